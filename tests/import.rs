@@ -51,7 +51,7 @@ async fn what_is_exported_and_imported_is_loaded_as_before() {
     assert!(imported.stdout.starts_with(&format!("Imported {session}, ")), "{imported:?}");
     let again = machine.run(&["export", &session]).await;
     let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-    assert_eq!(read(&again.stdout), read(&fs::read_to_string(&file).unwrap()));
+    assert_eq!(read(&again.stdout), without_powers(read(&fs::read_to_string(&file).unwrap())));
     // Where the ids are taken, the copy gets others.
     let copied = machine.pipe(&["import", "-"], fs::read(&file).unwrap()).await;
     let copy = copied.stdout.split([' ', ',']).nth(1).unwrap().to_owned();
@@ -65,6 +65,22 @@ async fn what_is_exported_and_imported_is_loaded_as_before() {
     assert_eq!(agent.prompt(&copy, "go on").await.text(), "more");
     agent.finish().await;
     assert_eq!(machine.run(&["db", "check"]).await.code, Some(0));
+}
+
+/// Takes out what an import leaves behind: git trees, and rules that do not deny.
+fn without_powers(mut file: Value) -> Value {
+    match &mut file {
+        Value::Object(fields) => {
+            fields.remove("snapshot");
+            if let Some(Value::Array(rules)) = fields.get_mut("permission") {
+                rules.retain(|rule| rule["action"] == "deny");
+            }
+            fields.values_mut().for_each(|value| *value = without_powers(value.take()));
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| *value = without_powers(value.take())),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    file
 }
 
 #[tokio::test]
@@ -87,6 +103,14 @@ async fn a_sanitized_export_holds_nothing_that_was_said() {
     assert_eq!(imported.code, Some(0), "{imported:?}");
     let refused = machine.run(&["session", "export", &session, "--sanitize", "-f", "md"]).await;
     assert_eq!(refused.code, Some(2), "{refused:?}");
+    let mut structured = small();
+    structured["messages"][0]["info"]["format"] =
+        json!({"type": "json_schema", "schema": {"properties": {"secret-field": {}}}});
+    structured["messages"][1]["info"]["structured"] = json!({"secret-field": "secret-value"});
+    assert_eq!(machine.pipe(&["import", "-"], structured.to_string()).await.code, Some(0));
+    assert!(machine.run(&["export", "ses_small"]).await.stdout.contains("secret-value"));
+    let exported = machine.run(&["export", "ses_small", "--sanitize"]).await;
+    assert!(exported.code == Some(0) && !exported.stdout.contains("secret"), "{exported:?}");
 }
 
 fn small() -> Value {
@@ -145,6 +169,67 @@ async fn a_hostile_file_is_refused_and_changes_nothing() {
     let told = "Imported ses_small, Small (2 messages). 1 part of a kind that this version does not know was left out.\n";
     assert_eq!(imported.stdout, told, "{imported:?}");
     machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_hostile_session_lifts_no_rules_and_changes_no_files() {
+    let machine = Machine::new().await;
+    let (kept, written) = (machine.scratch.path("kept.txt"), machine.scratch.root().join("written"));
+    fs::write(&kept, "mine").unwrap();
+    let mut file = small();
+    file["info"]["directory"] = machine.scratch.cwd().into();
+    file["info"]["permission"] = json!([{"permission": "*", "pattern": "*", "action": "allow"}]);
+    let output = format!("--output={}", written.display());
+    file["messages"][1]["parts"] = json!([
+        {"id": "prt_3", "type": "step-start", "snapshot": output},
+        {"id": "prt_4", "type": "text", "text": "good day"},
+        // The empty tree, which git has in every repository: its undo would remove the file.
+        {"id": "prt_5", "type": "patch", "hash": "4b825dc642cb6eb9a060e54bf8d69288fbee4904", "files": [kept]},
+        {"id": "prt_6", "type": "step-finish", "reason": "stop", "snapshot": "HEAD", "cost": 0,
+         "tokens": {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}},
+    ]);
+    assert_eq!(machine.pipe(&["import", "-"], file.to_string()).await.code, Some(0));
+    let rules = json!({"permission": {"bash": "deny"}});
+    let agent = Agent::builder().scratch(&machine.scratch).config(rules).start().await;
+    agent.load("ses_small").await;
+    let command = json!({"command": "touch forbidden.txt", "description": "touch"});
+    agent.llm.reply(Reply::call("call_1", "bash", command));
+    agent.llm.reply(Reply::text("refused"));
+    assert_eq!(agent.prompt("ses_small", "go on").await.text(), "refused");
+    assert!(!agent.scratch.exists("forbidden.txt"));
+    agent.prompt("ses_small", "/undo 2").await;
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "mine");
+    assert!(!written.exists());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn ids_from_before_the_digits_began_anew_stay_before_what_comes_later() {
+    let machine = Machine::new().await;
+    let mut file = small();
+    file["messages"][1]["info"]["parentID"] = "msg_1".into();
+    file["messages"][0]["info"]["model"] = json!({"providerID": "mock", "modelID": "mock"});
+    file["messages"].as_array_mut().unwrap().reverse();
+    let file = file
+        .to_string()
+        .replace("\"msg_1\"", "\"msg_fffffffffffea\"")
+        .replace("\"msg_2\"", "\"msg_ffffffffffff0\"")
+        .replace("\"prt_3\"", "\"prt_ffffffffffff0\"");
+    assert_eq!(machine.pipe(&["import", "-"], file).await.code, Some(0));
+    let agent = Agent::builder().scratch(&machine.scratch).start().await;
+    agent.load("ses_small").await;
+    agent.llm.reply(Reply::text("last"));
+    agent.prompt("ses_small", "ahoy-there").await;
+    let agent = agent.restarted().await;
+    let shown = agent.load("ses_small").await;
+    let said: Vec<&str> = shown.iter().filter_map(|it| it["content"]["text"].as_str()).collect();
+    assert_eq!(said, ["hello", "good day", "ahoy-there", "last"]);
+    agent.prompt("ses_small", "/undo").await;
+    agent.llm.reply(Reply::text("other"));
+    agent.prompt("ses_small", "again").await;
+    let request = agent.llm.last_request().body.to_string();
+    assert!(request.contains("good day") && !request.contains("ahoy-there"), "{request}");
+    agent.finish().await;
 }
 
 #[tokio::test]
@@ -254,6 +339,8 @@ async fn opencodes_history_is_brought_along_and_left_as_it_is() {
     assert!(imported.stdout.ends_with("1 session imported.\n"), "{imported:?}");
     let imported = machine.run(&["import", "--opencode", "--all"]).await;
     assert!(imported.stdout.ends_with("1 session imported, 1 was here already.\n"), "{imported:?}");
+    let imported = machine.run(&["import", "--opencode", "--all"]).await;
+    assert!(imported.stdout.ends_with("0 sessions imported, 2 were here already.\n"), "{imported:?}");
     assert_eq!(fs::read(&path).unwrap(), before);
     let missing = machine.run(&["import", "--opencode", "--session", "ses_none"]).await;
     assert!(missing.code == Some(1) && missing.stderr.contains("no session ses_none"), "{missing:?}");

@@ -187,6 +187,23 @@ async fn a_fork_ends_before_a_message_and_the_session_stays_as_it_is() {
 }
 
 #[tokio::test]
+async fn a_fork_that_cannot_be_stored_leaves_nothing() {
+    let machine = Machine::new().await;
+    machine.llm.reply(Reply::text("answer"));
+    let session = session_of(&machine.run(&["run", "--format", "json", "first"]).await);
+    let store =
+        rusqlite::Connection::open(machine.scratch.home.join(".local/share/windlass/windlass.db")).unwrap();
+    let full = "CREATE TRIGGER full BEFORE INSERT ON message BEGIN SELECT RAISE(ABORT, 'no room'); END";
+    store.execute_batch(full).unwrap();
+    let forked = machine.run(&["session", "fork", &session]).await;
+    assert!(forked.code == Some(1) && forked.stderr.contains("no room"), "{forked:?}");
+    store.execute_batch("DROP TRIGGER full").unwrap();
+    let list = machine.run(&["session", "list", "--format", "json"]).await.stdout;
+    assert_eq!(serde_json::from_str::<Vec<Value>>(&list).unwrap().len(), 1, "{list}");
+    machine.finish().await;
+}
+
+#[tokio::test]
 async fn a_client_forks_a_session() {
     let agent = Agent::builder().spawn().await;
     let initialized = agent.initialize().await;

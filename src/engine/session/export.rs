@@ -1,11 +1,13 @@
-//! Takes sessions out as OpenCode exports them, with ours beside it, and without private contents where that is wanted.
+//! Exports sessions as OpenCode does, with ours beside it, and without private contents where that is wanted.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::{
     id::SessionId,
-    message::{Message, MessageError, MessageWithParts},
-    part::{PartKind, ToolState},
+    message::{
+        ApiError, AssistantMessage, Message, MessageError, MessagePath, MessageWithParts, UserMessage,
+    },
+    part::{FilePart, PartKind, ReasoningPart, TextPart, ToolPart, ToolState},
     session::{Session, Todo},
 };
 
@@ -65,7 +67,25 @@ fn adopt(parent: &mut SessionFile, files: &mut Vec<SessionFile>) {
 impl SessionFile {
     /// Takes out what was said and what files hold; figures, times, tools and the order of things stay.
     pub fn redact(&mut self) {
-        let Session { directory, path, title, permission, limits, revert, .. } = &mut self.info;
+        let Session {
+            id: _,
+            slug: _,
+            project_id: _,
+            directory,
+            path,
+            parent_id: _,
+            title,
+            version: _,
+            agent: _,
+            model: _,
+            cost: _,
+            tokens: _,
+            summary: _,
+            permission,
+            limits,
+            revert,
+            time: _,
+        } = &mut self.info;
         REDACTED.clone_into(title);
         "/".clone_into(directory);
         *path = None;
@@ -89,53 +109,85 @@ impl SessionFile {
 
 fn redact_message(message: &mut Message) {
     match message {
-        Message::User(user) => user.system = None,
+        Message::User(user) => {
+            let UserMessage { id: _, session_id: _, time: _, agent: _, model: _, system, format } = user;
+            *system = None;
+            *format = None;
+        }
         Message::Assistant(answer) => {
-            "/".clone_into(&mut answer.path.cwd);
-            "/".clone_into(&mut answer.path.root);
-            if answer.error.is_some() {
-                answer.error = Some(MessageError::UnknownError { message: REDACTED.to_owned() });
+            let AssistantMessage {
+                id: _,
+                session_id: _,
+                parent_id: _,
+                model_id: _,
+                provider_id: _,
+                variant: _,
+                agent: _,
+                mode: _,
+                path: MessagePath { cwd, root },
+                time: _,
+                cost: _,
+                tokens: _,
+                finish: _,
+                error,
+                summary: _,
+                structured,
+            } = &mut **answer;
+            "/".clone_into(cwd);
+            "/".clone_into(root);
+            if error.is_some() {
+                *error = Some(MessageError::UnknownError { message: REDACTED.to_owned() });
             }
+            *structured = None;
         }
     }
 }
 
 fn redact_part(kind: &mut PartKind) {
     match kind {
-        PartKind::Text(text) => {
-            REDACTED.clone_into(&mut text.text);
-            text.metadata = None;
+        PartKind::Text(TextPart { text, synthetic: _, ignored: _, time: _, metadata }) => {
+            REDACTED.clone_into(text);
+            *metadata = None;
         }
-        PartKind::Reasoning(reasoning) => {
-            REDACTED.clone_into(&mut reasoning.text);
-            reasoning.metadata = None;
+        PartKind::Reasoning(ReasoningPart { text, time: _, metadata }) => {
+            REDACTED.clone_into(text);
+            *metadata = None;
         }
-        PartKind::File(file) => {
-            file.filename = None;
-            format!("data:{},", file.mime).clone_into(&mut file.url);
-            file.source = None;
+        PartKind::File(FilePart { mime, filename, url, source }) => {
+            *filename = None;
+            format!("data:{mime},").clone_into(url);
+            *source = None;
         }
         PartKind::Tool(tool) => {
-            tool.metadata = None;
-            redact_state(&mut tool.state);
+            let ToolPart { call_id: _, tool: _, state, metadata } = &mut **tool;
+            *metadata = None;
+            redact_state(state);
         }
-        PartKind::Patch { files, .. } => files.clear(),
-        PartKind::Agent { source, .. } => *source = None,
-        PartKind::Subtask { prompt, description, command, .. } => {
+        PartKind::Patch { hash: _, files } => files.clear(),
+        PartKind::Agent { name: _, source } => *source = None,
+        PartKind::Subtask { prompt, description, agent: _, model: _, command } => {
             REDACTED.clone_into(prompt);
             REDACTED.clone_into(description);
             *command = None;
         }
-        PartKind::Retry { error, .. } => {
-            REDACTED.clone_into(&mut error.message);
-            error.response_headers = None;
-            error.response_body = None;
-            error.metadata = None;
+        PartKind::Retry { attempt: _, error, time: _ } => {
+            let ApiError {
+                message,
+                status_code: _,
+                is_retryable: _,
+                response_headers,
+                response_body,
+                metadata,
+            } = error;
+            REDACTED.clone_into(message);
+            *response_headers = None;
+            *response_body = None;
+            *metadata = None;
         }
-        PartKind::StepStart { .. }
-        | PartKind::StepFinish { .. }
-        | PartKind::Snapshot { .. }
-        | PartKind::Compaction { .. } => {}
+        PartKind::StepStart { snapshot: _ }
+        | PartKind::StepFinish { reason: _, snapshot: _, cost: _, tokens: _ }
+        | PartKind::Snapshot { snapshot: _ }
+        | PartKind::Compaction { auto: _, overflow: _, tail_start_id: _ } => {}
     }
 }
 
@@ -146,12 +198,12 @@ fn redact_state(state: &mut ToolState) {
             *input = nothing();
             raw.clear();
         }
-        ToolState::Running { input, title, metadata, .. } => {
+        ToolState::Running { input, title, metadata, time: _ } => {
             *input = nothing();
             *title = None;
             *metadata = None;
         }
-        ToolState::Completed { input, output, title, metadata, attachments, .. } => {
+        ToolState::Completed { input, output, title, metadata, time: _, attachments } => {
             *input = nothing();
             REDACTED.clone_into(output);
             title.clear();
@@ -159,7 +211,7 @@ fn redact_state(state: &mut ToolState) {
             *metadata = session.map(|id| Map::from_iter([("sessionId".to_owned(), id)])).unwrap_or_default();
             *attachments = None;
         }
-        ToolState::Error { input, error, metadata, .. } => {
+        ToolState::Error { input, error, metadata, time: _ } => {
             *input = nothing();
             REDACTED.clone_into(error);
             *metadata = None;

@@ -79,15 +79,15 @@ pub async fn fork(
     let left_behind = history.iter().filter(|message| [before, undone].contains(&Some(message.info.id())));
     let before = left_behind.map(|message| revert::created(&message.info)).min().unwrap_or(i64::MAX);
     let todos = todos(&messages);
-    let mut writes = copies(&forked, messages);
+    let mut writes = vec![Write::Session(Box::new(forked.clone()))];
+    writes.extend(copies(&forked, messages));
     if !todos.is_empty() {
         writes.push(Write::Todos { session_id: forked.id.clone(), todos });
     }
     writes.push(Write::CopyKnownFiles { from: info.id.clone(), to: forked.id.clone(), before });
-    if !engine.storage().create_session(forked.clone()).await? {
+    if !engine.storage().insert(vec![forked.id.to_string()], writes).await? {
         return Err(EngineError::new(EngineErrorKind::Internal, "the new session's id is taken; try again"));
     }
-    engine.storage().apply(writes).await?;
     let event = SessionInfo { session_id: forked.id.clone(), info: Box::new(forked.clone()) };
     engine.bus().publish(EventPayload::SessionCreated(event));
     Ok(forked)

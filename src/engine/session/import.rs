@@ -1,7 +1,12 @@
-//! Brings sessions in: files of `windlass export` and `opencode export`, and OpenCode's own store.
+//! Imports sessions: files of `windlass export` and `opencode export`, and OpenCode's own store.
+
+mod renaming;
+mod safety;
+#[cfg(test)]
+mod tests;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     path::{Path, PathBuf},
 };
 
@@ -14,7 +19,7 @@ use windlass_protocol::opencode::{
 
 use super::export::SessionFile;
 use crate::{
-    base::{clock, ids},
+    base::clock,
     config::worktree,
     engine::{Engine, EngineError, EngineErrorKind, workspace::project},
     storage::{Write, opencode::OpencodeStore},
@@ -87,17 +92,30 @@ impl Engine {
         Ok(self.0.storage.session(id).await?.is_some())
     }
 
-    /// Stores a session of a file, with its subagents' sessions; all or nothing. Its ids are kept if they are free. A
-    /// session whose directory does not exist here gets `directory`.
+    /// Stores a session of a file, with its subagents' sessions; all or nothing. Sessions keep their ids if they are
+    /// free; messages and parts if theirs are free and sort before what comes later. A session whose directory does not
+    /// exist here gets `directory`.
     pub async fn import_session(&self, file: Value, directory: &Path) -> Result<Imported, EngineError> {
         let (mut tree, n_unknown) = tolerant(file)?;
         let mut file = decode(&tree)?;
-        let ids = checked_ids(&file)?;
-        if !is_ordered(&file) || !self.insert(&file, &ids, directory).await? {
-            rename(&mut tree, &file);
+        let mut ids = checked_ids(&file)?;
+        if !renaming::sorts_before_new_ids(&file) {
+            renaming::sort_by_time(&mut tree);
             file = decode(&tree)?;
-            let ids = checked_ids(&file)?;
-            if !self.insert(&file, &ids, directory).await? {
+            renaming::rename(&mut tree, &file, &HashSet::new());
+            file = decode(&tree)?;
+            ids = checked_ids(&file)?;
+        }
+        if !self.insert(&file, &ids, directory).await? {
+            let mut taken = HashSet::new();
+            for id in renaming::sessions(&file) {
+                if self.0.storage.session(id.clone()).await?.is_some() {
+                    taken.insert(id.clone());
+                }
+            }
+            renaming::rename(&mut tree, &file, &taken);
+            file = decode(&tree)?;
+            if !self.insert(&file, &checked_ids(&file)?, directory).await? {
                 return Err(EngineError::new(EngineErrorKind::Internal, "the new ids are taken; repeat"));
             }
         }
@@ -118,7 +136,7 @@ impl Engine {
         let project_id = self.project_id(&worktree).await?;
         let mut waiting = vec![(file, None)];
         while let Some((file, parent)) = waiting.pop() {
-            let mut info = file.info.clone();
+            let mut info = safety::without_powers(file);
             info.directory = directory.display().to_string();
             info.path = directory.strip_prefix(&worktree).ok().map(|path| path.display().to_string());
             info.project_id = project_id.clone();
@@ -127,7 +145,7 @@ impl Engine {
             writes.push(Write::Session(Box::new(info)));
             for MessageWithParts { info, parts } in &file.messages {
                 writes.push(Write::Message(info.clone()));
-                writes.extend(parts.iter().cloned().map(Write::Part));
+                writes.extend(parts.iter().filter_map(safety::without_snapshots).map(Write::Part));
             }
             if !file.todos.is_empty() {
                 writes.push(Write::Todos { session_id: file.info.id.clone(), todos: file.todos.clone() });
@@ -214,7 +232,7 @@ fn tolerant(mut file: Value) -> Result<(Value, usize), EngineError> {
     Ok((file, n_unknown))
 }
 
-/// The known kinds of parts.
+/// The tags of the kinds of parts.
 const KINDS: [&str; 12] = [
     "text",
     "reasoning",
@@ -310,42 +328,5 @@ fn checked_ids(file: &SessionFile) -> Result<Vec<String>, EngineError> {
     match ids.iter().find(|id| !known.insert(id.as_str())) {
         Some(twice) => Err(invalid(format!("the id {twice} occurs twice"))),
         None => Ok(ids),
-    }
-}
-
-/// Returns true if messages and parts are in the order of their ids, in which the store returns them.
-fn is_ordered(file: &SessionFile) -> bool {
-    file.messages.is_sorted_by_key(|message| message.info.id().clone())
-        && file.messages.iter().all(|message| message.parts.is_sorted_by_key(|part| part.id.clone()))
-        && file.children.iter().all(is_ordered)
-}
-
-/// Gives everything new ids, in the order of the file, wherever an id stands as a whole text.
-fn rename(tree: &mut Value, file: &SessionFile) {
-    let mut names: HashMap<String, String> = HashMap::new();
-    let mut waiting = vec![file];
-    while let Some(file) = waiting.pop() {
-        names.insert(file.info.id.to_string(), ids::session().to_string());
-        for message in &file.messages {
-            names.insert(message.info.id().to_string(), ids::message().to_string());
-            for part in &message.parts {
-                names.insert(part.id.to_string(), ids::part().to_string());
-            }
-        }
-        waiting.extend(&file.children);
-    }
-    rename_in(tree, &names);
-}
-
-fn rename_in(value: &mut Value, names: &HashMap<String, String>) {
-    match value {
-        Value::String(text) => {
-            if let Some(name) = names.get(text) {
-                text.clone_from(name);
-            }
-        }
-        Value::Array(values) => values.iter_mut().for_each(|value| rename_in(value, names)),
-        Value::Object(fields) => fields.values_mut().for_each(|value| rename_in(value, names)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
