@@ -7,6 +7,8 @@ use crate::storage::{
     tests::{session, store},
 };
 
+const N_TRIES: usize = 5_000;
+
 #[tokio::test]
 async fn a_store_that_somebody_has_open_is_neither_repaired_nor_shrunk() {
     let (directory, storage) = store();
@@ -16,10 +18,15 @@ async fn a_store_that_somebody_has_open_is_neither_repaired_nor_shrunk() {
     assert!(other.create_session(session("/work", 2)).await.expect("stored"));
     assert!(!other.shrink().await.expect("left alone"));
     drop(storage);
-    assert!(other.shrink().await.expect("shrunk"));
+    // A child that another test has forked holds the lock too, until it runs its program.
+    let mut is_shrunk = false;
+    for _ in 0..N_TRIES {
+        is_shrunk = is_shrunk || other.shrink().await.expect("shrunk");
+    }
+    assert!(is_shrunk);
     assert!(matches!(repair(&path), Err(StorageError::InUse { .. })));
     drop(other);
-    repair(&path).expect("repaired");
+    assert!((0..N_TRIES).any(|_| repair(&path).is_ok()));
 }
 
 #[tokio::test]
