@@ -5,11 +5,15 @@
 
 pub mod config;
 pub mod event;
+pub mod file;
 pub mod id;
 pub mod message;
 pub mod part;
 pub mod permission;
+pub mod project;
+pub mod pty;
 pub mod question;
+pub mod service;
 pub mod session;
 pub mod settings;
 pub mod tool;

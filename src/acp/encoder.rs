@@ -408,7 +408,8 @@ impl Encoder {
             | EventPayload::PartRemoved { .. }
             | EventPayload::FileEdited { .. }
             | EventPayload::McpToolsChanged { .. }
-            | EventPayload::ConfigUpdated { .. } => {}
+            | EventPayload::ConfigUpdated { .. }
+            | EventPayload::Service(_) => {}
         }
     }
 

@@ -8,6 +8,7 @@ use super::{
     part::Part,
     permission::{PermissionRequest, Reply},
     question::QuestionRequest,
+    service::ServiceEvent,
     session::{Session, SessionStatus, Todo},
 };
 
@@ -193,6 +194,8 @@ pub enum EventPayload {
         /// Absolute path of the directory whose configuration has changed.
         directory: String,
     },
+    #[serde(untagged)]
+    Service(ServiceEvent),
 }
 
 /// The importance of a toast.
@@ -241,10 +244,12 @@ pub enum EventKind {
     Toast,
     McpToolsChanged,
     ConfigUpdated,
+    /// Every event of a service; it has no name of its own.
+    Service,
 }
 
 impl EventKind {
-    /// All kinds.
+    /// All kinds with a name.
     pub const ALL: [EventKind; 25] = [
         EventKind::SessionCreated,
         EventKind::SessionUpdated,
@@ -301,6 +306,7 @@ impl EventKind {
             EventKind::Toast => "tui.toast.show",
             EventKind::McpToolsChanged => "mcp.tools.changed",
             EventKind::ConfigUpdated => "config.updated",
+            EventKind::Service => "",
         }
     }
 
@@ -339,6 +345,7 @@ impl EventPayload {
             EventPayload::Toast { .. } => EventKind::Toast,
             EventPayload::McpToolsChanged { .. } => EventKind::McpToolsChanged,
             EventPayload::ConfigUpdated { .. } => EventKind::ConfigUpdated,
+            EventPayload::Service(_) => EventKind::Service,
         }
     }
 
@@ -369,7 +376,8 @@ impl EventPayload {
             EventPayload::SessionError { session_id, .. } => session_id.as_ref(),
             EventPayload::FileEdited { .. }
             | EventPayload::McpToolsChanged { .. }
-            | EventPayload::ConfigUpdated { .. } => None,
+            | EventPayload::ConfigUpdated { .. }
+            | EventPayload::Service(_) => None,
         }
     }
 }

@@ -165,7 +165,8 @@ impl Printer {
             | EventPayload::FileEdited { .. }
             | EventPayload::Toast { .. }
             | EventPayload::McpToolsChanged { .. }
-            | EventPayload::ConfigUpdated { .. } => {}
+            | EventPayload::ConfigUpdated { .. }
+            | EventPayload::Service(_) => {}
         }
     }
 

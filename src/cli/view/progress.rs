@@ -200,7 +200,8 @@ impl Progress {
             | EventPayload::TodoUpdated { .. }
             | EventPayload::FileEdited { .. }
             | EventPayload::McpToolsChanged { .. }
-            | EventPayload::ConfigUpdated { .. } => {}
+            | EventPayload::ConfigUpdated { .. }
+            | EventPayload::Service(_) => {}
         }
     }
 
