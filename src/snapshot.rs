@@ -156,16 +156,18 @@ impl Snapshots {
             state.refreshed = Some(Instant::now());
         }
         let stamp = self.index_stamp();
-        let State { newest, next_look, .. } = &mut *state;
-        if changes.is_empty()
-            && let (Some(stamp), Some(newest)) = (stamp, newest)
+        let State { newest, next_look, left_out, .. } = &mut *state;
+        if let (Some(stamp), Some(newest)) = (stamp, newest)
             && stamp == newest.index
+            && listing::are_left_out(&changes, left_out_of(left_out, &newest.tree), &self.worktree)
         {
-            if newest.is_confirmed && look.is_none() {
-                *next_look = Some(Instant::now() + LOOK_AGAIN);
+            if changes.is_empty() {
+                if newest.is_confirmed && look.is_none() {
+                    *next_look = Some(Instant::now() + LOOK_AGAIN);
+                }
+                newest.is_confirmed = true;
+                newest.look = look;
             }
-            newest.is_confirmed = true;
-            newest.look = look;
             self.freshen(&newest.tree);
             return Ok(newest.tree.clone());
         }
@@ -259,8 +261,7 @@ impl Snapshots {
         after: &str,
     ) -> Result<Vec<Change>, SnapshotError> {
         let mut changes = self.changes(before, after, false).await?;
-        if let Some((_, left_out)) = self.state.lock().await.left_out.iter().find(|(tree, _)| tree == before)
-        {
+        if let Some(left_out) = left_out_of(&self.state.lock().await.left_out, before) {
             changes.retain(|change| !left_out.contains(&change.path));
         }
         if changes.iter().all(|change| change.status != FileStatus::Added) {
@@ -317,6 +318,14 @@ impl Snapshots {
         let metadata = fs::metadata(self.git.directory().join("index")).ok()?;
         Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
     }
+}
+
+/// Returns the files that a tree is known not to hold.
+fn left_out_of<'a>(
+    known: &'a VecDeque<(String, HashSet<PathBuf>)>,
+    tree: &str,
+) -> Option<&'a HashSet<PathBuf>> {
+    known.iter().find(|(known, _)| known == tree).map(|(_, left_out)| left_out)
 }
 
 /// Returns the name of a file that is there only until it is renamed.

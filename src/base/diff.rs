@@ -2,6 +2,7 @@
 
 use std::{fmt::Write, time::Duration};
 
+use memchr::memchr_iter;
 use similar::{DiffOp, DiffTag, TextDiff};
 
 /// Unchanged lines around a change, as OpenCode's diffs have them.
@@ -25,7 +26,7 @@ pub struct Unified {
 pub fn unified(path: &str, before: &str, after: &str) -> Unified {
     // Most of a large file is the same on both sides, and comparing all of it line by line takes long.
     let (start, old_end, new_end) = changed_part(before, after);
-    let first_line = before[..start].bytes().filter(|byte| *byte == b'\n').count();
+    let first_line = memchr_iter(b'\n', &before.as_bytes()[..start]).count();
     let old_lines: Vec<&str> = before[start..old_end].split_inclusive('\n').collect();
     let new_lines: Vec<&str> = after[start..new_end].split_inclusive('\n').collect();
     let text_diff = TextDiff::configure().timeout(EFFORT).diff_slices(&old_lines, &new_lines);

@@ -106,6 +106,13 @@ pub async fn save(
     Ok(left_out)
 }
 
+/// Returns true if the newest tree holds none of the paths, and a new one would not either.
+pub fn are_left_out(paths: &[PathBuf], left_out: Option<&HashSet<PathBuf>>, worktree: &Path) -> bool {
+    paths.iter().all(|path| {
+        left_out.is_some_and(|left_out| left_out.contains(path)) && !is_savable(&worktree.join(path))
+    })
+}
+
 /// Returns true for a file that can be saved, and for one that is not there, which is saved by being taken out.
 fn is_savable(path: &Path) -> bool {
     match fs::symlink_metadata(path) {

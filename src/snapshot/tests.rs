@@ -258,6 +258,23 @@ async fn a_file_that_was_there_in_no_snapshot_is_no_new_file() {
 }
 
 #[tokio::test]
+async fn a_large_file_that_changes_makes_no_new_tree_until_it_is_small() {
+    let scene = Scene::new().await;
+    scene.write("large", &vec![b'x'; MAX_FILE as usize + 1]);
+    let first = scene.track().await;
+    scene.write("large", &vec![b'y'; MAX_FILE as usize + 2]);
+    assert_eq!([scene.track().await, scene.track().await], [first.clone(), first.clone()]);
+    // In place: its directory stays as it is.
+    fs::File::options().write(true).open(scene.path("large")).unwrap().set_len(3).unwrap();
+    let third = scene.track().await;
+    let changes = scene.snapshots.changes(&first, &third, false).await.unwrap();
+    assert_eq!(
+        changes.iter().map(|it| (it.path.clone(), it.status)).collect::<Vec<_>>(),
+        [(PathBuf::from("large"), FileStatus::Added)]
+    );
+}
+
+#[tokio::test]
 async fn a_directory_that_became_a_link_comes_back() {
     let scene = Scene::new().await;
     scene.write("dir/file", b"inside");

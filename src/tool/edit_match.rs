@@ -7,6 +7,8 @@ use std::{
     ops::Range,
 };
 
+use memchr::memmem::Finder;
+
 /// Minimum similarity of the inner lines of an anchored block, from 0 to 1.
 const MIN_SIMILARITY: f64 = 0.65;
 /// Maximum number of different texts that one reading may offer; each costs a search through the content.
@@ -79,14 +81,16 @@ fn replace_with(
             if n_tried > MAX_TRIED {
                 break;
             }
-            let Some(start) = content.find(&*candidate) else { continue };
+            let finder = Finder::new(&*candidate);
+            let Some(start) = finder.find(content.as_bytes()) else { continue };
             if !replacer.is_exact && is_much_larger(&candidate, old) {
                 return Err(MatchError::TooLarge);
             }
             if is_all {
                 return Ok(content.replace(&*candidate, new));
             }
-            if content.rfind(&*candidate) == Some(start) {
+            // Occurrences that overlap make a text ambiguous as well.
+            if finder.find(&content.as_bytes()[start + 1..]).is_none() {
                 let rest = &content[start + candidate.len()..];
                 return Ok([&content[..start], new, rest].concat());
             }

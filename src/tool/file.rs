@@ -2,6 +2,7 @@
 //! one piece.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeSet, HashMap},
     fs,
     io::{self, ErrorKind, Read},
@@ -9,6 +10,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex, Weak},
 };
 
+use memchr::{memchr_iter, memmem};
 use serde_json::{Map, Value};
 use tokio::sync::OwnedMutexGuard;
 use windlass_protocol::opencode::{
@@ -187,8 +189,8 @@ pub(crate) enum LineEnds {
 
 /// Returns the line end of a file if all its lines have the same.
 pub(crate) fn line_ends(bytes: &[u8]) -> Option<LineEnds> {
-    let n_lines = bytes.iter().filter(|byte| **byte == b'\n').count();
-    let n_crlf = bytes.windows(2).filter(|pair| pair == b"\r\n").count();
+    let n_lines = memchr_iter(b'\n', bytes).count();
+    let n_crlf = memmem::find_iter(bytes, b"\r\n").count();
     match (n_lines, n_crlf) {
         (0, _) => None,
         (_, 0) => Some(LineEnds::Lf),
@@ -353,7 +355,10 @@ impl Shown {
 impl Change {
     /// Compares the texts. Blocks for as long as the comparison takes.
     pub(crate) fn new(path: &Path, before: Option<Vec<u8>>, after: String) -> Self {
-        let old_text = before.as_deref().map(String::from_utf8_lossy);
+        // Nearly every file is text; looking for what is not takes several times as long.
+        let old_text = before.as_deref().map(|bytes| {
+            str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+        });
         let file = display(path);
         let unified = diff::unified(&file, old_text.as_deref().unwrap_or_default(), &after);
         let texts = Texts::of(before.as_deref(), Some(after.as_bytes()));

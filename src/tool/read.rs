@@ -9,6 +9,7 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use memchr::memchr;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -434,7 +435,7 @@ fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>, keep: usize) -> io::
             break;
         }
         is_any = true;
-        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let end = memchr(b'\n', buffer);
         let content = &buffer[..end.unwrap_or(buffer.len())];
         let n_room = keep.saturating_sub(line.len()).min(content.len());
         line.extend_from_slice(&content[..n_room]);

@@ -64,8 +64,12 @@ pub(super) fn provider(
     let source = format!("provider.{id}");
     let own_server = own_server(environment).filter(|_| id == "openai");
     let variables = key_variables(id, known.listed, provider_config);
-    let mut base = base(known, config, provider_config);
-    base.api_key = api_key(id, provider_config, &variables, environment, credentials);
+    let api_key = api_key(id, provider_config, &variables, environment, credentials);
+    // Most providers end here: nobody configured them, and nothing more is read of them.
+    if configured.is_none() && known.listed.is_some() && own_server.is_none() && api_key.is_none() {
+        return Err(Lack::Key(variables.into_iter().next()));
+    }
+    let mut base = Base { api_key, ..base(known, config, provider_config) };
 
     // Models that need a key of the vendor are not listed without one; a server of one's own may need no key.
     let is_at_vendor = base.configured_url.is_none()
