@@ -36,6 +36,7 @@ mod permission;
 mod reap;
 mod run;
 mod runtime;
+mod serve;
 mod session;
 mod stats;
 mod view;
@@ -119,6 +120,8 @@ enum LogLevel {
 enum Command {
     /// Speak the Agent Client Protocol on standard input and output.
     Acp(acp::AcpArgs),
+    /// Serve OpenCode's HTTP API.
+    Serve(serve::ServeArgs),
     /// Send one prompt and print the answer.
     Run(run::args::RunArgs),
     /// Show a tour in the terminal, without a key or a network.
@@ -206,6 +209,7 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         _ if cli.login => auth::login(environment, LoginArgs::default()),
         Some(Command::Acp(args)) if args.login => auth::login(environment, LoginArgs::default()),
         Some(Command::Acp(args)) => acp::run(environment, args),
+        Some(Command::Serve(args)) => serve::run(environment, args),
         Some(Command::Agent(args)) => agent::run(environment, args),
         Some(Command::Demo(args)) => demo::run(environment, args),
         Some(Command::Debug(args)) => debug::run(environment, args),

@@ -10,13 +10,15 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use serde_json::{Map, Value};
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
     id::SessionId,
     message::ModelRef,
-    session::{Session, SessionTime},
+    permission::Rule,
+    session::{Session, SessionModel, SessionTime},
     tool::Look,
 };
 
@@ -65,11 +67,14 @@ pub use session::{
     auto_summaries::AutoSummaries,
     export::SessionFile,
     import::{Imported, OpencodeHistory, OpencodeSession},
+    listing::SessionFilter,
     open::{Cursor, HistoryPage, Opened, task_session},
+    patch::SessionPatch,
     records::{Found, FoundLine, Record, SearchQuery},
     request::{
         Invocation, OnMissing, PromptInput, PromptPart, RevertTo, Reverted, StopReason, TurnEnd, TurnOutcome,
     },
+    revert::created,
     stats::{Counts, Scope, Stats},
 };
 pub use turn::{attach::check_readable, structured::check_format};
@@ -169,6 +174,14 @@ pub struct NewSession {
     pub title: Option<String>,
     /// Servers for this session only.
     pub servers: Vec<ClientServer>,
+    /// The session that this one is made under.
+    pub parent_id: Option<SessionId>,
+    pub agent: Option<String>,
+    pub model: Option<SessionModel>,
+    /// Rules for this session only.
+    pub permission: Option<Vec<Rule>>,
+    /// Whatever the client keeps with it.
+    pub metadata: Option<Map<String, Value>>,
 }
 
 /// An MCP server that a client brings along for one session.
@@ -661,15 +674,16 @@ fn new_info(new: NewSession, worktree: &Path, project_id: String) -> Session {
         project_id,
         directory: new.directory.display().to_string(),
         path: new.directory.strip_prefix(worktree).ok().map(|path| path.display().to_string()),
-        parent_id: None,
-        title: new.title.unwrap_or_else(|| title::default(now)),
+        title: new.title.unwrap_or_else(|| title::default(now, new.parent_id.is_some())),
+        parent_id: new.parent_id,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        agent: None,
-        model: None,
+        agent: new.agent,
+        model: new.model,
         cost: 0.0,
         tokens: Default::default(),
         summary: None,
-        permission: None,
+        metadata: new.metadata,
+        permission: new.permission,
         limits: Vec::new(),
         revert: None,
         time: SessionTime { created: now, updated: now, compacting: None, archived: None },

@@ -22,3 +22,4 @@ pub mod engine;
 
 pub mod acp;
 pub mod cli;
+pub mod http;

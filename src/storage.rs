@@ -28,6 +28,7 @@ pub mod counts;
 pub mod found;
 pub mod health;
 pub mod history;
+pub mod listing;
 pub mod migrations;
 mod open;
 pub mod opencode;

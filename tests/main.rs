@@ -76,6 +76,7 @@ mod sandbox;
 mod sandbox_levels;
 mod sandbox_prepared;
 mod sandbox_servers;
+mod serve;
 mod session;
 mod sessions_seen;
 mod skill_urls;

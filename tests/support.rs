@@ -9,6 +9,7 @@ pub mod process;
 pub mod random;
 pub mod schema;
 pub mod scratch;
+pub mod server;
 pub mod stopwatch;
 pub mod terminal;
 pub mod transcript;

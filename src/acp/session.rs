@@ -55,7 +55,7 @@ pub fn new(
     call.spawn(connection, request.session_id.clone(), async move {
         let OpenSession { cwd, mcp_servers, skipped, .. } = request;
         let (directory, servers) = (PathBuf::from(cwd), client_servers(mcp_servers));
-        let new = NewSession { directory, id: chosen, title: None, servers };
+        let new = NewSession { directory, id: chosen, servers, ..NewSession::default() };
         let opened = engine.create_session(new).await.map_err(|failure| engine_error(&failure))?;
         lease.hold(&opened.info.id);
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {

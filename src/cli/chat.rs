@@ -408,7 +408,7 @@ impl Chat {
             }
             ("new", _) => {
                 let directory = self.place.workspace.directory().to_owned();
-                let new = NewSession { directory, id: None, title: None, servers: Vec::new() };
+                let new = NewSession { directory, ..NewSession::default() };
                 let opened = self.engine.create_session_in(self.place.workspace.clone(), new).await?;
                 self.go_to(&opened).await?;
                 self.is_new = true;

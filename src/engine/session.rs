@@ -2,14 +2,17 @@
 
 pub mod auto_summaries;
 pub mod context;
+pub mod edit;
 pub mod export;
 pub mod file_undo;
 pub mod fork;
 pub mod history;
 pub mod import;
 pub mod inbox;
+pub mod listing;
 pub mod open;
 pub mod parent_limits;
+pub mod patch;
 pub mod pending_agent;
 pub mod records;
 pub mod request;

@@ -300,6 +300,7 @@ fn remade(message: &Message, created: i64) -> Session {
         cost: 0.0,
         tokens: Default::default(),
         summary: None,
+        metadata: None,
         permission: None,
         limits: Vec::new(),
         revert: None,

@@ -1,6 +1,7 @@
 //! Session, todo and session status.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{
     id::{MessageId, PartId, SessionId},
@@ -46,6 +47,9 @@ pub struct Session {
     /// The size of the changes so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<SessionSummary>,
+    /// Whatever a client keeps with the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
     /// Rules for this session only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission: Option<Vec<Rule>>,

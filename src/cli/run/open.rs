@@ -122,7 +122,7 @@ impl Place {
                     title => title.to_owned(),
                 });
                 let directory = self.directory.clone();
-                let new = NewSession { directory, id: None, title, servers: Vec::new() };
+                let new = NewSession { directory, title, ..NewSession::default() };
                 engine.create_session_in(self.workspace.clone(), new).await?
             }
         };

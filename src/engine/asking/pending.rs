@@ -117,6 +117,12 @@ impl<R: Request> PendingTable<R> {
         self.lock().iter().filter(of_session).map(|it| it.request.clone()).collect()
     }
 
+    /// Returns all requests that wait now.
+    pub fn all(&self) -> Vec<R> {
+        let waiting = |it: &&Pending<R>| !it.cancel.is_cancelled();
+        self.lock().iter().filter(waiting).map(|it| it.request.clone()).collect()
+    }
+
     /// Returns true if this request still waits for an answer.
     pub fn is_waiting(&self, id: &R::Id) -> bool {
         self.lock().iter().any(|pending| pending.is_answerable_as(id))

@@ -19,6 +19,16 @@ impl Engine {
         self.0.asks.pending().of_session(id)
     }
 
+    /// Returns the permission requests of all sessions that wait now.
+    pub fn all_pending_permissions(&self) -> Vec<PermissionRequest> {
+        self.0.asks.pending().all()
+    }
+
+    /// Returns the questions of all sessions' tools that wait now.
+    pub fn all_pending_questions(&self) -> Vec<QuestionRequest> {
+        self.0.questions.pending().all()
+    }
+
     /// Settles the requests and questions that no client can answer any more.
     pub(crate) fn refuse_unanswerable(&self) {
         self.0.asks.refuse_unanswerable();

@@ -98,13 +98,17 @@ impl TurnCx<'_> {
 
     /// Opens a message of the user, or of the daemon in the user's place.
     pub fn push_prompt(&self, state: &mut SessionState, journal: &mut Journal) -> MessageId {
+        let given = state.given.message_id.take();
+        let is_newest = |id: &MessageId| state.history.last().is_none_or(|last| id > last.info.id());
+        // What follows gets later ids, whatever the client's clock says.
+        let given = given.filter(is_newest).inspect(|id| ids::follow(id.as_str()));
         let message = Message::User(UserMessage {
-            id: ids::message(),
+            id: given.unwrap_or_else(ids::message),
             session_id: state.info.id.clone(),
             time: CreatedTime { created: clock::now_ms() },
             agent: self.agent.name.clone(),
             model: ModelRef { variant: self.variant.clone(), ..self.model.reference() },
-            system: None,
+            system: state.given.system.clone(),
             format: self.structured.as_ref().map(|it| Box::new(it.format.clone())),
         });
         let message_id = message.id().clone();

@@ -81,6 +81,7 @@ impl SessionFile {
             cost: _,
             tokens: _,
             summary: _,
+            metadata,
             permission,
             limits,
             revert,
@@ -89,6 +90,7 @@ impl SessionFile {
         REDACTED.clone_into(title);
         "/".clone_into(directory);
         *path = None;
+        *metadata = None;
         *permission = None;
         limits.clear();
         if let Some(revert) = revert {

@@ -7,6 +7,7 @@ use windlass_protocol::opencode::{message::ModelRef, session::SessionModel};
 
 use super::{
     context::SessionCx,
+    patch::SessionPatch,
     request::{Command, PromptInput},
     state::{Journal, SessionState},
 };
@@ -60,6 +61,7 @@ impl Inbox {
                     select(cx, state, agent, model).await;
                 }
                 Command::Title(text) => retitle(cx, state, text).await,
+                Command::Patch(patch) => apply_patch(cx, state, patch).await,
             }
         }
     }
@@ -74,7 +76,7 @@ impl Inbox {
     fn waiting_inputs(&mut self) -> impl Iterator<Item = &mut PromptInput> {
         self.waiting.iter_mut().filter_map(|command| match command {
             Command::Prompt { input, .. } => Some(input),
-            Command::Select { .. } | Command::Title(_) | Command::Revert { .. } => None,
+            Command::Select { .. } | Command::Title(_) | Command::Patch(_) | Command::Revert { .. } => None,
         })
     }
 
@@ -116,6 +118,11 @@ pub async fn select(
 
 pub async fn retitle(cx: &SessionCx, state: &mut SessionState, title: String) {
     state.info.title = title;
+    store_info(cx, state).await;
+}
+
+pub async fn apply_patch(cx: &SessionCx, state: &mut SessionState, patch: SessionPatch) {
+    patch.apply(&mut state.info);
     store_info(cx, state).await;
 }
 

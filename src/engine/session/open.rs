@@ -1,8 +1,8 @@
 //! Opens stored sessions and reads their histories by the page.
 
 use std::{
-    collections::{HashMap, HashSet},
-    path::Path,
+    collections::{BTreeSet, HashMap, HashSet},
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     base::lock::lock,
-    engine::{ClientServer, Engine, EngineError, Task, Workspace},
+    engine::{ClientServer, Engine, EngineError, OpenSession, Task, Workspace},
     storage::history::Range,
     tool,
 };
@@ -186,13 +186,44 @@ impl Engine {
         Ok(())
     }
 
+    /// Returns the workspace of a session that is open in this process.
+    pub fn opened(&self, id: &SessionId) -> Option<Arc<Workspace>> {
+        lock(&self.0.sessions).get(id).map(|open| open.workspace.clone())
+    }
+
+    /// Returns the sessions of a directory that have a turn that runs or waits.
+    pub fn working_sessions(&self, directory: &Path) -> Vec<SessionId> {
+        let sessions = lock(&self.0.sessions);
+        let is_working =
+            |open: &OpenSession| !open.tickets.is_empty() && open.workspace.directory() == directory;
+        sessions.iter().filter(|(_, open)| is_working(open)).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Closes all sessions of a directory, whose turns are cancelled, and with them its services.
+    pub async fn close_directory(&self, directory: &Path) -> Vec<SessionId> {
+        let ids: Vec<SessionId> = {
+            let sessions = lock(&self.0.sessions);
+            let is_there = |open: &OpenSession| open.workspace.directory() == directory;
+            sessions.iter().filter(|(_, open)| is_there(open)).map(|(id, _)| id.clone()).collect()
+        };
+        for id in &ids {
+            self.close_session(id).await;
+        }
+        ids
+    }
+
+    /// Returns the directories of open sessions.
+    pub fn open_directories(&self) -> BTreeSet<PathBuf> {
+        lock(&self.0.sessions).values().map(|open| open.workspace.directory().to_owned()).collect()
+    }
+
     /// Returns true if a session of this process has a turn that runs or waits.
-    fn is_working(&self, id: &SessionId) -> bool {
+    pub fn is_working(&self, id: &SessionId) -> bool {
         lock(&self.0.sessions).get(id).is_some_and(|open| !open.tickets.is_empty())
     }
 
     /// Ends the task of a session that has nothing to do, so that it can be opened afresh. False when it works.
-    async fn stop_if_idle(&self, id: &SessionId) -> bool {
+    pub(crate) async fn stop_if_idle(&self, id: &SessionId) -> bool {
         let task = match lock(&self.0.sessions).get_mut(id) {
             Some(open) if !open.tickets.is_empty() => return false,
             Some(open) => open.task.take(),

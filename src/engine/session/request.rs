@@ -1,16 +1,17 @@
 //! Requests to a session, and ends of the turns that answer them.
 
-use std::path::PathBuf;
+use std::{collections::VecDeque, path::PathBuf};
 
 use serde_json::Value;
 use tokio::sync::oneshot;
 use windlass_protocol::opencode::{
     id::{MessageId, PartId},
     message::{ModelRef, OutputFormat, Tokens},
-    part::FilePart,
+    part::{FilePart, PartKind},
     session::Session,
 };
 
+use super::patch::SessionPatch;
 use crate::engine::EngineError;
 
 /// Commands for a session's task.
@@ -21,6 +22,8 @@ pub enum Command {
     Select { agent: Option<String>, model: Option<ModelRef> },
     /// A title was made for the conversation.
     Title(String),
+    /// A client changed what it may of the session.
+    Patch(SessionPatch),
     /// A change of what is undone.
     Revert { to: RevertTo, done: oneshot::Sender<Result<Reverted, EngineError>> },
 }
@@ -60,6 +63,54 @@ pub struct PromptInput {
     pub format: Option<OutputFormat>,
     /// The prompt is only kept: later ones are answered with it in mind.
     pub no_reply: bool,
+    /// Id that its message gets, unless messages with later ones are there already.
+    pub message_id: Option<MessageId>,
+    /// Ids of the parts, as far as the client chose some.
+    pub part_ids: Vec<Option<PartId>>,
+    /// Text for the model that goes behind the system prompt.
+    pub system: Option<String>,
+}
+
+/// A client's choices for the message of a prompt.
+#[derive(Debug, Default)]
+pub struct Given {
+    pub message_id: Option<MessageId>,
+    pub system: Option<String>,
+    /// With the kind of each part.
+    pub part_ids: VecDeque<(&'static str, PartId)>,
+}
+
+impl Given {
+    /// Takes the choices out of a prompt.
+    pub fn take(input: &mut PromptInput) -> Self {
+        let ids = std::mem::take(&mut input.part_ids);
+        let kind = |part: &PromptPart| match part {
+            PromptPart::Text { is_synthetic: false, .. } => Some("text"),
+            PromptPart::File(_) => Some("file"),
+            PromptPart::Agent { .. } => Some("agent"),
+            PromptPart::Subtask { .. } => Some("subtask"),
+            PromptPart::Text { .. } | PromptPart::Document { .. } => None,
+        };
+        let part_ids = input.parts.iter().zip(ids).filter_map(|(part, id)| Some((kind(part)?, id?)));
+        Self {
+            part_ids: part_ids.collect(),
+            message_id: input.message_id.take(),
+            system: input.system.take(),
+        }
+    }
+
+    /// Returns the id that was chosen for this part; the order of each kind is that of the prompt.
+    pub fn part_id(&mut self, part: &PartKind) -> Option<PartId> {
+        let kind = match part {
+            PartKind::Text(text) if text.synthetic != Some(true) => "text",
+            PartKind::File(_) => "file",
+            PartKind::Agent { .. } => "agent",
+            PartKind::Subtask { .. } => "subtask",
+            _other => return None,
+        };
+        let place = self.part_ids.iter().position(|(of, _)| *of == kind)?;
+        self.part_ids.remove(place).map(|(_, id)| id)
+    }
 }
 
 /// Treatment of a prompt whose agent is gone when its turn begins, or for which no model is configured at all.

@@ -8,13 +8,13 @@ use std::{
 
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
-    id::MessageId,
+    id::{MessageId, PartId},
     message::{AssistantMessage, Message, MessageError, MessageWithParts, Tokens},
     part::{PRINTED, Part, PartKind, PartTime, TextPart, ToolState, ToolTime},
     session::{Session, SessionStatus, Todo},
 };
 
-use super::history::History;
+use super::{history::History, request::Given};
 use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
@@ -36,6 +36,8 @@ pub struct SessionState {
     pub todos: Vec<Todo>,
     /// Shared with the calls of a step, and stored: what the model read once it knows for good.
     pub known_files: KnownFiles,
+    /// A client's choices for the message of the prompt that is being taken in.
+    pub given: Given,
     /// Agent that answers after the running step, if a tool had the user choose one.
     pub switch: Option<AgentSwitch>,
     /// The newest snapshot of the files, while a turn runs and nothing but the model's answer came since.
@@ -252,6 +254,7 @@ impl SessionState {
             history: History::from(messages),
             todos: Vec::new(),
             known_files: KnownFiles::default(),
+            given: Given::default(),
             switch: None,
             newest_tree: None,
             late_tree: None,
@@ -273,13 +276,19 @@ impl SessionState {
 
     /// Appends a part to the newest message and returns its index there.
     pub fn push_part(&mut self, kind: PartKind, journal: &mut Journal) -> usize {
+        self.push_part_as(ids::part(), kind, journal)
+    }
+
+    /// Appends a part of the user's to the newest message, under the id that its client chose if it did.
+    pub fn push_given_part(&mut self, kind: PartKind, journal: &mut Journal) {
+        let id = self.given.part_id(&kind).inspect(|id| ids::follow(id.as_str()));
+        self.push_part_as(id.unwrap_or_else(ids::part), kind, journal);
+    }
+
+    fn push_part_as(&mut self, id: PartId, kind: PartKind, journal: &mut Journal) -> usize {
         let Some(last) = self.history.newest_mut() else { return 0 };
-        let part = Part {
-            id: ids::part(),
-            session_id: last.info.session_id().clone(),
-            message_id: last.info.id().clone(),
-            kind,
-        };
+        let part =
+            Part { id, session_id: last.info.session_id().clone(), message_id: last.info.id().clone(), kind };
         journal.part(&part);
         last.parts.push(part);
         last.parts.len() - 1

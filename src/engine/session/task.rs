@@ -85,6 +85,7 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
             }
             Some(Command::Select { agent, model }) => inbox::select(&cx, &mut state, agent, model).await,
             Some(Command::Title(text)) => inbox::retitle(&cx, &mut state, text).await,
+            Some(Command::Patch(patch)) => inbox::apply_patch(&cx, &mut state, patch).await,
             Some(Command::Revert { to, done }) => {
                 let reverted = file_undo::carry_out(&cx, &mut state, &to).await;
                 let is_store = matches!(&reverted, Err(error) if error.kind == EngineErrorKind::Store);

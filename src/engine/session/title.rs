@@ -21,8 +21,9 @@ const MAX_OUTPUT_TOKENS: u64 = 1000;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Returns the title of a session that has none yet.
-pub fn default(created_ms: i64) -> String {
-    format!("{DEFAULT_PREFIX}{}", clock::iso(created_ms))
+pub fn default(created_ms: i64, is_child: bool) -> String {
+    let prefix = if is_child { CHILD_PREFIX } else { DEFAULT_PREFIX };
+    format!("{prefix}{}", clock::iso(created_ms))
 }
 
 /// Returns true if a title is still the one a session begins with.

@@ -30,7 +30,7 @@ use crate::{
             context::{SessionCx, TurnCx},
             inbox::Inbox,
             parent_limits,
-            request::{Command, Invocation, OnMissing, PromptInput, StopReason, TurnOutcome},
+            request::{Command, Given, Invocation, OnMissing, PromptInput, StopReason, TurnOutcome},
             revert,
             state::{Journal, SessionState, text_part},
             title,
@@ -134,6 +134,7 @@ async fn run_prompt(
     cancel: &CancellationToken,
     mut input: PromptInput,
 ) -> Result<TurnOutcome, EngineError> {
+    state.given = Given::take(&mut input);
     tokio::select! {
         biased;
         () = cancel.cancelled() => {}
@@ -386,7 +387,7 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
         kinds = attach::resolve(cx, &known_files, &instructions, &message_id, input.parts) => kinds,
     };
     for kind in kinds {
-        state.push_part(kind, &mut journal);
+        state.push_given_part(kind, &mut journal);
     }
     journal.known_files(&state.info, &known_files);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
@@ -468,7 +469,10 @@ fn start_title(cx: &TurnCx<'_>, state: &SessionState, task: &mut TitleTask) {
                 Ok(()) => None,
                 Err(mpsc::error::SendError(command)) => match command {
                     Command::Title(text) => Some(text),
-                    Command::Prompt { .. } | Command::Select { .. } | Command::Revert { .. } => None,
+                    Command::Prompt { .. }
+                    | Command::Select { .. }
+                    | Command::Patch(_)
+                    | Command::Revert { .. } => None,
                 },
             },
             None => Some(text),

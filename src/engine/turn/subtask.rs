@@ -265,6 +265,7 @@ fn new_session(parent: &Parent, agent: &Agent, description: &str) -> Session {
         cost: 0.0,
         tokens: Tokens::default(),
         summary: None,
+        metadata: None,
         permission: Some(inherited(&parent.policy, agent, &parent.loaded.config)),
         // Those of its parent are found there.
         limits: Vec::new(),

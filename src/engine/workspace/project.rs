@@ -9,7 +9,7 @@ use crate::{
         ids,
         process::{self, Spawn},
     },
-    engine::{Engine, EngineError},
+    engine::{Engine, EngineError, Workspace},
 };
 
 /// Stands for everything outside a repository, and for a repository whose root commit is not known yet.
@@ -18,6 +18,11 @@ pub const GLOBAL: &str = crate::storage::UNKNOWN_PROJECT;
 const LIMIT: Duration = Duration::from_secs(60);
 
 impl Engine {
+    /// Returns the project id of a workspace; `global` until git has named it.
+    pub async fn project_of(&self, workspace: &Workspace) -> Result<String, EngineError> {
+        self.project_id(&workspace.loaded().config.worktree).await
+    }
+
     /// Returns the stored project id of a worktree. One that is not known yet is found out in the background.
     pub(crate) async fn project_id(&self, worktree: &Path) -> Result<String, EngineError> {
         if worktree == Path::new("/") {

@@ -26,6 +26,7 @@ pub fn without_powers(file: &SessionFile) -> Session {
         cost,
         tokens,
         summary,
+        metadata,
         permission,
         limits,
         revert,
@@ -47,6 +48,7 @@ pub fn without_powers(file: &SessionFile) -> Session {
         cost,
         tokens,
         summary,
+        metadata,
         permission: permission.map(denials).filter(|rules| !rules.is_empty()),
         // These bind beside all other rules, so they only forbid.
         limits,

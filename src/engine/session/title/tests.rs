@@ -17,7 +17,7 @@ fn a_long_title_is_cut_to_a_hundred_characters() {
 
 #[test]
 fn a_fresh_session_has_the_default_title() {
-    assert_eq!(default(1_790_000_000_000), "New session - 2026-09-21T14:13:20.000Z");
-    assert!(is_default(&default(0)));
+    assert_eq!(default(1_790_000_000_000, false), "New session - 2026-09-21T14:13:20.000Z");
+    assert!(is_default(&default(0, true)));
     assert!(!is_default("Fix the parser"));
 }

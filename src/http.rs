@@ -1,0 +1,35 @@
+//! The HTTP front end: OpenCode's server API, for its SDK and the programs that were written against it.
+
+mod access;
+mod ask;
+mod body;
+mod connection;
+mod cors;
+mod error;
+mod event;
+mod global;
+mod history;
+mod listener;
+mod message;
+mod prompt;
+mod router;
+mod selection;
+mod server;
+mod session;
+
+use tokio_util::sync::CancellationToken;
+
+pub use access::{Access, Password};
+pub use listener::{Listener, bind, bind_socket};
+pub use server::Options;
+
+use crate::engine::Engine;
+use server::Server;
+
+/// Serves on these listeners until `stop` is cancelled.
+pub async fn serve(engine: Engine, options: Options, listeners: Vec<Listener>, stop: CancellationToken) {
+    let server = Server::new(engine, options, stop.clone());
+    let router = router::router(&server);
+    let accepting = listeners.into_iter().map(|it| listener::accept(it, router.clone(), stop.clone()));
+    futures_util::future::join_all(accepting).await;
+}

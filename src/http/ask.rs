@@ -1,0 +1,107 @@
+//! Routes of permissions and questions, which any client may answer.
+
+use axum::{
+    Router,
+    extract::State,
+    http::StatusCode,
+    routing::{get, post},
+};
+use serde::Deserialize;
+use serde_json::json;
+use windlass_protocol::opencode::{
+    id::{PermissionId, QuestionId, SessionId},
+    permission::{PermissionRequest, Reply},
+    question::QuestionRequest,
+};
+
+use super::{
+    body::{Answer, Id, Ids, Payload},
+    error::Failure,
+    selection::Selected,
+    server::Shared,
+};
+
+pub fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/permission", get(permissions))
+        .route("/permission/{id}/reply", post(reply))
+        .route("/session/{id}/permissions/{permission}", post(respond))
+        .route("/question", get(questions))
+        .route("/question/{id}/reply", post(answer))
+        .route("/question/{id}/reject", post(reject))
+}
+
+async fn permissions(State(server): State<Shared>, selected: Selected) -> Answer<Vec<PermissionRequest>> {
+    let waiting = server.engine.all_pending_permissions().into_iter();
+    Answer(waiting.filter(|it| server.is_in(&it.session_id, &selected)).collect())
+}
+
+/// An answer to a permission.
+#[derive(Debug, Deserialize)]
+struct ReplyBody {
+    reply: Reply,
+    message: Option<String>,
+}
+
+async fn reply(
+    State(server): State<Shared>,
+    Id(id): Id<PermissionId>,
+    Payload(body): Payload<ReplyBody>,
+) -> Result<Answer<bool>, Failure> {
+    settle(&server, &id, body.reply, body.message)
+}
+
+/// The same in the words of the first clients.
+#[derive(Debug, Deserialize)]
+struct RespondBody {
+    response: Reply,
+}
+
+async fn respond(
+    State(server): State<Shared>,
+    Ids((_, id)): Ids<(SessionId, PermissionId)>,
+    Payload(body): Payload<RespondBody>,
+) -> Result<Answer<bool>, Failure> {
+    settle(&server, &id, body.response, None)
+}
+
+fn settle(
+    server: &Shared,
+    id: &PermissionId,
+    reply: Reply,
+    feedback: Option<String>,
+) -> Result<Answer<bool>, Failure> {
+    if server.engine.reply_permission(id, reply, feedback) {
+        return Ok(Answer(true));
+    }
+    let fields = json!({"requestID": id, "message": format!("Permission request not found: {id}")});
+    Err(Failure::tagged(StatusCode::NOT_FOUND, "PermissionNotFoundError", fields))
+}
+
+async fn questions(State(server): State<Shared>, selected: Selected) -> Answer<Vec<QuestionRequest>> {
+    let waiting = server.engine.all_pending_questions().into_iter();
+    Answer(waiting.filter(|it| server.is_in(&it.session_id, &selected)).collect())
+}
+
+/// An answer to a question: for each of its questions the labels that were chosen.
+#[derive(Debug, Deserialize)]
+struct AnswerBody {
+    answers: Vec<Vec<String>>,
+}
+
+async fn answer(
+    State(server): State<Shared>,
+    Id(id): Id<QuestionId>,
+    Payload(body): Payload<AnswerBody>,
+) -> Result<Answer<bool>, Failure> {
+    if server.engine.reply_question(&id, body.answers) { Ok(Answer(true)) } else { Err(no_question(&id)) }
+}
+
+async fn reject(State(server): State<Shared>, Id(id): Id<QuestionId>) -> Result<Answer<bool>, Failure> {
+    if server.engine.reject_question(&id) { Ok(Answer(true)) } else { Err(no_question(&id)) }
+}
+
+fn no_question(id: &QuestionId) -> Failure {
+    let fields = json!({"requestID": id, "message": format!("Question request not found: {id}")});
+    Failure::tagged(StatusCode::NOT_FOUND, "QuestionNotFoundError", fields)
+}

@@ -1,0 +1,97 @@
+//! Routes of the streams of events.
+
+use std::{collections::VecDeque, io, time::Duration};
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::State,
+    http::{HeaderName, HeaderValue, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use futures_util::stream;
+use serde_json::json;
+use tokio::time::{Interval, MissedTickBehavior, interval_at};
+use tokio_util::sync::CancellationToken;
+
+pub mod hub;
+
+use super::{selection::Selected, server::Shared};
+use hub::{Reader, Wanted};
+
+/// Interval of the signs of life.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Bytes that are handed to a connection at once.
+const MAX_CHUNK: usize = 64 << 10;
+
+pub fn routes() -> Router<Shared> {
+    Router::new().route("/event", get(of_directory)).route("/global/event", get(of_all))
+}
+
+async fn of_directory(State(server): State<Shared>, selected: Selected) -> Response {
+    open(&server, Wanted::Directory(selected.text().into()))
+}
+
+async fn of_all(State(server): State<Shared>) -> Response {
+    open(&server, Wanted::All)
+}
+
+/// Answers with the events from now on.
+fn open(server: &Shared, wanted: Wanted) -> Response {
+    // Subscribed before the first word is said: what happens behind it is not lost.
+    let reader = server.hub.subscribe(wanted);
+    reader.say("server.connected", &json!({}));
+    let mut beat = interval_at(tokio::time::Instant::now() + HEARTBEAT, HEARTBEAT);
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let feed = Feed { reader, batch: VecDeque::new(), beat, stop: server.stop.clone() };
+    let frames = stream::unfold(feed, async |mut feed| Some((feed.next().await?, feed)));
+    let mut response = Body::from_stream(frames).into_response();
+    for (name, value) in [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-cache, no-transform"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// A reader's events on their way to its connection.
+struct Feed {
+    reader: Reader,
+    batch: VecDeque<Bytes>,
+    beat: Interval,
+    stop: CancellationToken,
+}
+
+impl Feed {
+    /// Returns the next frames. The stream ends without an error only where the client is not to come again.
+    async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        let broken = |reason: &str| Some(Err(io::Error::other(reason.to_owned())));
+        while self.batch.is_empty() {
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return broken("the server ends"),
+                is_open = self.reader.next_batch(&mut self.batch) => {
+                    if !is_open {
+                        return if self.reader.is_cut_off() { broken("the client reads too slowly") } else { None };
+                    }
+                }
+                _ = self.beat.tick() => self.reader.say("server.heartbeat", &json!({})),
+            }
+        }
+        let first = self.batch.pop_front()?;
+        if self.batch.is_empty() {
+            return Some(Ok(first));
+        }
+        let mut chunk = first.to_vec();
+        while self.batch.front().is_some_and(|frame| chunk.len() + frame.len() <= MAX_CHUNK)
+            && let Some(frame) = self.batch.pop_front()
+        {
+            chunk.extend_from_slice(&frame);
+        }
+        Some(Ok(chunk.into()))
+    }
+}

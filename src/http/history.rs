@@ -1,0 +1,110 @@
+//! Routes of what became of a session: its tasks, changed files, state, and what is undone or copied of it.
+
+use axum::{
+    Router,
+    extract::State,
+    routing::{get, post},
+};
+use serde::Deserialize;
+use std::collections::HashMap;
+use windlass_protocol::opencode::{
+    event::FileDiff,
+    id::{MessageId, PartId, SessionId},
+    session::{Session, SessionStatus, Todo},
+};
+
+use super::{
+    body::{Answer, Id, Params, Payload},
+    error::Failure,
+    selection::Selected,
+    server::Shared,
+};
+use crate::engine::RevertTo;
+
+pub fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/session/status", get(status))
+        .route("/session/{id}/todo", get(todo))
+        .route("/session/{id}/diff", get(diff))
+        .route("/session/{id}/revert", post(revert))
+        .route("/session/{id}/unrevert", post(unrevert))
+        .route("/session/{id}/fork", post(fork))
+}
+
+/// Answers with the sessions that are not idle.
+async fn status(
+    State(server): State<Shared>,
+    selected: Selected,
+) -> Answer<HashMap<SessionId, SessionStatus>> {
+    let mut statuses = server.hub.statuses(&selected.text());
+    // A prompt that was just accepted has not said so yet.
+    for id in server.engine.working_sessions(&selected.0) {
+        statuses.entry(id).or_insert(SessionStatus::Busy);
+    }
+    Answer(statuses)
+}
+
+async fn todo(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<Vec<Todo>>, Failure> {
+    server.session(&id).await?;
+    Ok(Answer(server.engine.todos(&id).await?))
+}
+
+#[derive(Debug, Deserialize)]
+struct DiffParams {
+    #[serde(rename = "messageID")]
+    message_id: Option<MessageId>,
+}
+
+async fn diff(
+    State(server): State<Shared>,
+    Id(id): Id<SessionId>,
+    Params(params): Params<DiffParams>,
+) -> Result<Answer<Vec<FileDiff>>, Failure> {
+    Ok(Answer(server.engine.session_diff(&id, params.message_id.as_ref()).await?))
+}
+
+/// The first thing to be undone.
+#[derive(Debug, Deserialize)]
+struct RevertBody {
+    #[serde(rename = "messageID")]
+    message_id: MessageId,
+    #[serde(rename = "partID")]
+    part_id: Option<PartId>,
+}
+
+async fn revert(
+    State(server): State<Shared>,
+    Id(id): Id<SessionId>,
+    Payload(body): Payload<RevertBody>,
+) -> Result<Answer<Session>, Failure> {
+    let RevertBody { message_id, part_id } = body;
+    undo(&server, &id, RevertTo::Message { message_id, part_id }).await
+}
+
+async fn unrevert(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<Session>, Failure> {
+    undo(&server, &id, RevertTo::Nothing).await
+}
+
+async fn undo(server: &Shared, id: &SessionId, to: RevertTo) -> Result<Answer<Session>, Failure> {
+    server.open(id).await?;
+    server.require_idle(id)?;
+    Ok(Answer(server.engine.revert_session(id, to).await?.info))
+}
+
+/// The end of what is copied.
+#[derive(Debug, Deserialize)]
+struct ForkBody {
+    #[serde(rename = "messageID")]
+    message_id: Option<MessageId>,
+}
+
+async fn fork(
+    State(server): State<Shared>,
+    Id(id): Id<SessionId>,
+    Payload(body): Payload<ForkBody>,
+) -> Result<Answer<Session>, Failure> {
+    let workspace = server.open(&id).await?;
+    let forked = server.engine.fork_session(&workspace, &id, body.message_id.as_ref()).await?;
+    server.open(&forked.id).await?;
+    Ok(Answer(forked))
+}

@@ -1,0 +1,182 @@
+//! Listens on TCP and on Unix sockets, and takes connections, each with its limits.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{Router, body::Body, http::Uri};
+use hyper::{body::Incoming, service::service_fn};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, UnixListener},
+    sync::Semaphore,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::util::ServiceExt;
+
+use super::{access::Peer, connection::Stalling};
+
+/// The port that OpenCode's clients try first.
+const USUAL_PORT: u16 = 4096;
+/// Connections that are open at once; further ones wait to be accepted.
+const MAX_CONNECTIONS: usize = 4096;
+/// Time that a client has for the head of a request, also of the next one on its connection.
+const HEAD_LIMIT: Duration = Duration::from_secs(60);
+/// Bytes of a request's head.
+const MAX_HEAD: usize = 64 << 10;
+/// Time that connections get to finish when the server ends.
+const END_LIMIT: Duration = Duration::from_millis(300);
+/// Pause after a connection could not be accepted, such as for want of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A place where the server can be reached.
+pub enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener, SocketFile),
+}
+
+/// The file of a Unix socket, which goes with its listener.
+pub struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Listener {
+    /// Returns the address that was bound.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().ok(),
+            Self::Unix(..) => None,
+        }
+    }
+}
+
+/// Binds a TCP port; 0 means the usual one if it is free, else any.
+pub async fn bind(address: IpAddr, port: u16) -> io::Result<Listener> {
+    let listener = match port {
+        0 => match TcpListener::bind((address, USUAL_PORT)).await {
+            Ok(listener) => listener,
+            Err(_) => TcpListener::bind((address, 0)).await?,
+        },
+        port => TcpListener::bind((address, port)).await?,
+    };
+    Ok(Listener::Tcp(listener))
+}
+
+/// Binds a Unix socket that only this user can reach; one that a server left behind is replaced.
+pub fn bind_socket(path: &Path) -> io::Result<Listener> {
+    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+        return Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there"));
+    }
+    let is_socket = std::fs::symlink_metadata(path)
+        .is_ok_and(|it| std::os::unix::fs::FileTypeExt::is_socket(&it.file_type()));
+    if is_socket {
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    Ok(Listener::Unix(listener, SocketFile(path.to_owned())))
+}
+
+/// Takes connections until `stop` is cancelled.
+pub async fn accept(listener: Listener, router: Router, stop: CancellationToken) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let connections = TaskTracker::new();
+    while let Some(place) = places.clone().acquire_owned().await.ok().filter(|_| !stop.is_cancelled()) {
+        let accepted = tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            accepted = next(&listener) => accepted,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let connection = serve(stream, peer, router.clone(), stop.clone());
+        connections.spawn(async move {
+            connection.await;
+            drop(place);
+        });
+    }
+    connections.close();
+    let _ = tokio::time::timeout(END_LIMIT, connections.wait()).await;
+}
+
+/// A connected client.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+async fn next(listener: &Listener) -> io::Result<(Box<dyn Stream>, Peer)> {
+    match listener {
+        Listener::Tcp(listener) => {
+            let (stream, address) = listener.accept().await?;
+            // Deltas are small and must not wait for one another.
+            let _ = stream.set_nodelay(true);
+            Ok((Box::new(stream), Peer(Some(address.ip().to_canonical()))))
+        }
+        Listener::Unix(listener, _) => Ok((Box::new(listener.accept().await?.0), Peer(None))),
+    }
+}
+
+/// Serves a connection's requests, in either version of the protocol.
+async fn serve(stream: Box<dyn Stream>, peer: Peer, router: Router, stop: CancellationToken) {
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(peer);
+        if let Some(uri) = without_trailing_slash(request.uri()) {
+            *request.uri_mut() = uri;
+        }
+        router.clone().oneshot(request)
+    });
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT).max_buf_size(MAX_HEAD);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(MAX_HEAD as u32)
+        .keep_alive_interval(HEAD_LIMIT);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(Stalling::new(stream)), service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended");
+    }
+}
+
+/// Returns the address without slashes at the end of its path; `None` if there are none.
+fn without_trailing_slash(uri: &Uri) -> Option<Uri> {
+    let path = uri.path();
+    let plain = path.trim_end_matches('/');
+    if plain.len() == path.len() || path == "/" {
+        return None;
+    }
+    let plain = if plain.is_empty() { "/" } else { plain };
+    let path = match uri.query() {
+        Some(query) => format!("{plain}?{query}"),
+        None => plain.to_owned(),
+    };
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(path.parse().ok()?);
+    Uri::from_parts(parts).ok()
+}

@@ -1,0 +1,376 @@
+//! Routes that make a session work: prompts, commands, shell lines, summaries, and the end of it all.
+
+use axum::{Router, extract::State, http::StatusCode, routing::post};
+use serde::Deserialize;
+use serde_json::Map;
+use tokio::sync::oneshot;
+use windlass_protocol::opencode::{
+    event::EventPayload,
+    id::{MessageId, PartId, SessionId},
+    message::{Message, MessageError, MessageWithParts, ModelRef, OutputFormat},
+    part::FilePart,
+    permission::{Action, Rule},
+};
+
+use super::{
+    body::{Answer, Id, Payload},
+    error::{Failure, Piece},
+    server::Shared,
+};
+use crate::engine::{EngineError, Invocation, Loaded, PromptInput, PromptPart, SessionPatch, TurnOutcome};
+
+pub fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/session/{id}/message", post(prompt))
+        .route("/session/{id}/prompt_async", post(prompt_async))
+        .route("/session/{id}/command", post(command))
+        .route("/session/{id}/shell", post(shell))
+        .route("/session/{id}/summarize", post(summarize))
+        .route("/session/{id}/init", post(init))
+        .route("/session/{id}/abort", post(abort))
+}
+
+/// A prompt.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PromptBody {
+    parts: Vec<PartInput>,
+    #[serde(rename = "messageID")]
+    message_id: Option<MessageId>,
+    model: Option<ModelRef>,
+    agent: Option<String>,
+    variant: Option<String>,
+    #[serde(default)]
+    no_reply: bool,
+    system: Option<String>,
+    #[serde(default)]
+    tools: Map<String, serde_json::Value>,
+    format: Option<OutputFormat>,
+}
+
+/// A piece of a prompt, as a client sends it.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum PartInput {
+    Text {
+        id: Option<PartId>,
+        text: String,
+        #[serde(default)]
+        synthetic: bool,
+        #[serde(default)]
+        ignored: bool,
+    },
+    File {
+        id: Option<PartId>,
+        #[serde(flatten)]
+        file: FilePart,
+    },
+    Agent {
+        id: Option<PartId>,
+        name: String,
+    },
+    Subtask {
+        id: Option<PartId>,
+        prompt: String,
+        description: String,
+        agent: String,
+        model: Option<ModelRef>,
+    },
+}
+
+impl PartInput {
+    fn split(self) -> (Option<PartId>, PromptPart) {
+        match self {
+            Self::Text { id, text, synthetic, ignored } => {
+                (id, PromptPart::Text { text, is_synthetic: synthetic, is_ignored: ignored })
+            }
+            Self::File { id, file } => (id, PromptPart::File(file)),
+            Self::Agent { id, name } => (id, PromptPart::Agent { name }),
+            Self::Subtask { id, prompt, description, agent, model } => {
+                (id, PromptPart::Subtask { prompt, description, agent, model })
+            }
+        }
+    }
+}
+
+/// Answers with the last message of the turn, once that is over. The turn outlives its client.
+async fn prompt(
+    State(server): State<Shared>,
+    Id(id): Id<SessionId>,
+    Payload(body): Payload<PromptBody>,
+) -> Result<Answer<MessageWithParts>, Failure> {
+    let input = accepted(&server, &id, body).await?;
+    answer(&server, &id, run(&server, &id, input)).await
+}
+
+/// Answers at once; what fails later is an event.
+async fn prompt_async(
+    State(server): State<Shared>,
+    Id(id): Id<SessionId>,
+    Payload(body): Payload<PromptBody>,
+) -> Result<StatusCode, Failure> {
+    let input = accepted(&server, &id, body).await?;
+    drop(run(&server, &id, input));
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Opens the session and makes what a prompt says into the engine's words; refuses what cannot be answered.
+async fn accepted(server: &Shared, id: &SessionId, body: PromptBody) -> Result<PromptInput, Failure> {
+    let loaded = server.open(id).await?.loaded();
+    let PromptBody { parts, message_id, model, agent, variant, no_reply, system, tools, format } = body;
+    let (part_ids, parts): (Vec<_>, Vec<_>) = parts.into_iter().map(PartInput::split).unzip();
+    let ids: Vec<PartId> = part_ids.iter().flatten().cloned().collect();
+    if server.engine.is_taken(message_id.as_ref(), &ids).await? {
+        let message = "A message or part has this id already; leave out messageID and the parts' ids.";
+        return Err(Failure::bad_request(Piece::Payload, message));
+    }
+    let (agent, model) = choose(server, id, &loaded, agent, model, variant).await?;
+    restrict_tools(server, id, tools).await?;
+    Ok(PromptInput {
+        parts,
+        part_ids,
+        message_id,
+        agent,
+        model,
+        system,
+        format,
+        no_reply,
+        ..PromptInput::default()
+    })
+}
+
+/// Checks who is to answer: the named agent and model, else the session's last ones as far as they are still there.
+async fn choose(
+    server: &Shared,
+    id: &SessionId,
+    loaded: &Loaded,
+    agent: Option<String>,
+    model: Option<ModelRef>,
+    variant: Option<String>,
+) -> Result<(Option<String>, Option<ModelRef>), Failure> {
+    let session = server.session(id).await?;
+    let chosen = match &agent {
+        Some(name) => loaded.checked_agent(name)?,
+        None => {
+            let last = session.agent.as_deref().and_then(|name| loaded.agent(name));
+            last.unwrap_or_else(|| loaded.default_agent())
+        }
+    };
+    let last = session.model.filter(|_| chosen.model.is_none()).map(|last| ModelRef {
+        provider_id: last.provider_id,
+        model_id: last.id,
+        variant: last.variant,
+    });
+    // A model that cannot be had any more must not keep the session from going on.
+    let last = last.filter(|last| loaded.checked_model(last).is_ok() && !loaded.is_demo(last));
+    let model = model.or(last);
+    let usable = loaded.answering(chosen, model.as_ref()).map_err(EngineError::from)?;
+    let model = match variant {
+        Some(variant) => Some(ModelRef { variant: Some(variant), ..usable.reference() }),
+        None => model,
+    };
+    Ok((agent, model))
+}
+
+/// Makes a list of tools that are on or off into the session's rules, as OpenCode does.
+async fn restrict_tools(
+    server: &Shared,
+    id: &SessionId,
+    tools: Map<String, serde_json::Value>,
+) -> Result<(), Failure> {
+    if tools.is_empty() {
+        return Ok(());
+    }
+    let mut rules = server.session(id).await?.permission.unwrap_or_default();
+    for (tool, is_on) in tools {
+        let action = if is_on == false { Action::Deny } else { Action::Allow };
+        rules.retain(|rule| rule.permission != tool || rule.pattern != "*");
+        rules.push(Rule { permission: tool, pattern: "*".to_owned(), action });
+    }
+    let patch = SessionPatch { permission: Some(rules), ..SessionPatch::default() };
+    server.engine.patch_session(id, patch).await?;
+    Ok(())
+}
+
+/// End of a turn on its way to the request that asked for it.
+type Ended = oneshot::Receiver<Result<TurnOutcome, EngineError>>;
+
+/// Gives a prompt to its session. It is answered whether its client waits for that or not.
+fn run(server: &Shared, id: &SessionId, input: PromptInput) -> Ended {
+    let (sender, ended) = oneshot::channel();
+    let on_end = move |result: Result<TurnOutcome, EngineError>| {
+        // The turn's events say what its client does not wait for.
+        let _ = sender.send(result);
+    };
+    server.engine.prompt(id, input, Box::new(on_end));
+    ended
+}
+
+/// Waits for the end of a turn and returns its last message.
+async fn answer(server: &Shared, id: &SessionId, ended: Ended) -> Result<Answer<MessageWithParts>, Failure> {
+    let ended = ended.await.map_err(|_| Failure::unknown("The server ended before the turn did."))?;
+    let (named, error) = match ended {
+        Ok(outcome) => (outcome.message_id, None),
+        Err(error) => (None, Some(error)),
+    };
+    let message = match named {
+        Some(message_id) => server.engine.message(id, &message_id).await?,
+        None => server.engine.last_messages(id, None, Some(1)).await?.pop(),
+    };
+    match (message, error) {
+        (Some(message), Some(error)) if !is_failed(&message) => Err(error.into()),
+        (Some(message), _) => Ok(Answer(message)),
+        (None, Some(error)) => Err(error.into()),
+        (None, None) => Err(Failure::not_found("The turn left no message.")),
+    }
+}
+
+/// Returns true for an answer that says itself why it failed.
+fn is_failed(message: &MessageWithParts) -> bool {
+    match &message.info {
+        Message::Assistant(answer) => answer.error.is_some(),
+        Message::User(_) => false,
+    }
+}
+
+/// A command to run.
+#[derive(Debug, Deserialize)]
+struct CommandBody {
+    command: String,
+    arguments: String,
+    agent: Option<String>,
+    /// `provider/model`.
+    model: Option<String>,
+    variant: Option<String>,
+    #[serde(rename = "messageID")]
+    message_id: Option<MessageId>,
+    #[serde(default)]
+    parts: Vec<PartInput>,
+}
+
+async fn command(
+    State(server): State<Shared>,
+    Id(id): Id<SessionId>,
+    Payload(body): Payload<CommandBody>,
+) -> Result<Answer<MessageWithParts>, Failure> {
+    let CommandBody { command, arguments, agent, model, variant, message_id, parts } = body;
+    let loaded = server.open(&id).await?.loaded();
+    if !loaded.commands.contains_key(&command) {
+        let names: Vec<&str> = loaded.commands.keys().map(String::as_str).collect();
+        let message = format!("Command not found: \"{command}\". Available commands: {}", names.join(", "));
+        return Err(Failure::bad_request(Piece::Payload, message));
+    }
+    let model = model.as_deref().map(parse_model).transpose()?;
+    let (agent, model) = choose(&server, &id, &loaded, agent, model, variant).await?;
+    let mut input = PromptInput {
+        invocation: Invocation::Named(command.clone()),
+        agent,
+        model,
+        message_id,
+        ..PromptInput::default()
+    };
+    input.parts = parts.into_iter().map(|part| part.split().1).collect();
+    input.parts.push(PromptPart::Text { text: arguments.clone(), is_synthetic: false, is_ignored: false });
+    let answered = answer(&server, &id, run(&server, &id, input)).await?;
+    let message_id = answered.0.info.id().clone();
+    server.engine.bus().publish(EventPayload::CommandExecuted {
+        name: command,
+        session_id: id,
+        arguments,
+        message_id,
+    });
+    Ok(answered)
+}
+
+fn parse_model(text: &str) -> Result<ModelRef, Failure> {
+    ModelRef::parse(text).ok_or_else(|| {
+        let message = format!("Expected \"provider/model\", got {text:?}\n  at [\"model\"]");
+        Failure::bad_request(Piece::Payload, message)
+    })
+}
+
+/// A shell line to run.
+#[derive(Debug, Deserialize)]
+struct ShellBody {
+    agent: Option<String>,
+    command: String,
+    model: Option<ModelRef>,
+    #[serde(rename = "messageID")]
+    message_id: Option<MessageId>,
+}
+
+async fn shell(
+    State(server): State<Shared>,
+    Id(id): Id<SessionId>,
+    Payload(body): Payload<ShellBody>,
+) -> Result<Answer<MessageWithParts>, Failure> {
+    let ShellBody { agent, command, model, message_id } = body;
+    let loaded = server.open(&id).await?.loaded();
+    server.require_idle(&id)?;
+    if let Some(agent) = &agent {
+        loaded.checked_agent(agent)?;
+    }
+    let text = PromptPart::Text { text: command, is_synthetic: false, is_ignored: false };
+    let invocation = Invocation::Shell;
+    let input =
+        PromptInput { parts: vec![text], agent, model, message_id, invocation, ..PromptInput::default() };
+    answer(&server, &id, run(&server, &id, input)).await
+}
+
+/// The model that is to summarise.
+#[derive(Debug, Deserialize)]
+struct SummarizeBody {
+    #[serde(rename = "providerID")]
+    provider_id: String,
+    #[serde(rename = "modelID")]
+    model_id: String,
+}
+
+async fn summarize(
+    State(server): State<Shared>,
+    Id(id): Id<SessionId>,
+    Payload(body): Payload<SummarizeBody>,
+) -> Result<Answer<bool>, Failure> {
+    run_command(&server, &id, "compact", body).await
+}
+
+async fn init(
+    State(server): State<Shared>,
+    Id(id): Id<SessionId>,
+    Payload(body): Payload<SummarizeBody>,
+) -> Result<Answer<bool>, Failure> {
+    run_command(&server, &id, "init", body).await
+}
+
+async fn run_command(
+    server: &Shared,
+    id: &SessionId,
+    name: &str,
+    body: SummarizeBody,
+) -> Result<Answer<bool>, Failure> {
+    let loaded = server.open(id).await?.loaded();
+    let model = ModelRef { provider_id: body.provider_id, model_id: body.model_id, variant: None };
+    let (agent, model) = choose(server, id, &loaded, None, Some(model), None).await?;
+    let invocation = Invocation::Named(name.to_owned());
+    let input = PromptInput { invocation, agent, model, ..PromptInput::default() };
+    let answered = answer(server, id, run(server, id, input)).await?;
+    match answered.0.info {
+        Message::Assistant(message) => match message.error {
+            Some(error) => Err(Failure::unknown(reason(&error))),
+            None => Ok(Answer(true)),
+        },
+        Message::User(_) => Ok(Answer(true)),
+    }
+}
+
+/// Returns why an answer failed.
+fn reason(error: &MessageError) -> String {
+    let written = serde_json::to_value(error).unwrap_or_default();
+    written["data"]["message"].as_str().or(written["name"].as_str()).unwrap_or_default().to_owned()
+}
+
+async fn abort(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<bool>, Failure> {
+    server.session(&id).await?;
+    server.engine.cancel(&id);
+    Ok(Answer(true))
+}

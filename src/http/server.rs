@@ -1,0 +1,87 @@
+//! The state that all requests share: the engine, its lease for every HTTP client, and the readers of events.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use tokio_util::sync::CancellationToken;
+use windlass_protocol::opencode::{id::SessionId, session::Session};
+
+use super::{access::Access, error::Failure, event::hub::Hub, selection::Selected};
+use crate::{
+    bus::{Filter, Subscriber},
+    engine::{Answerable, Client, Engine, Workspace},
+};
+
+/// The server's settings.
+#[derive(Debug)]
+pub struct Options {
+    /// The directory of requests that name none.
+    pub directory: PathBuf,
+    pub access: Access,
+}
+
+/// See the module's comment.
+pub struct Server {
+    pub engine: Engine,
+    pub options: Options,
+    /// Cancelled when the server ends.
+    pub stop: CancellationToken,
+    pub hub: Arc<Hub>,
+    /// Holds the sessions that were used by HTTP: any client may answer what they ask.
+    lease: Client,
+}
+
+/// The state as handlers get it.
+pub type Shared = Arc<Server>;
+
+impl Server {
+    pub fn new(engine: Engine, options: Options, stop: CancellationToken) -> Shared {
+        let hub = Arc::new(Hub::default());
+        let subscriber: Arc<dyn Subscriber> = hub.clone();
+        engine.bus().subscribe(Filter::All, &subscriber);
+        let lease = engine.client(Answerable::Everything);
+        Arc::new(Self { engine, options, stop, hub, lease })
+    }
+
+    /// Returns a stored session.
+    pub async fn session(&self, id: &SessionId) -> Result<Session, Failure> {
+        Ok(self.engine.session(id).await?)
+    }
+
+    /// Opens a session in its own folder unless it is open, so that it takes prompts.
+    pub async fn open(&self, id: &SessionId) -> Result<Arc<Workspace>, Failure> {
+        if let Some(workspace) = self.engine.opened(id) {
+            self.lease.hold(id);
+            return Ok(workspace);
+        }
+        let info = self.session(id).await?;
+        self.hub.note(&info);
+        self.lease.hold(id);
+        let opened = self.engine.open_session(id, Path::new(&info.directory), Vec::new()).await;
+        let opened = opened.inspect_err(|_| self.lease.release(id))?;
+        self.engine.watch(&opened.workspace);
+        Ok(opened.workspace)
+    }
+
+    /// Refuses what a session cannot do while it works.
+    pub fn require_idle(&self, id: &SessionId) -> Result<(), Failure> {
+        if self.engine.is_working(id) { Err(Failure::session_busy(id)) } else { Ok(()) }
+    }
+
+    /// Returns true if a session is in the selected directory.
+    pub fn is_in(&self, id: &SessionId, selected: &Selected) -> bool {
+        self.hub.directory(id).is_some_and(|directory| *directory == *selected.text())
+    }
+
+    /// Lets HTTP clients answer what a session asks.
+    pub fn hold(&self, id: &SessionId) {
+        self.lease.hold(id);
+    }
+
+    /// Forgets a session that was deleted.
+    pub fn release(&self, id: &SessionId) {
+        self.lease.release(id);
+    }
+}

@@ -1,0 +1,161 @@
+//! Routes of sessions: making, listing, reading, changing and deleting them.
+
+use axum::{Router, extract::State, routing::get};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use windlass_protocol::opencode::{
+    id::SessionId,
+    permission::Rule,
+    session::{Session, SessionModel},
+};
+
+use super::{
+    body::{Answer, Id, Params, Payload, number},
+    error::{Failure, Piece},
+    selection::Selected,
+    server::Shared,
+};
+use crate::engine::{NewSession, SessionFilter, SessionPatch};
+
+/// Sessions of a list where its client names no number.
+const LISTED: usize = 100;
+
+pub fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/session", get(list).post(create))
+        .route("/session/{id}", get(read).patch(update).delete(delete))
+        .route("/session/{id}/children", get(children))
+}
+
+/// Session to be made.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CreateBody {
+    #[serde(rename = "parentID")]
+    parent_id: Option<String>,
+    title: Option<String>,
+    agent: Option<String>,
+    model: Option<SessionModel>,
+    permission: Option<Vec<Rule>>,
+    metadata: Option<Map<String, Value>>,
+}
+
+async fn create(
+    State(server): State<Shared>,
+    Selected(directory): Selected,
+    Payload(body): Payload<CreateBody>,
+) -> Result<Answer<Session>, Failure> {
+    let CreateBody { parent_id, title, agent, model, permission, metadata } = body;
+    let parent_id = match parent_id {
+        Some(text) => {
+            let id = SessionId::parse(&text).map_err(|error| {
+                Failure::bad_request(Piece::Payload, format!("{error}\n  at [\"parentID\"]"))
+            })?;
+            Some(server.session(&id).await?.id)
+        }
+        None => None,
+    };
+    let title = title.filter(|title| !title.trim().is_empty());
+    let new = NewSession {
+        directory,
+        title,
+        parent_id,
+        agent,
+        model,
+        permission,
+        metadata,
+        ..NewSession::default()
+    };
+    let opened = server.engine.create_session(new).await?;
+    server.hold(&opened.info.id);
+    server.engine.watch(&opened.workspace);
+    Ok(Answer(opened.info))
+}
+
+#[derive(Debug, Deserialize)]
+struct ListParams {
+    scope: Option<String>,
+    path: Option<String>,
+    roots: Option<String>,
+    start: Option<String>,
+    search: Option<String>,
+    limit: Option<String>,
+}
+
+async fn list(
+    State(server): State<Shared>,
+    selected: Selected,
+    Params(params): Params<ListParams>,
+) -> Result<Answer<Vec<Session>>, Failure> {
+    let is_root = match params.roots.as_deref() {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(other) => {
+            let message = format!("Expected \"true\" | \"false\", got {other:?}\n  at [\"roots\"]");
+            return Err(Failure::bad_request(Piece::Query, message));
+        }
+    };
+    let mut filter = SessionFilter {
+        is_root,
+        since: number(params.start.as_deref()),
+        title: params.search.filter(|search| !search.is_empty()),
+        limit: number(params.limit.as_deref()).filter(|limit| *limit > 0).unwrap_or(LISTED),
+        ..SessionFilter::default()
+    };
+    match (params.scope.as_deref(), params.path) {
+        (Some("project"), _) | (None, Some(_)) => {
+            let workspace = server.engine.workspace(&selected.0).await?;
+            filter.project_id = Some(server.engine.project_of(&workspace).await?);
+        }
+        _ => filter.directory = Some(selected.text()),
+    }
+    Ok(Answer(server.engine.filter_sessions(filter).await?))
+}
+
+async fn read(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<Session>, Failure> {
+    Ok(Answer(server.session(&id).await?))
+}
+
+/// Changes of a session.
+#[derive(Debug, Deserialize)]
+struct UpdateBody {
+    title: Option<String>,
+    time: Option<UpdateTime>,
+    permission: Option<Vec<Rule>>,
+    metadata: Option<Map<String, Value>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct UpdateTime {
+    archived: Option<f64>,
+}
+
+async fn update(
+    State(server): State<Shared>,
+    Id(id): Id<SessionId>,
+    Payload(body): Payload<UpdateBody>,
+) -> Result<Answer<Session>, Failure> {
+    let UpdateBody { title, time, permission, metadata } = body;
+    if let Some(title) = title {
+        server.engine.rename_session(&id, &title).await?;
+    }
+    let archived = time.map(|time| time.archived.map(|archived| archived as i64));
+    let patch = SessionPatch { archived, permission, metadata };
+    Ok(Answer(server.engine.patch_session(&id, patch).await?))
+}
+
+async fn delete(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<bool>, Failure> {
+    server.session(&id).await?;
+    server.engine.delete_session(&id).await?;
+    server.release(&id);
+    Ok(Answer(true))
+}
+
+async fn children(
+    State(server): State<Shared>,
+    Id(id): Id<SessionId>,
+) -> Result<Answer<Vec<Session>>, Failure> {
+    server.session(&id).await?;
+    let filter = SessionFilter { parent_id: Some(id), limit: usize::MAX, ..SessionFilter::default() };
+    Ok(Answer(server.engine.filter_sessions(filter).await?))
+}

@@ -1,0 +1,130 @@
+//! Sessions by what they are about, and the end of a session's messages, for clients that page backwards.
+
+use rusqlite::{Connection, params};
+use windlass_protocol::opencode::{
+    id::{MessageId, PartId, SessionId},
+    message::MessageWithParts,
+    session::{Session, Todo},
+};
+
+use super::{Storage, StorageError, append_unfinished_text, appends, decode_session, todos};
+
+/// The sessions that are wanted, most recently changed first.
+#[derive(Debug, Clone, Default)]
+pub struct SessionFilter {
+    pub directory: Option<String>,
+    /// The project and the directory of its worktree.
+    pub project_id: Option<String>,
+    /// The session that they were started by.
+    pub parent_id: Option<SessionId>,
+    /// True for sessions that none other started.
+    pub is_root: bool,
+    /// Only those that changed at this time or later, in milliseconds since the epoch.
+    pub since: Option<i64>,
+    /// Only those that changed before.
+    pub before: Option<i64>,
+    /// A piece of the title, in any case.
+    pub title: Option<String>,
+    pub limit: usize,
+}
+
+impl Storage {
+    /// Reads the wanted sessions.
+    pub async fn filter_sessions(&self, filter: SessionFilter) -> Result<Vec<Session>, StorageError> {
+        self.reader.read(move |connection| filtered(connection, &filter)).await
+    }
+
+    /// Reads the last messages of a session, before one of them or at its end, oldest first.
+    pub async fn last_messages(
+        &self,
+        id: SessionId,
+        before: Option<MessageId>,
+        limit: Option<usize>,
+    ) -> Result<Vec<MessageWithParts>, StorageError> {
+        self.reader.read(move |connection| last(connection, &id, before.as_ref(), limit)).await
+    }
+
+    /// Returns true if one of these messages or parts is there, in any session.
+    pub async fn is_taken(
+        &self,
+        message: Option<MessageId>,
+        parts: Vec<PartId>,
+    ) -> Result<bool, StorageError> {
+        self.reader
+            .read(move |connection| {
+                let mut of_message = connection.prepare_cached("SELECT 1 FROM message WHERE id = ?1")?;
+                let mut of_part = connection.prepare_cached("SELECT 1 FROM part WHERE id = ?1")?;
+                if let Some(id) = &message {
+                    if of_message.exists([id.as_str()])? {
+                        return Ok(true);
+                    }
+                }
+                for id in &parts {
+                    if of_part.exists([id.as_str()])? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            })
+            .await
+    }
+
+    /// Reads a session's list of tasks.
+    pub async fn todos(&self, id: SessionId) -> Result<Vec<Todo>, StorageError> {
+        self.reader.read(move |connection| todos(connection, &id)).await
+    }
+}
+
+fn filtered(connection: &Connection, filter: &SessionFilter) -> Result<Vec<Session>, StorageError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT project_id, data, chosen_title FROM session WHERE (?1 IS NULL OR directory = ?1) \
+         AND (?2 IS NULL OR project_id = ?2) AND (?3 IS NULL OR parent_id = ?3) AND (NOT ?4 OR parent_id IS NULL) \
+         AND (?5 IS NULL OR updated >= ?5) AND (?6 IS NULL OR updated < ?6) \
+         AND (?7 IS NULL OR instr(lower(coalesce(chosen_title, data ->> 'title')), ?7) > 0) \
+         ORDER BY updated DESC, id DESC LIMIT ?8",
+    )?;
+    let SessionFilter { directory, project_id, parent_id, is_root, since, before, title, limit } = filter;
+    let parent_id = parent_id.as_ref().map(SessionId::as_str);
+    let title = title.as_ref().map(|title| title.to_lowercase());
+    let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
+    let mut rows =
+        statement.query(params![directory, project_id, parent_id, is_root, since, before, title, limit])?;
+    let mut sessions = Vec::new();
+    while let Some(row) = rows.next()? {
+        sessions.push(decode_session(row)?);
+    }
+    Ok(sessions)
+}
+
+fn last(
+    connection: &Connection,
+    id: &SessionId,
+    before: Option<&MessageId>,
+    limit: Option<usize>,
+) -> Result<Vec<MessageWithParts>, StorageError> {
+    let appends = appends::of_session(connection, id);
+    // All rows as they are at one moment.
+    let connection = &connection.unchecked_transaction()?;
+    let mut statement = connection.prepare_cached(
+        "SELECT data FROM message WHERE session_id = ?1 AND (?2 IS NULL OR id < ?2) ORDER BY id DESC LIMIT ?3",
+    )?;
+    let limit = limit.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(i64::MAX);
+    let mut rows = statement.query(params![id.as_str(), before.map(MessageId::as_str), limit])?;
+    let mut messages: Vec<MessageWithParts> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let info = serde_json::from_str(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?)?;
+        messages.push(MessageWithParts { info, parts: Vec::new() });
+    }
+    messages.reverse();
+    let mut statement =
+        connection.prepare_cached("SELECT data FROM part WHERE message_id = ?1 ORDER BY id")?;
+    for message in &mut messages {
+        let mut rows = statement.query([message.info.id().as_str()])?;
+        while let Some(row) = rows.next()? {
+            let part = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+            message.parts.push(serde_json::from_str(part)?);
+        }
+    }
+    append_unfinished_text(connection, id, &appends, &mut messages)?;
+    Ok(messages)
+}

@@ -1,0 +1,4 @@
+//! `windlass serve`: OpenCode's HTTP API, spoken to as its clients do.
+
+mod access;
+mod session;

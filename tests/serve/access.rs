@@ -1,0 +1,96 @@
+//! Who may use the server: passwords, foreign pages, and the addresses it listens on.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::AsyncReadExt;
+
+use crate::support::server::{Server, answer};
+
+#[tokio::test]
+async fn pages_from_elsewhere_may_neither_write_nor_call_by_another_name() {
+    let server = Server::start().await;
+    let own = server.url.clone();
+    for (origin, is_allowed) in [
+        ("https://evil.example", false),
+        ("null", false),
+        ("http://localhost:3000", true),
+        ("https://app.opencode.ai", true),
+        (own.as_str(), true),
+    ] {
+        let posted = answer(server.request("POST", "/session").header("origin", origin)).await;
+        assert_eq!(posted.status.is_success(), is_allowed, "{origin} {}", posted.text);
+        if !is_allowed {
+            assert_eq!(posted.header("access-control-allow-origin"), None);
+            assert!(posted.json()["data"]["message"].as_str().unwrap().contains("--cors"));
+        } else {
+            assert_eq!(posted.header("access-control-allow-origin"), Some(origin));
+        }
+    }
+    for host in ["evil.example", "evil.example:4096"] {
+        let read = answer(server.request("GET", "/session").header("host", host)).await;
+        assert_eq!(read.refused(403)["name"], "Forbidden");
+    }
+    let preflight = server
+        .request("OPTIONS", "/session")
+        .header("origin", "http://localhost:1")
+        .header("access-control-request-method", "POST")
+        .header("access-control-request-headers", "x-opencode-directory");
+    let preflight = answer(preflight).await;
+    assert_eq!(preflight.header("access-control-allow-headers"), Some("x-opencode-directory"));
+    assert_eq!(preflight.header("access-control-max-age"), Some("86400"));
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_password_is_wanted_everywhere_and_may_be_guessed_only_a_few_times() {
+    let server = Server::builder().env("OPENCODE_SERVER_PASSWORD", "a:b").start().await;
+    for path in ["/session", "/event", "/global/event", "/global/health", "/nowhere"] {
+        let refused = server.get(path).await;
+        assert_eq!((refused.status.as_u16(), refused.text.as_str()), (401, ""), "{path}");
+        assert_eq!(refused.header("www-authenticate"), Some("Basic realm=\"Secure Area\""));
+    }
+    assert_eq!(server.get("/api/session").await.refused(401)["_tag"], "UnauthorizedError");
+    let with = |password: &str| server.request("GET", "/session").basic_auth("opencode", Some(password));
+    assert_eq!(answer(with("a:b")).await.ok(), json!([]));
+    let token = "b3BlbmNvZGU6YTpi";
+    assert_eq!(server.get(&format!("/session?auth_token={token}")).await.ok(), json!([]));
+    let mut last = 0;
+    for _ in 0..25 {
+        last = answer(with("wrong")).await.status.as_u16();
+    }
+    assert_eq!(last, 429);
+    assert_eq!(answer(with("a:b")).await.status, 429, "guessing must not go on");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn an_address_that_others_reach_needs_a_password() {
+    let mut builder = Server::builder().arguments(&["--hostname=0.0.0.0"]);
+    let mut child = builder.spawn().await;
+    let status = tokio::time::timeout(Duration::from_secs(10), child.wait()).await.unwrap().unwrap();
+    assert_eq!(status.code(), Some(2));
+    let mut words = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut words).await.unwrap();
+    assert!(words.contains("OPENCODE_SERVER_PASSWORD") && words.contains("127.0.0.1"), "{words}");
+}
+
+#[tokio::test]
+async fn a_unix_socket_serves_its_user_alone() {
+    use std::os::unix::fs::PermissionsExt;
+
+    use tokio::io::AsyncWriteExt;
+    let builder = Server::builder();
+    let path = "server.sock";
+    let server = builder.arguments(&["--socket", path]).start().await;
+    let path = server.scratch.work.join(path);
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let mut stream = tokio::net::UnixStream::connect(&path).await.unwrap();
+    let request = "GET /global/health HTTP/1.1\r\nHost: any\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    assert!(text.contains("\"healthy\":true"), "{text}");
+    server.finish().await;
+    assert!(!path.exists());
+}

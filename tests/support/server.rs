@@ -1,0 +1,276 @@
+//! A running `windlass serve`, and a client of it.
+
+use std::{process::Stdio, sync::Arc, time::Duration};
+
+use nix::sys::signal::Signal;
+use reqwest::{Method, RequestBuilder, Response, StatusCode, header::HeaderMap};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, BufReader},
+    process::{Child, Command},
+};
+
+use super::{
+    agent::{DEADLINE, binary},
+    llm::{Llm, Wire, provider_config},
+    process,
+    scratch::Scratch,
+};
+
+/// A server that listens on a port of its own.
+pub struct Server {
+    pub url: String,
+    pub llm: Llm,
+    pub scratch: Arc<Scratch>,
+    client: reqwest::Client,
+    child: Child,
+    is_finished: bool,
+}
+
+/// A server to be started.
+pub struct Builder {
+    arguments: Vec<String>,
+    config: Value,
+    env: Vec<(String, String)>,
+    scratch: Arc<Scratch>,
+    llm: Option<Llm>,
+}
+
+/// An answer that was read to its end.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub text: String,
+}
+
+impl Answer {
+    /// Returns the body of a request that succeeded.
+    pub fn ok(self) -> Value {
+        assert!(self.status.is_success(), "{} {}", self.status, self.text);
+        self.json()
+    }
+
+    /// Returns the body of a request that was refused with this status.
+    pub fn refused(self, status: u16) -> Value {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        self.json()
+    }
+
+    pub fn json(&self) -> Value {
+        if self.text.is_empty() {
+            return Value::Null;
+        }
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}", self.text))
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+}
+
+impl Builder {
+    pub fn arguments(mut self, arguments: &[&str]) -> Self {
+        self.arguments.extend(arguments.iter().map(|it| (*it).to_owned()));
+        self
+    }
+
+    pub fn config(mut self, key: &str, value: Value) -> Self {
+        self.config[key] = value;
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Uses the machine of another server.
+    pub fn scratch(mut self, scratch: &Arc<Scratch>) -> Self {
+        self.scratch = scratch.clone();
+        self
+    }
+
+    pub fn llm(mut self, llm: &Llm) -> Self {
+        self.llm = Some(llm.clone());
+        self
+    }
+
+    /// Starts the program; it may refuse to serve.
+    pub async fn spawn(&mut self) -> Child {
+        let llm = match self.llm.take() {
+            Some(llm) => llm,
+            None => Llm::start().await,
+        };
+        let mut config = provider_config(&llm, Wire::OpenAi);
+        for (key, value) in self.config.as_object().unwrap() {
+            config[key] = value.clone();
+        }
+        self.llm = Some(llm);
+        Command::new(binary())
+            .arg("serve")
+            .args(&self.arguments)
+            .current_dir(&self.scratch.work)
+            .env_clear()
+            .env("PATH", std::env::var("PATH").unwrap())
+            .env("HOME", &self.scratch.home)
+            .env("SHELL", "/bin/bash")
+            .env("OPENCODE_CONFIG_CONTENT", config.to_string())
+            .env("OPENCODE_DISABLE_MODELS_FETCH", "1")
+            .envs(self.env.clone())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap()
+    }
+
+    pub async fn start(mut self) -> Server {
+        let mut child = self.spawn().await;
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut lines = stdout.lines();
+        let line = tokio::time::timeout(DEADLINE, lines.next_line()).await.unwrap().unwrap();
+        let Some(line) = line else {
+            let mut stderr = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut stderr).await.unwrap();
+            panic!("no line: {stderr}");
+        };
+        let url = line.strip_prefix("opencode server listening on ").unwrap().to_owned();
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let llm = self.llm.take().unwrap();
+        Server { url, llm, scratch: self.scratch, client, child, is_finished: false }
+    }
+}
+
+impl Server {
+    pub fn builder() -> Builder {
+        // Several servers run at once, and the usual port is one of them.
+        let arguments = vec!["--port=0".to_owned()];
+        Builder { arguments, config: json!({}), env: Vec::new(), scratch: Scratch::new(), llm: None }
+    }
+
+    pub async fn start() -> Self {
+        Self::builder().start().await
+    }
+
+    /// Starts a server where this permission asks.
+    pub async fn asking(permission: &str) -> Self {
+        Self::builder().config("permission", json!({permission: "ask"})).start().await
+    }
+
+    pub fn request(&self, method: &str, path: &str) -> RequestBuilder {
+        self.client.request(Method::from_bytes(method.as_bytes()).unwrap(), format!("{}{path}", self.url))
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        answer(self.request("GET", path)).await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Answer {
+        self.send("POST", path, body).await
+    }
+
+    pub async fn send(&self, method: &str, path: &str, body: Value) -> Answer {
+        answer(self.request(method, path).body(body.to_string())).await
+    }
+
+    /// Makes a session and returns its id.
+    pub async fn session(&self) -> String {
+        let session = self.post("/session", json!({})).await.ok();
+        session["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Sends words and returns the answer at the end of the turn.
+    pub async fn prompt(&self, session: &str, words: &str) -> Value {
+        let body = json!({"parts": [{"type": "text", "text": words}]});
+        self.post(&format!("/session/{session}/message"), body).await.ok()
+    }
+
+    /// Opens a stream of events, behind its first word.
+    pub async fn events(&self, path: &str) -> Events {
+        let response = self.request("GET", path).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        let mut events = Events { response, buffer: Vec::new() };
+        let first = events.next().await;
+        let first = if first["payload"].is_object() { &first["payload"] } else { &first };
+        assert_eq!(first["type"], "server.connected");
+        events
+    }
+
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id().unwrap()).unwrap()
+    }
+
+    /// Ends the server and checks that it leaves nothing behind.
+    pub async fn finish(mut self) {
+        self.is_finished = true;
+        process::send(self.pid(), Signal::SIGTERM);
+        let status = tokio::time::timeout(DEADLINE, self.child.wait()).await.unwrap().unwrap();
+        assert!(status.success(), "{status}");
+        let left = process::gone(&self.scratch.home, Duration::from_secs(5)).await;
+        assert!(left.is_empty(), "left behind: {}", process::describe(&left));
+        assert_eq!(self.llm.problems(), Vec::<String>::new());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        assert!(self.is_finished || std::thread::panicking(), "call `finish`");
+    }
+}
+
+pub async fn answer(request: RequestBuilder) -> Answer {
+    let response = tokio::time::timeout(DEADLINE, request.send()).await.unwrap().unwrap();
+    let (status, headers) = (response.status(), response.headers().clone());
+    let text = tokio::time::timeout(DEADLINE, response.text()).await.unwrap().unwrap();
+    Answer { status, headers, text }
+}
+
+/// A stream of events.
+pub struct Events {
+    response: Response,
+    buffer: Vec<u8>,
+}
+
+impl Events {
+    /// Returns the next event.
+    pub async fn next(&mut self) -> Value {
+        self.read().await.expect("the stream goes on")
+    }
+
+    /// Returns the next event; `None` at the end of the stream.
+    pub async fn read(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
+                let frame: Vec<u8> = self.buffer.drain(..end + 2).collect();
+                let text = String::from_utf8(frame).unwrap();
+                return Some(serde_json::from_str(text.trim_end().strip_prefix("data: ").unwrap()).unwrap());
+            }
+            let chunk = tokio::time::timeout(DEADLINE, self.response.chunk()).await.expect("an event");
+            self.buffer.extend_from_slice(&chunk.unwrap()?);
+        }
+    }
+
+    /// Returns the events up to the first of this type.
+    pub async fn until(&mut self, kind: &str) -> Vec<Value> {
+        let mut seen = Vec::new();
+        loop {
+            let event = self.next().await;
+            let is_last = event["type"] == kind || event["payload"]["type"] == kind;
+            seen.push(event);
+            if is_last {
+                return seen;
+            }
+        }
+    }
+}
+
+/// Returns the types of events, each run of the same one once.
+pub fn kinds(events: &[Value]) -> Vec<&str> {
+    let mut kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    kinds.dedup();
+    kinds
+}
