@@ -4,6 +4,7 @@ pub mod blocking;
 pub mod cause;
 pub mod clock;
 pub mod diff;
+pub mod event_stream;
 pub mod figures;
 pub mod file_change;
 pub mod hash;

@@ -1,6 +1,6 @@
 //! Language models: the request (`Prompt`), the answer (`Delta`) and the wires in between.
 
-use std::{borrow::Cow, fmt, time::Duration};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, value::RawValue};
 use windlass_protocol::opencode::{
@@ -10,6 +10,8 @@ use windlass_protocol::opencode::{
 
 pub mod anthropic;
 pub mod auth;
+pub mod aws;
+pub mod bedrock;
 pub mod catalog;
 pub mod cost;
 pub mod demo;
@@ -27,6 +29,8 @@ pub enum Wire {
     OpenAiResponses,
     Anthropic,
     Google,
+    /// Amazon Bedrock's Converse.
+    Bedrock,
     /// The built-in demo: no network, no key.
     Demo,
 }
@@ -39,6 +43,7 @@ impl Wire {
             Wire::OpenAiResponses => "responses",
             Wire::Anthropic => "anthropic",
             Wire::Google => "google",
+            Wire::Bedrock => "bedrock",
             Wire::Demo => "demo",
         }
     }
@@ -59,6 +64,8 @@ pub struct Model {
     pub base_url: String,
     pub api_key: Option<Secret>,
     pub auth: Auth,
+    /// The account that signs requests if there is no key.
+    pub aws: Option<Arc<aws::Account>>,
     /// Peculiarities of the provider.
     pub quirks: Quirks,
     /// Extra request headers.
@@ -453,7 +460,7 @@ pub async fn stream(
     prompt: &Prompt<'_>,
 ) -> Result<Stream, ProviderError> {
     match model.wire {
-        Wire::OpenAiChat | Wire::OpenAiResponses | Wire::Anthropic | Wire::Google => {
+        Wire::OpenAiChat | Wire::OpenAiResponses | Wire::Anthropic | Wire::Google | Wire::Bedrock => {
             Ok(Stream::Http(Box::new(http::stream(client, model, prompt).await?)))
         }
         Wire::Demo => Ok(Stream::Demo(demo::stream(prompt))),
@@ -473,6 +480,7 @@ pub fn encoded(
         Wire::OpenAiResponses => Some(openai_responses::encoded(model, messages)),
         Wire::Anthropic => Some(anthropic::encoded(model, messages)),
         Wire::Google => Some(google::encoded(model, messages)),
+        Wire::Bedrock => Some(bedrock::encoded(model, messages)),
         Wire::Demo => None,
     }
 }

@@ -9,7 +9,9 @@ use super::{
     AssistantContent, Delta, Encoded, Finish, Media, Model, Prompt, PromptMessage, ProviderError, Quirk,
     ToolResult, Usage, UserContent,
     http::{
+        blocks::Blocks,
         body::{self, Accepted, Fields},
+        decode::{Answer, Decode},
         failure,
     },
 };
@@ -37,20 +39,11 @@ pub fn url(model: &Model) -> String {
 pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
     let mut thinking_budget = None;
     for (key, value) in body::options(model, &prompt.options) {
-        if key == "thinking" && value.get("type").is_some_and(|kind| kind != "disabled") {
-            thinking_budget =
-                Some(body::count(value, "/budget_tokens").max(body::count(value, "/budgetTokens")));
+        if key == "thinking" {
+            thinking_budget = body::thinking_budget(value);
         }
     }
-    let max_tokens = {
-        let answer = body::cap_output(model, prompt.max_output_tokens);
-        match (thinking_budget, model.limit.output) {
-            (None, _) => answer,
-            // Thinking counts as output, and the limit must leave room for an answer behind it.
-            (Some(budget), 0) => answer.saturating_add(budget),
-            (Some(budget), limit) => answer.saturating_add(budget).min(limit.max(budget + 1)),
-        }
-    };
+    let max_tokens = body::with_thinking(model, prompt.max_output_tokens, thinking_budget);
 
     let mut fields = Fields::new();
     if model.has(Quirk::Vertex) {
@@ -84,22 +77,12 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
     for (key, value) in body::options(model, &prompt.options) {
         match key.as_str() {
             // OpenCode's users write the names of the JavaScript SDK.
-            "thinking" => fields.json("thinking", snake_case_budget(value)),
+            "thinking" => fields.json("thinking", body::snake_case_budget(value)),
             "effort" => fields.json("output_config", json!({ "effort": value })),
             key => fields.borrowed(key, value),
         }
     }
     fields.encode()
-}
-
-fn snake_case_budget(thinking: &Value) -> Value {
-    let mut thinking = thinking.clone();
-    if let Some(fields) = thinking.as_object_mut()
-        && let Some(budget) = fields.remove("budgetTokens")
-    {
-        fields.insert("budget_tokens".to_owned(), budget);
-    }
-    thinking
 }
 
 /// A part of the body that is not plain JSON yet.
@@ -270,12 +253,12 @@ fn blocks<'a>(model: &Model, message: &'a PromptMessage<'_>) -> Vec<(Role, Vec<B
         PromptMessage::ToolResults(results) => {
             vec![(Role::User, results.iter().map(|result| result_block(model, result)).collect())]
         }
-        PromptMessage::Encoded(pieces) => {
-            let runs = pieces.chunk_by(|a, b| a.is_models == b.is_models);
-            let role = |run: &[Encoded]| if run[0].is_models { Role::Assistant } else { Role::User };
-            let blocks = |run: &'a [Encoded]| run.iter().map(|piece| Block::Encoded(&piece.json)).collect();
-            runs.map(|run| (role(run), blocks(run))).collect()
-        }
+        PromptMessage::Encoded(pieces) => body::runs(pieces)
+            .map(|(is_models, run)| {
+                let role = if is_models { Role::Assistant } else { Role::User };
+                (role, run.iter().map(|piece| Block::Encoded(&piece.json)).collect())
+            })
+            .collect(),
     };
     by_role.retain(|(_, blocks): &(Role, Vec<Block<'_>>)| !blocks.is_empty());
     by_role
@@ -318,8 +301,12 @@ fn assistant_blocks<'a>(contents: &'a [AssistantContent<'_>]) -> Vec<Block<'a>> 
             }
             // Calls must be the last blocks of a message.
             AssistantContent::ToolCall { call_id, name, input, signature: _ } => calls.push(
-                BlockContent::ToolUse { id: call_id_of(call_id), name, input: body::input_object(input) }
-                    .into(),
+                BlockContent::ToolUse {
+                    id: body::plain_call_id(call_id),
+                    name,
+                    input: body::input_object(input),
+                }
+                .into(),
             ),
         }
     }
@@ -333,35 +320,19 @@ fn result_block<'a>(model: &Model, result: &'a ToolResult<'_>) -> Block<'a> {
         content.push(BlockContent::Text { text: Cow::Borrowed(&result.output) });
     }
     content.extend(result.media.iter().map(|media| media_block(model, media)));
-    BlockContent::ToolResult { tool_use_id: call_id_of(result.call_id), content, is_error: result.is_error }
-        .into()
-}
-
-/// Replaces characters that this provider refuses in the call ids of others.
-fn call_id_of(id: &str) -> String {
-    if id.is_empty() {
-        return "_".to_owned();
+    BlockContent::ToolResult {
+        tool_use_id: body::plain_call_id(result.call_id),
+        content,
+        is_error: result.is_error,
     }
-    id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' }).collect()
+    .into()
 }
 
 /// A decoder of the events of one answer.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    n_blocks: u32,
-    open: Vec<OpenBlock>,
-    has_calls: bool,
-    finish: Option<Finish>,
-    usage: Usage,
-    done: bool,
-}
-
-#[derive(Debug)]
-struct OpenBlock {
-    index: u64,
-    block: u32,
-    /// The arguments of a call if no fragment of them follows.
-    input: Option<String>,
+    answer: Answer,
+    blocks: Blocks,
 }
 
 #[derive(Deserialize)]
@@ -406,11 +377,10 @@ struct EventDelta {
     stop_reason: Option<String>,
 }
 
-impl Decoder {
-    /// Appends the deltas of `event` to `deltas`.
-    pub fn push(&mut self, event: &sse::Event, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
+impl Decode for Decoder {
+    fn push(&mut self, event: &sse::Event, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
         let data = event.data.trim();
-        if self.done || data.is_empty() || data == "[DONE]" {
+        if self.answer.is_done || data.is_empty() || data == "[DONE]" {
             return Ok(());
         }
         // An error has fields of other types under the names read here.
@@ -424,15 +394,11 @@ impl Decoder {
             }
             "content_block_start" => self.start(event.index, event.content_block, deltas),
             "content_block_delta" => self.delta(event.index, event.delta, deltas),
-            "content_block_stop" => {
-                if let Some(at) = self.open.iter().position(|open| open.index == event.index) {
-                    end(self.open.remove(at), deltas);
-                }
-            }
+            "content_block_stop" => self.blocks.end(event.index, deltas),
             "message_delta" => {
                 self.count(&event.usage, deltas);
                 if let Some(reason) = event.delta.stop_reason {
-                    self.finish = Some(match reason.as_str() {
+                    self.answer.finish = Some(match reason.as_str() {
                         "end_turn" | "stop_sequence" => Finish::Stop,
                         "tool_use" => Finish::ToolCalls,
                         "max_tokens" | "model_context_window_exceeded" => Finish::Length,
@@ -452,58 +418,45 @@ impl Decoder {
         Ok(())
     }
 
-    /// Returns true after the last event.
-    pub fn is_done(&self) -> bool {
-        self.done
+    fn answer(&mut self) -> &mut Answer {
+        &mut self.answer
     }
 
-    /// Completes the answer at the end of the connection; returns an error if the answer is incomplete.
-    pub fn finish(&mut self, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
-        if self.done {
-            return Ok(());
-        }
-        if self.finish.is_none() {
-            return Err(body::cut_off());
-        }
-        self.end(deltas);
-        Ok(())
+    fn end_blocks(&mut self, deltas: &mut Vec<Delta>) {
+        self.blocks.end_all(deltas);
     }
+}
 
+impl Decoder {
     fn start(&mut self, index: u64, content: ContentBlock, deltas: &mut Vec<Delta>) {
-        let block = self.n_blocks;
-        let mut input = None;
+        let answer = &mut self.answer;
         match content.kind.as_str() {
             "text" => {
-                deltas.push(Delta::TextStart { block });
+                let block = self.blocks.begin(answer, index, deltas, |block| Delta::TextStart { block });
                 push_some(deltas, content.text, |text| Delta::Text { block, text });
             }
             "thinking" => {
-                deltas.push(Delta::ReasoningStart { block });
+                let block = self.blocks.begin(answer, index, deltas, |block| Delta::ReasoningStart { block });
                 push_some(deltas, content.thinking, |text| Delta::Reasoning { block, text });
                 push_some(deltas, content.signature, |signature| Delta::Signature { block, signature });
             }
             "redacted_thinking" => {
-                deltas.push(Delta::ReasoningStart { block });
+                let block = self.blocks.begin(answer, index, deltas, |block| Delta::ReasoningStart { block });
                 let signature = format!("{REDACTED}{}", content.data.unwrap_or_default());
                 deltas.push(Delta::Signature { block, signature });
             }
             "tool_use" => {
-                let call_id =
-                    content.id.filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call_{block}"));
-                deltas.push(Delta::ToolCallStart { block, call_id, name: content.name.unwrap_or_default() });
-                input = Some(body::input_object(&content.input).to_string());
-                self.has_calls = true;
+                let input = body::input_object(&content.input).to_string();
+                let call = (content.id, content.name.unwrap_or_default(), input);
+                self.blocks.begin_call(answer, index, deltas, call);
             }
             // Results of the provider's own tools are of no use to us.
-            _ => return,
+            _ => {}
         }
-        self.n_blocks += 1;
-        self.open.push(OpenBlock { index, block, input });
     }
 
     fn delta(&mut self, index: u64, delta: EventDelta, deltas: &mut Vec<Delta>) {
-        let Some(open) = self.open.iter_mut().find(|open| open.index == index) else { return };
-        let block = open.block;
+        let Some(block) = self.blocks.find(index) else { return };
         match delta.kind.as_str() {
             "text_delta" => push_some(deltas, delta.text, |text| Delta::Text { block, text }),
             "thinking_delta" => push_some(deltas, delta.thinking, |text| Delta::Reasoning { block, text }),
@@ -511,48 +464,24 @@ impl Decoder {
                 push_some(deltas, delta.signature, |signature| Delta::Signature { block, signature })
             }
             "input_json_delta" => {
-                if delta.partial_json.as_ref().is_some_and(|json| !json.is_empty()) {
-                    open.input = None;
-                }
-                push_some(deltas, delta.partial_json, |json| Delta::ToolCallInput { block, json });
+                self.blocks.call_input(index, delta.partial_json.unwrap_or_default(), deltas);
             }
             _ => {}
         }
     }
 
     fn count(&mut self, usage: &Value, deltas: &mut Vec<Delta>) {
-        let before = self.usage;
+        let before = self.answer.usage();
         // The counts are totals, and the last event may leave out what the first one said.
-        self.usage = Usage {
+        let usage = Usage {
             input: before.input.max(body::count(usage, "/input_tokens")),
             output: before.output.max(body::count(usage, "/output_tokens")),
             reasoning: 0,
             cache_read: before.cache_read.max(body::count(usage, "/cache_read_input_tokens")),
             cache_write: before.cache_write.max(body::count(usage, "/cache_creation_input_tokens")),
         };
-        if self.usage != before {
-            deltas.push(Delta::Usage(self.usage));
-        }
+        self.answer.count(usage, deltas);
     }
-
-    fn end(&mut self, deltas: &mut Vec<Delta>) {
-        for open in self.open.drain(..) {
-            end(open, deltas);
-        }
-        let finish = match self.finish {
-            Some(Finish::Stop | Finish::Unknown) | None if self.has_calls => Finish::ToolCalls,
-            Some(finish) => finish,
-            None => Finish::Unknown,
-        };
-        deltas.push(Delta::Finish(finish));
-        self.done = true;
-    }
-}
-
-fn end(open: OpenBlock, deltas: &mut Vec<Delta>) {
-    let OpenBlock { index: _, block, input } = open;
-    push_some(deltas, input, |json| Delta::ToolCallInput { block, json });
-    deltas.push(Delta::BlockEnd { block });
 }
 
 fn push_some(deltas: &mut Vec<Delta>, text: Option<String>, delta: impl FnOnce(String) -> Delta) {

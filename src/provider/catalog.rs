@@ -297,6 +297,7 @@ fn demo() -> Model {
         base_url: String::new(),
         api_key: None,
         auth: Auth::Bearer,
+        aws: None,
         quirks: Quirks::default(),
         headers: Vec::new(),
         limit: ModelLimit { context: 200_000, input: None, output: 32_000 },

@@ -15,18 +15,23 @@ use reqwest::{
 use serde_json::Value;
 use tokio::time::timeout;
 
+use self::{decode::Decode, framing::Framing};
 use super::{
-    Auth, Delta, Model, Prompt, ProviderError, Wire, anthropic, google, openai_chat, openai_responses,
+    Auth, Delta, Model, Prompt, ProviderError, Wire, anthropic, aws::Account, bedrock, google, openai_chat,
+    openai_responses,
 };
 use crate::{
     base::{cause, clock, figures, log, sse},
     config::secrets,
 };
 
+pub(super) mod blocks;
 pub(super) mod body;
+pub(super) mod decode;
 pub mod failure;
 #[cfg(test)]
 pub(super) mod fixture;
+mod framing;
 #[cfg(test)]
 mod tests;
 
@@ -98,21 +103,14 @@ fn build(adapt: impl Fn(ClientBuilder) -> ClientBuilder) -> Result<reqwest::Clie
 /// An answer being received over HTTP. Dropping it closes the connection.
 pub struct Stream {
     response: Response,
-    parser: sse::Parser,
-    decoder: Decoder,
+    framing: Framing,
+    decoder: Box<dyn Decode + Send>,
     /// Buffer for events, reused for its capacity.
     events: Vec<sse::Event>,
     chunk_timeout: Duration,
     origin: failure::Origin,
     ended: bool,
     record: Record,
-}
-
-enum Decoder {
-    OpenAiChat(openai_chat::Decoder),
-    OpenAiResponses(openai_responses::Decoder),
-    Anthropic(anthropic::Decoder),
-    Google(google::Decoder),
 }
 
 /// A log record that is written when the request ends; a request that is dropped earlier counts as cancelled.
@@ -147,12 +145,12 @@ pub async fn stream(client: &Client, model: &Model, prompt: &Prompt<'_>) -> Resu
     let mut record = Record::begin(model);
     let opened = open(client, model, prompt).await;
     match opened {
-        Ok((response, decoder, origin)) => {
+        Ok((response, origin)) => {
             record.headers = Some(record.began.elapsed());
             Ok(Stream {
                 response,
-                parser: sse::Parser::default(),
-                decoder,
+                framing: Framing::of(model.wire),
+                decoder: decoder(model.wire),
                 events: Vec::new(),
                 chunk_timeout: model.timeouts.chunk,
                 origin,
@@ -167,41 +165,46 @@ pub async fn stream(client: &Client, model: &Model, prompt: &Prompt<'_>) -> Resu
     }
 }
 
+/// Returns the address and the body of a request.
+pub(super) fn encode(model: &Model, prompt: &Prompt<'_>) -> (String, Vec<u8>) {
+    match model.wire {
+        Wire::OpenAiChat => (openai_chat::url(model), openai_chat::encode(model, prompt)),
+        Wire::OpenAiResponses => (openai_responses::url(model), openai_responses::encode(model, prompt)),
+        Wire::Anthropic => (anthropic::url(model), anthropic::encode(model, prompt)),
+        Wire::Google => (google::url(model), google::encode(model, prompt)),
+        Wire::Bedrock => (bedrock::url(model), bedrock::encode(model, prompt)),
+        // It has no network address.
+        Wire::Demo => (String::new(), Vec::new()),
+    }
+}
+
+/// Returns a decoder of a wire's answers.
+fn decoder(wire: Wire) -> Box<dyn Decode + Send> {
+    match wire {
+        Wire::OpenAiChat | Wire::Demo => Box::<openai_chat::Decoder>::default(),
+        Wire::OpenAiResponses => Box::<openai_responses::Decoder>::default(),
+        Wire::Anthropic => Box::<anthropic::Decoder>::default(),
+        Wire::Google => Box::<google::Decoder>::default(),
+        Wire::Bedrock => Box::<bedrock::Decoder>::default(),
+    }
+}
+
 async fn open(
     client: &Client,
     model: &Model,
     prompt: &Prompt<'_>,
-) -> Result<(Response, Decoder, failure::Origin), ProviderError> {
+) -> Result<(Response, failure::Origin), ProviderError> {
     let origin = failure::Origin::of(model);
-    let (url, body, decoder) = match model.wire {
-        Wire::OpenAiChat => (
-            openai_chat::url(model),
-            openai_chat::encode(model, prompt),
-            Decoder::OpenAiChat(openai_chat::Decoder::default()),
-        ),
-        Wire::OpenAiResponses => (
-            openai_responses::url(model),
-            openai_responses::encode(model, prompt),
-            Decoder::OpenAiResponses(openai_responses::Decoder::default()),
-        ),
-        Wire::Anthropic => (
-            anthropic::url(model),
-            anthropic::encode(model, prompt),
-            Decoder::Anthropic(anthropic::Decoder::default()),
-        ),
-        Wire::Google => {
-            (google::url(model), google::encode(model, prompt), Decoder::Google(google::Decoder::default()))
-        }
-        Wire::Demo => {
-            return Err(origin.named(ProviderError::Api {
-                message: "the demo model has no network address".to_owned(),
-                status: None,
-                body: None,
-            }));
-        }
-    };
-    let headers = request_headers(model).map_err(|error| origin.named(error))?;
-    let mut request = client.reqwest()?.post(url).headers(headers).body(body);
+    let (url, body) = encode(model, prompt);
+    let mut headers = request_headers(model).map_err(|error| origin.named(error))?;
+    let http = client.reqwest()?;
+    if let Some(account) = signing_account(model) {
+        let signed = account.sign(&http, &url, &body).await;
+        let signed = signed.map_err(|message| origin.named(ProviderError::Auth { message }))?;
+        insert_headers(signed.iter().map(|(name, value)| (*name, value)), &mut headers)
+            .map_err(|error| origin.named(error))?;
+    }
+    let mut request = http.post(url).headers(headers).body(body);
     if let Some(total) = model.timeouts.total {
         request = request.timeout(total);
     }
@@ -226,9 +229,18 @@ async fn open(
     };
     if !response.status().is_success() || is_not_a_stream(response.headers()) {
         let body = without_secrets(model, read_start(&mut response, model.timeouts.chunk).await);
-        return Err(origin.named(refusal(&response, &body)));
+        let error = refusal(&response, &body);
+        if let (ProviderError::Auth { .. }, Some(account)) = (&error, signing_account(model)) {
+            account.forget();
+        }
+        return Err(origin.named(error));
     }
-    Ok((response, decoder, origin))
+    Ok((response, origin))
+}
+
+/// Returns the account that signs a model's requests; `None` where a key is sent instead.
+fn signing_account(model: &Model) -> Option<&Account> {
+    model.aws.as_deref().filter(|_| model.api_key.is_none())
 }
 
 /// Requests a provider's list of models, which costs nothing; returns the status of the answer.
@@ -248,7 +260,15 @@ pub async fn probe(client: &Client, model: &Model, limit: Duration) -> Result<u1
 fn request_headers(model: &Model) -> Result<HeaderMap, ProviderError> {
     let mut res = HeaderMap::new();
     res.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    res.insert(reqwest::header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+    res.insert(
+        reqwest::header::ACCEPT,
+        HeaderValue::from_static(match model.wire {
+            Wire::Bedrock => "application/vnd.amazon.eventstream",
+            Wire::OpenAiChat | Wire::OpenAiResponses | Wire::Anthropic | Wire::Google | Wire::Demo => {
+                "text/event-stream"
+            }
+        }),
+    );
     if model.wire == Wire::Anthropic {
         res.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
     }
@@ -261,7 +281,15 @@ fn request_headers(model: &Model) -> Result<HeaderMap, ProviderError> {
     });
     let key_header = key_header.iter().map(|(name, value)| (*name, value));
     let own_headers = model.headers.iter().map(|(name, value)| (name.as_str(), value));
-    for (name, value) in key_header.chain(own_headers) {
+    insert_headers(key_header.chain(own_headers), &mut res)?;
+    Ok(res)
+}
+
+fn insert_headers<'a>(
+    headers: impl Iterator<Item = (&'a str, &'a String)>,
+    res: &mut HeaderMap,
+) -> Result<(), ProviderError> {
+    for (name, value) in headers {
         let parsed = (HeaderName::try_from(name), HeaderValue::try_from(value.as_str()));
         let (Ok(name), Ok(mut value)) = parsed else {
             return Err(ProviderError::Auth {
@@ -273,7 +301,7 @@ fn request_headers(model: &Model) -> Result<HeaderMap, ProviderError> {
         value.set_sensitive(true);
         res.insert(name, value);
     }
-    Ok(res)
+    Ok(())
 }
 
 fn is_not_a_stream(headers: &HeaderMap) -> bool {
@@ -349,7 +377,7 @@ impl Stream {
             if self.ended {
                 return Ok(false);
             }
-            if self.decoder.is_done() {
+            if self.decoder.answer().is_done {
                 self.drain().await;
                 return Ok(false);
             }
@@ -388,11 +416,11 @@ impl Stream {
         };
         self.record.n_bytes += chunk.len();
         self.events.clear();
-        let parsed = self.parser.push(&chunk, &mut self.events);
+        let parsed = self.framing.push(&chunk, &mut self.events);
         for event in &self.events {
             self.decoder.push(event, deltas)?;
         }
-        parsed.map_err(|error| ProviderError::Api { message: error.to_string(), status: None, body: None })
+        parsed
     }
 
     /// Reads the end of the body, without which the connection could not be reused.
@@ -400,35 +428,6 @@ impl Stream {
         self.ended = true;
         self.record.end = "completed";
         let _ = timeout(TAIL_TIMEOUT, async { while let Ok(Some(_)) = self.response.chunk().await {} }).await;
-    }
-}
-
-impl Decoder {
-    fn push(&mut self, event: &sse::Event, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
-        match self {
-            Decoder::OpenAiChat(decoder) => decoder.push(event, deltas),
-            Decoder::OpenAiResponses(decoder) => decoder.push(event, deltas),
-            Decoder::Anthropic(decoder) => decoder.push(event, deltas),
-            Decoder::Google(decoder) => decoder.push(event, deltas),
-        }
-    }
-
-    fn finish(&mut self, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
-        match self {
-            Decoder::OpenAiChat(decoder) => decoder.finish(deltas),
-            Decoder::OpenAiResponses(decoder) => decoder.finish(deltas),
-            Decoder::Anthropic(decoder) => decoder.finish(deltas),
-            Decoder::Google(decoder) => decoder.finish(deltas),
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        match self {
-            Decoder::OpenAiChat(decoder) => decoder.is_done(),
-            Decoder::OpenAiResponses(decoder) => decoder.is_done(),
-            Decoder::Anthropic(decoder) => decoder.is_done(),
-            Decoder::Google(decoder) => decoder.is_done(),
-        }
     }
 }
 

@@ -406,10 +406,5 @@ fn tool_results<'a>(model: &Model, results: &'a [ToolResult<'_>], res: &mut Vec<
 
 /// Returns a call's id in the form that the provider takes.
 fn call_id_of<'a>(model: &Model, id: &'a str) -> Cow<'a, str> {
-    let is_short = id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    if is_short || !model.has(Quirk::Mistral) {
-        return Cow::Borrowed(id);
-    }
-    // Ids that begin alike must not become one.
-    Cow::Owned(format!("w{:08x}", crc32fast::hash(id.as_bytes())))
+    if model.has(Quirk::Mistral) { body::short_call_id(id) } else { Cow::Borrowed(id) }
 }

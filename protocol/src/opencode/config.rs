@@ -248,6 +248,13 @@ pub struct ProviderOptions {
     pub chunk_timeout: Option<u64>,
     /// True if requests carry a cache key of the session.
     pub set_cache_key: Option<bool>,
+    /// The region of Amazon's models.
+    pub region: Option<String>,
+    /// The profile of Amazon's configuration that has the credentials.
+    pub profile: Option<String>,
+    /// Another name of `baseURL`, for Amazon's models.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "late-url")))]
+    pub endpoint: Option<String>,
     /// The address of a self-hosted installation of the provider.
     #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub enterprise_url: Option<String>,

@@ -46,7 +46,7 @@ impl Request {
         let agent = cx.loaded.agent("title");
         let model = match cx.model.wire {
             Wire::Demo => Ok(cx.model.clone()),
-            Wire::OpenAiChat | Wire::OpenAiResponses | Wire::Anthropic | Wire::Google => {
+            Wire::OpenAiChat | Wire::OpenAiResponses | Wire::Anthropic | Wire::Google | Wire::Bedrock => {
                 cx.loaded.small_model(&cx.model)
             }
         };

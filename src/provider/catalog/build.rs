@@ -1,6 +1,6 @@
 //! Makes a provider's models from the catalog, our rows and the configuration.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::config::{AuthEntry, ModelConfig, ProviderConfig};
@@ -15,7 +15,10 @@ use super::{
 };
 use crate::{
     config::{Config, Environment, Warning},
-    provider::{Model, Quirk, Quirks, Secret, Timeouts, Wire, auth::Credentials, unusable::Lack},
+    provider::{
+        Model, Quirk, Quirks, Secret, Timeouts, Wire, auth::Credentials, aws::Account, bedrock,
+        unusable::Lack,
+    },
 };
 
 /// A provider as far as it is known without the configuration.
@@ -39,6 +42,7 @@ struct Base<'a> {
     /// The vendor's URL, with `${NAME}` for variables.
     vendor_url: Option<&'a str>,
     api_key: Option<Secret>,
+    aws: Option<Arc<Account>>,
     headers: Vec<(String, String)>,
     set_cache_key: Option<bool>,
     timeouts: Timeouts,
@@ -65,11 +69,17 @@ pub(super) fn provider(
     let own_server = own_server(environment).filter(|_| id == "openai");
     let variables = key_variables(id, known.listed, provider_config);
     let api_key = api_key(id, provider_config, &variables, environment, credentials);
+    let aws = aws_account(known, configured, api_key.is_some(), environment);
     // Most providers end here: nobody configured them, and nothing more is read of them.
-    if configured.is_none() && known.listed.is_some() && own_server.is_none() && api_key.is_none() {
+    if configured.is_none()
+        && known.listed.is_some()
+        && own_server.is_none()
+        && api_key.is_none()
+        && aws.is_none()
+    {
         return Err(Lack::Key(variables.into_iter().next()));
     }
-    let mut base = Base { api_key, ..base(known, config, provider_config) };
+    let mut base = Base { api_key, aws, ..base(known, config, provider_config) };
 
     // Models that need a key of the vendor are not listed without one; a server of one's own may need no key.
     let is_at_vendor = base.configured_url.is_none()
@@ -82,7 +92,11 @@ pub(super) fn provider(
     if is_free {
         // Free models are served without an account.
         base.api_key = Some(Secret("public".to_owned()));
-    } else if is_at_vendor && base.api_key.is_none() && !(is_local && configured.is_some()) {
+    } else if is_at_vendor
+        && base.api_key.is_none()
+        && base.aws.is_none()
+        && !(is_local && configured.is_some())
+    {
         if configured.is_some() {
             let variable = variables.first().map(|name| format!("set {name}, ")).unwrap_or_default();
             let message = format!("has no key: {variable}log in, or set options.apiKey");
@@ -128,6 +142,26 @@ pub(super) fn provider(
     Ok(ProviderEntry { id: id.to_owned(), name: base.name.clone(), models: made, unlisted, barred })
 }
 
+/// Returns the account that signs requests to Amazon's models; `None` if nobody means them.
+fn aws_account(
+    known: &Known<'_>,
+    configured: Option<&ProviderConfig>,
+    has_key: bool,
+    environment: &Environment,
+) -> Option<Arc<Account>> {
+    let own = configured.and_then(|it| it.npm.as_deref());
+    let npm = own.or(known.listed.and_then(|listed| listed.npm.as_deref()))?;
+    if !npm.starts_with("@ai-sdk/amazon-bedrock") {
+        return None;
+    }
+    let options = configured.map(|it| &it.options);
+    let region = options.and_then(|options| options.region.as_deref());
+    let profile = options.and_then(|options| options.profile.as_deref());
+    let account = Account::new(environment, region, profile);
+    // A configured provider may have credentials that no variable tells of, as those of a machine.
+    (configured.is_some() || has_key || account.has_credentials()).then(|| Arc::new(account))
+}
+
 fn told(lack: &Lack) -> String {
     match lack {
         Lack::Package(package) => {
@@ -165,10 +199,16 @@ fn base<'a>(known: &Known<'a>, config: &'a Config, provider_config: &'a Provider
         npm,
         row,
         environment,
-        configured_url: options.base_url.as_ref().map(fill).filter(|url| !url.is_empty()),
+        configured_url: options
+            .base_url
+            .as_ref()
+            .or(options.endpoint.as_ref())
+            .map(fill)
+            .filter(|url| !url.is_empty()),
         provider_url: provider_config.api.as_ref().map(fill).or(own_server.map(str::to_owned)),
         vendor_url: row.and_then(|row| row.url).or(listed.and_then(|listed| listed.api.as_deref())),
         api_key: None,
+        aws: None,
         headers: overlay_headers(&fixed, &options.headers),
         set_cache_key: options.set_cache_key,
         timeouts: timeouts(provider_config),
@@ -246,6 +286,10 @@ fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, La
         wire = Wire::OpenAiResponses;
         quirks = quirks.and(Quirks::of(&[Quirk::NoOutputLimit]));
     }
+    let api_id = match (&base.aws, wire) {
+        (Some(account), Wire::Bedrock) => bedrock::regional_id(&api_id, account.region()),
+        (Some(_) | None, _) => api_id,
+    };
     let limit = config.limit.unwrap_or_default();
     let reasons = config.reasoning.unwrap_or(false);
     let (provider, row) = (base.id, base.row);
@@ -278,6 +322,7 @@ fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, La
         wire,
         base_url: trim(&base_url).to_owned(),
         api_key: base.api_key.clone(),
+        aws: base.aws.clone(),
         auth: base.row.and_then(|row| row.auth).unwrap_or(package.auth),
         quirks,
         headers: overlay_headers(&headers, &config.headers),
@@ -458,7 +503,8 @@ fn variable(name: &str, base: &Base<'_>) -> Option<String> {
                 _ => format!("{location}-aiplatform.googleapis.com"),
             })
         }
-        "AWS_REGION" => first(&["AWS_REGION", "AWS_DEFAULT_REGION"]).or(Some("us-east-1".to_owned())),
+        "AWS_REGION" => base.aws.as_ref().map(|account| account.region().to_owned()),
+        "AWS_DOMAIN" => base.aws.as_ref().map(|account| account.domain().to_owned()),
         _ => first(&[name]),
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{rows::Row, table::ReasoningOption};
-use crate::provider::{Quirk, Quirks, Sampling, Wire};
+use crate::provider::{Quirk, Quirks, Sampling, Wire, bedrock};
 
 /// A model as far as settings depend on it.
 pub(super) struct Subject<'a> {
@@ -63,7 +63,10 @@ pub(super) fn options(subject: &Subject<'_>) -> Map<String, Value> {
         Wire::OpenAiChat if subject.quirks.has(Quirk::ReasoningObject) && id.contains("gemini-3") => {
             set("reasoning", json!({"effort": "high"}));
         }
-        Wire::Anthropic | Wire::OpenAiChat | Wire::Demo => {}
+        Wire::Bedrock if claude_version(&id).is_some_and(|version| version >= (5, 1)) => {
+            set("thinking", json!({"type": "adaptive", "display": "summarized"}));
+        }
+        Wire::Anthropic | Wire::Bedrock | Wire::OpenAiChat | Wire::Demo => {}
     }
     options
 }
@@ -133,10 +136,18 @@ pub(super) fn variants(
 fn with_effort(subject: &Subject<'_>, effort: &str) -> Map<String, Value> {
     let id = subject.api_id.to_ascii_lowercase();
     let options = match subject.wire {
-        Wire::Anthropic => match claude_version(&id) {
+        Wire::Bedrock if id.contains("openai.") => json!({"reasoningEffort": effort}),
+        Wire::Bedrock if !bedrock::is_claude(&id) => {
+            json!({"reasoningConfig": {"type": "enabled", "maxReasoningEffort": effort}})
+        }
+        Wire::Anthropic | Wire::Bedrock => match claude_version(&id) {
             Some(version) if version < (4, 6) => {
                 let budget = 16_000.min((subject.output / 2).saturating_sub(1)).max(1_024);
                 json!({"thinking": {"type": "enabled", "budgetTokens": budget}, "effort": effort})
+            }
+            // The mark for bound thoughts needs a header that only Anthropic reads.
+            Some(version) if version >= (5, 1) && subject.wire == Wire::Bedrock => {
+                json!({"thinking": {"type": "adaptive", "display": "summarized"}, "effort": effort})
             }
             Some(_) | None => json!({"thinking": adaptive(&id), "effort": effort}),
         },
@@ -152,7 +163,7 @@ fn with_effort(subject: &Subject<'_>, effort: &str) -> Map<String, Value> {
 
 fn with_budget(subject: &Subject<'_>, size: u64) -> Option<Map<String, Value>> {
     let options = match subject.wire {
-        Wire::Anthropic => json!({"thinking": {"type": "enabled", "budgetTokens": size}}),
+        Wire::Anthropic | Wire::Bedrock => json!({"thinking": {"type": "enabled", "budgetTokens": size}}),
         Wire::Google => json!({"thinkingConfig": {"includeThoughts": true, "thinkingBudget": size}}),
         Wire::OpenAiChat if subject.quirks.has(Quirk::ReasoningObject) => {
             json!({"reasoning": {"max_tokens": size}})

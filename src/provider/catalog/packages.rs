@@ -47,7 +47,7 @@ const fn anthropic(npm: &'static str, url: &'static str, auth: Auth, quirks: &[Q
     Package { npm, wire: Wire::Anthropic, url: Some(url), auth, quirks: Quirks::of(quirks) }
 }
 
-const PACKAGES: [Package; 22] = [
+const PACKAGES: [Package; 23] = [
     chat("@ai-sdk/openai-compatible", None, &[]),
     responses("@ai-sdk/openai", "https://api.openai.com/v1", Auth::Bearer, &[]),
     anthropic("@ai-sdk/anthropic", "https://api.anthropic.com/v1", Auth::Header("x-api-key"), &[]),
@@ -75,11 +75,18 @@ const PACKAGES: [Package; 22] = [
         Auth::Header("api-key"),
         &[],
     ),
+    Package {
+        npm: "@ai-sdk/amazon-bedrock",
+        wire: Wire::Bedrock,
+        url: Some("https://bedrock-runtime.${AWS_REGION}.${AWS_DOMAIN}"),
+        auth: Auth::Bearer,
+        quirks: Quirks::of(&[]),
+    },
     responses(
         "@ai-sdk/amazon-bedrock/mantle",
         "https://bedrock-mantle.${AWS_REGION}.api.aws/openai/v1",
         Auth::Bearer,
-        &[],
+        &[Quirk::NoCacheKey],
     ),
     responses("@ai-sdk/xai", "https://api.x.ai/v1", Auth::Bearer, &[Quirk::SystemRole, Quirk::NoSummary]),
     chat(

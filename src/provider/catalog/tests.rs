@@ -373,6 +373,7 @@ fn a_model_takes_everything_from_its_configuration() {
         base_url: "http://h/v1".to_owned(),
         api_key: Some(Secret("secret".to_owned())),
         auth: Auth::Header("x-api-key"),
+        aws: None,
         quirks: Quirks::default(),
         headers: vec![("A".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())],
         limit: serde_json::from_value(json!({"context": 1000, "output": 10})).unwrap(),

@@ -7,20 +7,21 @@ use crate::{
     base::sse,
     provider::{
         Delta, Finish, ProviderError, Usage,
-        http::{body, failure},
+        http::{
+            body,
+            decode::{Answer, Decode},
+            failure,
+        },
     },
 };
 
 /// A decoder of the chunks of one answer.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    n_blocks: u32,
+    answer: Answer,
     /// The text or thought being received.
     open: Option<Open>,
     n_calls: u32,
-    finish: Option<Finish>,
-    usage: Usage,
-    done: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,11 +79,10 @@ struct Call {
     args: Value,
 }
 
-impl Decoder {
-    /// Appends the deltas of `event` to `deltas`.
-    pub fn push(&mut self, event: &sse::Event, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
+impl Decode for Decoder {
+    fn push(&mut self, event: &sse::Event, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
         let data = event.data.trim();
-        if self.done || data.is_empty() || data == "[DONE]" {
+        if self.answer.is_done || data.is_empty() || data == "[DONE]" {
             return Ok(());
         }
         let chunk: Value = body::parse(data)?;
@@ -93,7 +93,7 @@ impl Decoder {
         let chunk: Chunk = body::parse(data)?;
         self.count(&chunk.usage_metadata, deltas);
         if chunk.prompt_feedback.get("blockReason").is_some_and(|reason| !reason.is_null()) {
-            self.finish = Some(Finish::ContentFilter);
+            self.answer.finish = Some(Finish::ContentFilter);
         }
         // We request only one answer.
         let Some(candidate) = chunk.candidates.unwrap_or_default().into_iter().next() else { return Ok(()) };
@@ -101,7 +101,7 @@ impl Decoder {
             self.part(part, deltas);
         }
         if let Some(reason) = candidate.finish_reason.filter(|reason| !reason.is_empty()) {
-            self.finish = Some(match reason.as_str() {
+            self.answer.finish = Some(match reason.as_str() {
                 "STOP" => Finish::Stop,
                 "MAX_TOKENS" => Finish::Length,
                 "SAFETY" | "IMAGE_SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST"
@@ -119,30 +119,26 @@ impl Decoder {
         Ok(())
     }
 
-    /// Returns true after the last event; nothing but the end of the connection marks it.
-    pub fn is_done(&self) -> bool {
-        self.done
+    fn answer(&mut self) -> &mut Answer {
+        &mut self.answer
     }
 
-    /// Completes the answer at the end of the connection; returns an error if the answer is incomplete.
-    pub fn finish(&mut self, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
-        if self.done {
-            return Ok(());
+    fn end_blocks(&mut self, deltas: &mut Vec<Delta>) {
+        if let Some(Open { block, .. }) = self.open.take() {
+            deltas.push(Delta::BlockEnd { block });
         }
-        let Some(finish) = self.finish else { return Err(body::cut_off()) };
-        self.end_block(deltas);
-        let is_call = self.n_calls > 0 && matches!(finish, Finish::Stop | Finish::Unknown);
-        deltas.push(Delta::Finish(if is_call { Finish::ToolCalls } else { finish }));
-        self.done = true;
-        Ok(())
     }
+}
 
+// Nothing but the end of the connection marks the end of an answer.
+impl Decoder {
     fn part(&mut self, part: Part, deltas: &mut Vec<Delta>) {
         let signature = part.thought_signature.filter(|signature| !signature.is_empty());
         if let Some(call) = part.function_call {
-            self.end_block(deltas);
-            let block = self.next_block();
+            self.end_blocks(deltas);
+            let block = self.answer.next_block();
             self.n_calls += 1;
+            self.answer.has_calls = true;
             deltas.push(Delta::ToolCallStart {
                 block,
                 call_id: format!("call_{}", self.n_calls),
@@ -158,8 +154,8 @@ impl Decoder {
         let block = match self.open {
             Some(open) if open.is_thought == is_thought => open.block,
             Some(_) | None => {
-                self.end_block(deltas);
-                let block = self.next_block();
+                self.end_blocks(deltas);
+                let block = self.answer.next_block();
                 self.open = Some(Open { block, is_thought });
                 deltas.push(if is_thought {
                     Delta::ReasoningStart { block }
@@ -177,17 +173,6 @@ impl Decoder {
         }
     }
 
-    fn next_block(&mut self) -> u32 {
-        self.n_blocks += 1;
-        self.n_blocks - 1
-    }
-
-    fn end_block(&mut self, deltas: &mut Vec<Delta>) {
-        if let Some(Open { block, .. }) = self.open.take() {
-            deltas.push(Delta::BlockEnd { block });
-        }
-    }
-
     fn count(&mut self, usage: &Value, deltas: &mut Vec<Delta>) {
         if !usage.is_object() {
             return;
@@ -201,9 +186,6 @@ impl Decoder {
             cache_read,
             cache_write: 0,
         };
-        if usage != self.usage {
-            self.usage = usage;
-            deltas.push(Delta::Usage(usage));
-        }
+        self.answer.count(usage, deltas);
     }
 }

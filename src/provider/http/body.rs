@@ -136,6 +136,56 @@ pub(in crate::provider) fn cap_output(model: &Model, wanted: Option<u64>) -> u64
     }
 }
 
+/// Returns the output limit of a model that may think: thinking counts as output, and the limit must leave room for an
+/// answer behind it.
+pub(in crate::provider) fn with_thinking(model: &Model, wanted: Option<u64>, budget: Option<u64>) -> u64 {
+    let answer = cap_output(model, wanted);
+    match (budget, model.limit.output) {
+        (None, _) => answer,
+        (Some(budget), 0) => answer.saturating_add(budget),
+        (Some(budget), limit) => answer.saturating_add(budget).min(limit.max(budget + 1)),
+    }
+}
+
+/// Returns the budget of an option `thinking`: `None` if it turns thinking off, 0 if the model decides.
+pub(in crate::provider) fn thinking_budget(thinking: &Value) -> Option<u64> {
+    let is_on = thinking.get("type").is_some_and(|kind| kind != "disabled");
+    is_on.then(|| count(thinking, "/budget_tokens").max(count(thinking, "/budgetTokens")))
+}
+
+/// Writes the budget of an option `thinking` as the wires do; users write it as the JavaScript SDK does.
+pub(in crate::provider) fn snake_case_budget(thinking: &Value) -> Value {
+    let mut thinking = thinking.clone();
+    if let Some(fields) = thinking.as_object_mut()
+        && let Some(budget) = fields.remove("budgetTokens")
+    {
+        fields.insert("budget_tokens".to_owned(), budget);
+    }
+    thinking
+}
+
+/// Replaces characters that some providers refuse in the call ids of others.
+pub(in crate::provider) fn plain_call_id(id: &str) -> String {
+    if id.is_empty() {
+        return "_".to_owned();
+    }
+    id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' }).collect()
+}
+
+/// Returns a call's id as Mistral's models take it: nine letters and digits.
+pub(in crate::provider) fn short_call_id(id: &str) -> Cow<'_, str> {
+    if id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Cow::Borrowed(id);
+    }
+    // Ids that begin alike must not become one.
+    Cow::Owned(format!("w{:08x}", crc32fast::hash(id.as_bytes())))
+}
+
+/// Splits encoded messages into runs of one speaker; true for the model's.
+pub(in crate::provider) fn runs(pieces: &[Encoded]) -> impl Iterator<Item = (bool, &[Encoded])> {
+    pieces.chunk_by(|a, b| a.is_models == b.is_models).map(|run| (run[0].is_models, run))
+}
+
 /// Makes the error for a connection that closed too early.
 pub(in crate::provider) fn cut_off() -> ProviderError {
     ProviderError::Transport { message: "the connection closed before the answer was complete".to_owned() }

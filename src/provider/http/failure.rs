@@ -202,7 +202,8 @@ impl Refusal {
         };
         // Routers put the real provider's message behind their own "Provider returned error".
         let raw = error.pointer("/metadata/raw").and_then(text);
-        let own = ["message", "detail", "msg"].iter().find_map(|key| text(error.get(*key)?));
+        // Amazon's services differ in the letter.
+        let own = ["message", "Message", "detail", "msg"].iter().find_map(|key| text(error.get(*key)?));
         let message = match (own.or_else(|| error.is_string().then(|| text(error)).flatten()), raw) {
             (Some(own), Some(raw)) => Some(format!("{own}: {raw}")),
             (own, raw) => own.or(raw).or_else(|| text(json.get("message")?)),
@@ -244,9 +245,21 @@ fn kind_of_status(status: u16, refusal: &Refusal) -> Kind {
 fn kind_of_code(code: &str) -> Option<Kind> {
     Some(match code {
         "insufficient_quota" | "usage_not_included" | "invalid_prompt" => Kind::Api,
-        "authentication_error" | "permission_error" | "invalid_api_key" => Kind::Auth,
-        "rate_limit_error" | "rate_limit_exceeded" | "too_many_requests" => Kind::RateLimited,
+        "authentication_error" | "permission_error" | "invalid_api_key" | "accessDeniedException" => {
+            Kind::Auth
+        }
+        "rate_limit_error"
+        | "rate_limit_exceeded"
+        | "too_many_requests"
+        | "throttlingException"
+        | "serviceQuotaExceededException" => Kind::RateLimited,
         "request_too_large" => Kind::Overflow,
+        "internalServerException"
+        | "modelErrorException"
+        | "modelNotReadyException"
+        | "modelStreamErrorException"
+        | "modelTimeoutException"
+        | "serviceUnavailableException" => Kind::Overloaded,
         "overloaded_error"
         | "api_error"
         | "timeout_error"

@@ -10,12 +10,12 @@ use windlass_protocol::opencode::config::{ModelCost, ModelLimit};
 use super::{
     super::{
         AssistantContent, Auth, Delta, Media, Model, Prompt, PromptMessage, ProviderError, Quirks, Sampling,
-        Secret, Timeouts, ToolResult, UserContent, Wire, anthropic, encoded, google, openai_chat,
-        openai_responses,
+        Secret, Timeouts, ToolResult, UserContent, Wire, encoded,
     },
-    Decoder,
+    decoder,
+    framing::Framing,
 };
-use crate::base::sse;
+use crate::base::event_stream;
 
 /// Makes a model with every capability.
 pub(in crate::provider) fn model(wire: Wire) -> Model {
@@ -29,6 +29,7 @@ pub(in crate::provider) fn model(wire: Wire) -> Model {
         base_url: "https://api.acme.example/v1".to_owned(),
         api_key: Some(Secret("key-123".to_owned())),
         auth: Auth::Bearer,
+        aws: None,
         quirks: Quirks::default(),
         headers: Vec::new(),
         limit: ModelLimit { context: 200_000, input: None, output: 64_000 },
@@ -52,18 +53,13 @@ fn folder(wire: Wire) -> &'static str {
         Wire::OpenAiResponses => "openai_responses",
         Wire::Anthropic => "anthropic",
         Wire::Google => "google",
+        Wire::Bedrock => "bedrock",
         Wire::Demo => panic!("the demo model has no wire"),
     }
 }
 
 pub(in crate::provider) fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
-    match model.wire {
-        Wire::OpenAiChat => openai_chat::encode(model, prompt),
-        Wire::OpenAiResponses => openai_responses::encode(model, prompt),
-        Wire::Anthropic => anthropic::encode(model, prompt),
-        Wire::Google => google::encode(model, prompt),
-        Wire::Demo => panic!("the demo model has no wire"),
-    }
+    super::encode(model, prompt).1
 }
 
 /// Checks that the request body is the recorded one, and that the recorded stream gives `expected` however it
@@ -85,7 +81,10 @@ pub(in crate::provider) fn check(
     }
     assert_eq!(body, fs::read_to_string(dir.join("request.json")).unwrap());
 
-    let stream = fs::read(dir.join("stream.sse")).unwrap();
+    let stream = match model.wire {
+        Wire::Bedrock => event_stream(&fs::read_to_string(dir.join("stream.json")).unwrap()),
+        _ => fs::read(dir.join("stream.sse")).unwrap(),
+    };
     assert_eq!(decode(model.wire, &[&stream]), (expected.to_vec(), end.clone()));
     for at in 0..=stream.len() {
         let (head, tail) = stream.split_at(at);
@@ -93,6 +92,23 @@ pub(in crate::provider) fn check(
     }
     let bytes: Vec<&[u8]> = stream.chunks(1).collect();
     assert_eq!(decode(model.wire, &bytes), (expected.to_vec(), end), "byte by byte");
+}
+
+/// Encodes events of AWS's framing: a list of objects with a name and a payload, or of an exception.
+pub(in crate::provider) fn event_stream(events: &str) -> Vec<u8> {
+    let events: Vec<Map<String, Value>> = serde_json::from_str(events).unwrap();
+    let messages = events.iter().flatten().map(|(name, payload)| {
+        let kind = if name.ends_with("Exception") { "exception" } else { "event" };
+        let headers = [
+            (format!(":{kind}-type"), name.as_str()),
+            (":content-type".to_owned(), "application/json"),
+            (":message-type".to_owned(), kind),
+        ];
+        let headers: Vec<(&str, &str)> =
+            headers.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        event_stream::encode(&headers, payload.to_string().as_bytes())
+    });
+    messages.collect::<Vec<Vec<u8>>>().concat()
 }
 
 /// Checks that a conversation that was encoded in part before makes the same request as one that was not.
@@ -149,19 +165,13 @@ pub(in crate::provider) fn check_encoded(model: &Model) {
 
 /// Decodes the pieces of a stream, with adjacent fragments of one block joined.
 pub(in crate::provider) fn decode(wire: Wire, pieces: &[&[u8]]) -> (Vec<Delta>, Result<(), ProviderError>) {
-    let mut decoder = match wire {
-        Wire::OpenAiChat => Decoder::OpenAiChat(openai_chat::Decoder::default()),
-        Wire::OpenAiResponses => Decoder::OpenAiResponses(openai_responses::Decoder::default()),
-        Wire::Anthropic => Decoder::Anthropic(anthropic::Decoder::default()),
-        Wire::Google => Decoder::Google(google::Decoder::default()),
-        Wire::Demo => panic!("the demo model has no wire"),
-    };
-    let mut parser = sse::Parser::default();
+    let mut decoder = decoder(wire);
+    let mut framing = Framing::of(wire);
     let mut deltas = Vec::new();
     let mut run = || {
         for piece in pieces {
             let mut events = Vec::new();
-            parser.push(piece, &mut events).unwrap();
+            framing.push(piece, &mut events)?;
             for event in &events {
                 decoder.push(event, &mut deltas)?;
             }

@@ -7,24 +7,23 @@ use crate::{
     base::sse,
     provider::{
         Delta, Finish, ProviderError, Usage,
-        http::{body, failure},
+        http::{
+            body,
+            decode::{Answer, Decode},
+            failure,
+        },
     },
 };
 
 /// A decoder of the fragments of one answer.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    n_blocks: u32,
+    answer: Answer,
     /// The text or thought being received.
     open: Option<Open>,
     /// The thought's own form, as far as it has come.
     details: Vec<Map<String, Value>>,
     calls: Vec<Call>,
-    /// Set after a tool call was completed.
-    has_calls: bool,
-    finish: Option<Finish>,
-    usage: Usage,
-    done: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,11 +103,10 @@ struct FunctionDelta {
     arguments: Value,
 }
 
-impl Decoder {
-    /// Appends the deltas of `event` to `deltas`.
-    pub fn push(&mut self, event: &sse::Event, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
+impl Decode for Decoder {
+    fn push(&mut self, event: &sse::Event, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
         let data = event.data.trim();
-        if self.done || data.is_empty() {
+        if self.answer.is_done || data.is_empty() {
             return Ok(());
         }
         if data == "[DONE]" {
@@ -134,7 +132,7 @@ impl Decoder {
         self.delta(choice.delta.unwrap_or_default(), deltas);
         // Some servers send an empty reason with every chunk.
         if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
-            self.finish = Some(match reason.as_str() {
+            self.answer.finish = Some(match reason.as_str() {
                 "stop" => Finish::Stop,
                 "tool_calls" | "function_call" => Finish::ToolCalls,
                 "length" => Finish::Length,
@@ -146,23 +144,30 @@ impl Decoder {
         Ok(())
     }
 
-    /// Returns true after the last event.
-    pub fn is_done(&self) -> bool {
-        self.done
+    fn answer(&mut self) -> &mut Answer {
+        &mut self.answer
     }
 
-    /// Completes the answer at the end of the connection; returns an error if the answer is incomplete.
-    pub fn finish(&mut self, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
-        if self.done {
-            return Ok(());
+    fn end_blocks(&mut self, deltas: &mut Vec<Delta>) {
+        for at in 0..self.calls.len() {
+            // A call without a name is shown to the model as one of an unknown tool.
+            if self.calls[at].block.is_none() {
+                self.start_call(at, String::new(), deltas);
+            }
         }
-        if self.finish.is_none() {
-            return Err(body::cut_off());
+        self.end_open(deltas);
+        for call in std::mem::take(&mut self.calls) {
+            self.answer.has_calls = true;
+            let Some(block) = call.block else { continue };
+            if !call.has_input {
+                deltas.push(Delta::ToolCallInput { block, json: "{}".to_owned() });
+            }
+            deltas.push(Delta::BlockEnd { block });
         }
-        self.end(deltas);
-        Ok(())
     }
+}
 
+impl Decoder {
     fn delta(&mut self, delta: ChoiceDelta, deltas: &mut Vec<Delta>) {
         let reasoning = match (body::text_of(delta.reasoning_content), body::text_of(delta.reasoning)) {
             // Servers that know both names send the same under both.
@@ -276,9 +281,7 @@ impl Decoder {
     /// Ends the open block and numbers the next one.
     fn begin(&mut self, deltas: &mut Vec<Delta>) -> u32 {
         self.end_open(deltas);
-        let block = self.n_blocks;
-        self.n_blocks += 1;
-        block
+        self.answer.next_block()
     }
 
     fn call(&mut self, fragment: CallDelta, deltas: &mut Vec<Delta>) {
@@ -371,38 +374,6 @@ impl Decoder {
             cache_read,
             cache_write,
         };
-        if usage != self.usage {
-            self.usage = usage;
-            deltas.push(Delta::Usage(usage));
-        }
-    }
-
-    fn end_blocks(&mut self, deltas: &mut Vec<Delta>) {
-        for at in 0..self.calls.len() {
-            // A call without a name is shown to the model as one of an unknown tool.
-            if self.calls[at].block.is_none() {
-                self.start_call(at, String::new(), deltas);
-            }
-        }
-        self.end_open(deltas);
-        for call in std::mem::take(&mut self.calls) {
-            self.has_calls = true;
-            let Some(block) = call.block else { continue };
-            if !call.has_input {
-                deltas.push(Delta::ToolCallInput { block, json: "{}".to_owned() });
-            }
-            deltas.push(Delta::BlockEnd { block });
-        }
-    }
-
-    fn end(&mut self, deltas: &mut Vec<Delta>) {
-        self.end_blocks(deltas);
-        let finish = match self.finish {
-            Some(Finish::Stop | Finish::Unknown) | None if self.has_calls => Finish::ToolCalls,
-            Some(finish) => finish,
-            None => Finish::Unknown,
-        };
-        deltas.push(Delta::Finish(finish));
-        self.done = true;
+        self.answer.count(usage, deltas);
     }
 }

@@ -7,20 +7,20 @@ use crate::{
     base::sse,
     provider::{
         Delta, Finish, ProviderError, Usage,
-        http::{body, failure},
+        http::{
+            body,
+            decode::{Answer, Decode},
+            failure,
+        },
     },
 };
 
 /// A decoder of the events of one answer.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    n_blocks: u32,
+    answer: Answer,
     /// Output items that have begun and not ended.
     items: Vec<Item>,
-    has_calls: bool,
-    finish: Option<Finish>,
-    usage: Usage,
-    done: bool,
 }
 
 #[derive(Debug)]
@@ -81,11 +81,10 @@ struct ItemPart {
     refusal: Option<String>,
 }
 
-impl Decoder {
-    /// Appends the deltas of `event` to `deltas`.
-    pub fn push(&mut self, event: &sse::Event, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
+impl Decode for Decoder {
+    fn push(&mut self, event: &sse::Event, deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
         let data = event.data.trim();
-        if self.done || data.is_empty() || data == "[DONE]" {
+        if self.answer.is_done || data.is_empty() || data == "[DONE]" {
             return Ok(());
         }
         if event.event.as_deref() == Some("error") {
@@ -115,7 +114,7 @@ impl Decoder {
             "response.output_item.done" => self.end_item(event.output_index, event.item, deltas),
             "response.completed" | "response.incomplete" => {
                 self.count(&event.response["usage"], deltas);
-                self.finish = Some(match event.response["incomplete_details"]["reason"].as_str() {
+                self.answer.finish = Some(match event.response["incomplete_details"]["reason"].as_str() {
                     None => Finish::Stop,
                     Some("max_output_tokens" | "max_tokens") => Finish::Length,
                     Some("content_filter") => Finish::ContentFilter,
@@ -134,23 +133,25 @@ impl Decoder {
         Ok(())
     }
 
-    /// Returns true after the last event.
-    pub fn is_done(&self) -> bool {
-        self.done
+    fn answer(&mut self) -> &mut Answer {
+        &mut self.answer
     }
 
-    /// Completes the answer at the end of the connection; returns an error if the answer is incomplete.
-    pub fn finish(&mut self, _deltas: &mut Vec<Delta>) -> Result<(), ProviderError> {
-        if self.done { Ok(()) } else { Err(body::cut_off()) }
+    fn end_blocks(&mut self, deltas: &mut Vec<Delta>) {
+        while !self.items.is_empty() {
+            self.close(0, deltas);
+        }
     }
+}
 
+impl Decoder {
     fn add(&mut self, index: Option<u64>, item: OutputItem, deltas: &mut Vec<Delta>) {
         let kind = kind_of(&item);
         let mut added = Item { index, kind, block: None, has_content: false };
         if kind == Kind::Call {
-            let block = self.next_block();
+            let block = self.answer.next_block();
             added.block = Some(block);
-            self.has_calls = true;
+            self.answer.has_calls = true;
             let id = item.call_id.or(item.id).filter(|id| !id.is_empty());
             deltas.push(Delta::ToolCallStart {
                 block,
@@ -164,11 +165,6 @@ impl Decoder {
     /// Returns the open item of an event. Item ids are of no use: some gateways make a new one for each event.
     fn find(&self, index: Option<u64>, kind: Kind) -> Option<usize> {
         self.items.iter().rposition(|item| item.kind == kind && (index.is_none() || item.index == index))
-    }
-
-    fn next_block(&mut self) -> u32 {
-        self.n_blocks += 1;
-        self.n_blocks - 1
     }
 
     fn append(&mut self, index: Option<u64>, kind: Kind, text: String, deltas: &mut Vec<Delta>) {
@@ -193,7 +189,7 @@ impl Decoder {
         if let Some(block) = self.items[at].block {
             return block;
         }
-        let block = self.next_block();
+        let block = self.answer.next_block();
         self.items[at].block = Some(block);
         deltas.push(if self.items[at].kind == Kind::Reasoning {
             Delta::ReasoningStart { block }
@@ -268,7 +264,7 @@ impl Decoder {
         let cache_write = body::count(usage, "/input_tokens_details/cache_write_tokens");
         let reasoning = body::count(usage, "/output_tokens_details/reasoning_tokens");
         let output = body::count(usage, "/output_tokens");
-        self.usage = Usage {
+        let usage = Usage {
             input: body::count(usage, "/input_tokens").saturating_sub(cache_read + cache_write),
             // A server whose reasoning count exceeds its output count counts the two separately.
             output: output.checked_sub(reasoning).unwrap_or(output),
@@ -276,20 +272,7 @@ impl Decoder {
             cache_read,
             cache_write,
         };
-        deltas.push(Delta::Usage(self.usage));
-    }
-
-    fn end(&mut self, deltas: &mut Vec<Delta>) {
-        while !self.items.is_empty() {
-            self.close(0, deltas);
-        }
-        let finish = match self.finish {
-            Some(Finish::Stop | Finish::Unknown) | None if self.has_calls => Finish::ToolCalls,
-            Some(finish) => finish,
-            None => Finish::Unknown,
-        };
-        deltas.push(Delta::Finish(finish));
-        self.done = true;
+        self.answer.count(usage, deltas);
     }
 }
 

@@ -106,6 +106,7 @@ fn model() -> Model {
         base_url: String::new(),
         api_key: None,
         auth: Auth::Bearer,
+        aws: None,
         quirks: Quirks::default(),
         headers: Vec::new(),
         limit: ModelLimit::default(),

@@ -9,8 +9,7 @@ use windlass_protocol::opencode::message::ModelRef;
 
 use super::catalog;
 use crate::provider::{
-    AssistantContent, Auth, Model, Prompt, PromptMessage, ToolResult, ToolSpec, UserContent, Wire, anthropic,
-    google, http::fixture::encode, openai_chat, openai_responses,
+    AssistantContent, Auth, Model, Prompt, PromptMessage, ToolResult, ToolSpec, UserContent, http::encode,
 };
 
 /// The second step of a run: `bash` was called and has answered.
@@ -50,17 +49,8 @@ const VARIABLES: [(&str, &str); 12] = [
     ("OPENCODE_API_KEY", "k"),
 ];
 
-fn url(model: &Model) -> String {
-    match model.wire {
-        Wire::OpenAiChat => openai_chat::url(model),
-        Wire::OpenAiResponses => openai_responses::url(model),
-        Wire::Anthropic => anthropic::url(model),
-        Wire::Google => google::url(model),
-        Wire::Demo => panic!("the demo has no address"),
-    }
-}
-
-fn body(model: &Model) -> Map<String, Value> {
+/// Returns the address and the body of the second step.
+fn request(model: &Model) -> (String, Map<String, Value>) {
     let (input, schema) =
         (json!({"command": "echo hi"}), json!({"type": "object", "properties": {"command": {}}}));
     let call = AssistantContent::ToolCall { call_id: "call_1", name: "bash", input: &input, signature: None };
@@ -89,7 +79,8 @@ fn body(model: &Model) -> Map<String, Value> {
         cache_key: Some("ses_1"),
         ..Prompt::default()
     };
-    serde_json::from_slice(&encode(model, &prompt)).unwrap()
+    let (url, body) = encode(model, &prompt);
+    (url, serde_json::from_slice(&body).unwrap())
 }
 
 /// Returns the reason for a difference.
@@ -115,12 +106,13 @@ fn requests_are_those_of_opencode_but_for_the_differences_in_the_table() {
     let mut unexplained = Vec::new();
     for Recorded { model: name, url: recorded_url, auth, keys } in &recorded {
         let model = catalog.get(&ModelRef::parse(name).unwrap()).unwrap();
-        assert_eq!(url(&model), *recorded_url, "{name}");
+        let (url, body) = request(&model);
+        assert_eq!(url, *recorded_url, "{name}");
         let ours = match model.auth {
             Auth::Bearer => "authorization",
             Auth::Header(header) | Auth::BearerIn(header) => header,
         };
-        let mut differing: BTreeSet<String> = body(&model).keys().cloned().collect();
+        let mut differing: BTreeSet<String> = body.keys().cloned().collect();
         differing = differing.symmetric_difference(keys).cloned().collect();
         if auth.as_deref() != Some(ours) {
             differing.insert(ours.to_owned());
