@@ -74,6 +74,18 @@ pub fn open_file(real: &Path) -> io::Result<File> {
     open(real, libc::O_NONBLOCK)
 }
 
+/// Returns true if a symbolic link was put into a path that had none.
+pub fn is_behind_link(real: &Path) -> bool {
+    // The file itself is not opened, so that one that cannot be read counts as there.
+    let (parent, name) = (real.parent(), real.file_name());
+    let (Some(parent), Some(name)) = (parent, name) else { return false };
+    match Directory::open(parent) {
+        Ok(directory) => directory.entry(name).is_symlink(),
+        // Instead of the directory there is a file, or nothing.
+        Err(error) => is_moved(&error) || error.raw_os_error() == Some(libc::ENOTDIR),
+    }
+}
+
 #[cfg(target_os = "linux")]
 fn open(real: &Path, flags: i32) -> io::Result<File> {
     use nix::{

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
@@ -24,7 +25,9 @@ use windlass_protocol::opencode::{
 
 use super::{
     AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput, find,
-    row::Offer, run, truncate,
+    path::{self, Roots, Target},
+    row::Offer,
+    run, truncate,
 };
 use crate::{
     base::{ids, path::absolute},
@@ -250,6 +253,17 @@ impl Project {
         fs::create_dir_all(path.parent().expect("has one")).expect("created");
         fs::write(&path, content).expect("written");
         path
+    }
+
+    /// Judges the directory `door`, and then puts a link to a directory outside in its place, which has a file as well.
+    pub(crate) fn swapped_door(&self) -> Target {
+        self.write("door/a.txt", "needle inside\n");
+        self.write("../outside/a.txt", "needle outside\n");
+        self.write("../outside/b.txt", "needle outside\n");
+        let target = path::judge(&Roots::new(&self.config), self.path("door"));
+        fs::rename(self.path("door"), self.path("old")).expect("renamed");
+        symlink(self.path("../outside"), self.path("door")).expect("linked");
+        target
     }
 
     pub(crate) fn content(&self, name: &str) -> String {

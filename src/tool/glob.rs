@@ -154,6 +154,7 @@ fn find(target: &Target, pattern: &str, stopped: &AtomicBool) -> Result<Found, T
     if let Some(last) = files.last().filter(|_| is_truncated) {
         unread.forget_behind(last);
     }
+    target.retain_unmoved(&mut files);
     Ok(Found { files, is_truncated, unread: unread.note() })
 }
 

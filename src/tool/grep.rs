@@ -29,7 +29,7 @@ use super::{
     walk::{self, Included, StopOnDrop, Unread, Walk},
 };
 use crate::{
-    base::{lock::lock, path::real},
+    base::{lock::lock, path::real, pinned},
     config::policy::Policy,
     permission::{self, Ask},
 };
@@ -106,9 +106,7 @@ struct Guard {
     policy: Policy,
     answers: Vec<Rule>,
     is_restricted: bool,
-    /// The start of the search as written, and its real path, as rules name it.
-    root: PathBuf,
-    real_root: PathBuf,
+    target: Target,
     worktree: PathBuf,
     secrets: Secrets,
 }
@@ -121,8 +119,7 @@ impl Guard {
             is_restricted: policy.is_restricted("read"),
             policy,
             answers,
-            root: target.path.clone(),
-            real_root: target.real.clone(),
+            target: target.clone(),
             worktree: real(&roots.worktree),
             secrets: Secrets::within(&[&roots.directory, &roots.worktree, &directory]),
         }
@@ -134,10 +131,7 @@ impl Guard {
         if !self.is_restricted {
             return true;
         }
-        let real = match path.strip_prefix(&self.root) {
-            Ok(rest) if !rest.as_os_str().is_empty() => self.real_root.join(rest),
-            Ok(_) | Err(_) => self.real_root.clone(),
-        };
+        let real = self.target.real_of(path);
         let mut names = path::secret_names(&real, &self.secrets);
         if real != path {
             names.push(path.to_owned());
@@ -240,7 +234,8 @@ fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> 
             lock().withheld.insert(root.to_owned());
             return Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner));
         }
-        let searched = search_file(&mut searcher(BinaryDetection::convert(0)), &regex, root, stopped);
+        let mut searcher = searcher(BinaryDetection::convert(0));
+        let searched = search_file(&mut searcher, &regex, &target.real, stopped);
         if let Some(Failure::Unread(error)) = &searched.failure {
             return Err(ToolError::Model(format!("Cannot read {}: {error}", root.display())));
         }
@@ -266,7 +261,7 @@ fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> 
                     lock().withheld.insert(path.to_owned());
                     return;
                 }
-                let searched = search_file(&mut searcher, regex, path, stopped);
+                let searched = search_file(&mut searcher, regex, &target.real_of(path), stopped);
                 lock().add(path, searched);
             }
         };
@@ -315,14 +310,14 @@ enum Failure {
     Unread(io::Error),
 }
 
-/// Returns the first matches of one file.
-fn search_file(searcher: &mut Searcher, regex: &RegexMatcher, path: &Path, stopped: &AtomicBool) -> Searched {
+/// Returns the first matches of one file, unless a link was put into its path since it was judged.
+fn search_file(searcher: &mut Searcher, regex: &RegexMatcher, real: &Path, stopped: &AtomicBool) -> Searched {
     let mut matches = Vec::new();
     let sink = Lossy(|line, text| {
         matches.push(Match { line, text: shorten(text) });
         Ok(matches.len() <= LIMIT && !stopped.load(Ordering::Relaxed))
     });
-    let searched = searcher.search_path(regex, path, sink);
+    let searched = pinned::open_file(real).and_then(|file| searcher.search_file(regex, &file, sink));
     let failure = searched.err().map(|error| match (error.raw_os_error(), error.kind()) {
         // The searcher's own limit is no error of the system, and has no kind of its own.
         (None, io::ErrorKind::Other) => Failure::TooWide,

@@ -129,11 +129,12 @@ fn list(
             }
         },
     );
-    let mut files = found.into_inner().unwrap_or_else(PoisonError::into_inner).into_sorted_vec();
+    let files = found.into_inner().unwrap_or_else(PoisonError::into_inner).into_sorted_vec();
     let is_truncated = files.len() > LIMIT;
-    files.truncate(LIMIT);
+    let mut files: Vec<PathBuf> = files.into_iter().take(LIMIT).map(|(_, path)| path).collect();
+    target.retain_unmoved(&mut files);
     let mut tree = Tree::default();
-    files.iter().filter_map(|(_, path)| path.strip_prefix(root).ok()).for_each(|path| tree.insert(path));
+    files.iter().filter_map(|path| path.strip_prefix(root).ok()).for_each(|path| tree.insert(path));
     let mut output = format!("{}/\n", one_line(root).trim_end_matches('/'));
     tree.show(&mut output, 1);
     if is_truncated {

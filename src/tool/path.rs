@@ -11,7 +11,10 @@ use windlass_protocol::opencode::tool_metadata::{AskedPath, encode};
 
 use super::{ToolCx, ToolError, blocking};
 use crate::{
-    base::path::{absolute, real},
+    base::{
+        path::{absolute, real},
+        pinned,
+    },
     config::Config,
     permission::Ask,
 };
@@ -41,6 +44,19 @@ impl Target {
             Some(parent) if !self.is_directory => parent.to_owned(),
             Some(_) | None => self.real.clone(),
         }
+    }
+
+    /// Returns the real path of a file below the target, which was reached through no link below it.
+    pub(crate) fn real_of(&self, path: &Path) -> PathBuf {
+        match path.strip_prefix(&self.path) {
+            Ok(rest) if !rest.as_os_str().is_empty() => self.real.join(rest),
+            Ok(_) | Err(_) => self.real.clone(),
+        }
+    }
+
+    /// Takes out the files below the target that are behind a link by now, which was not there when it was judged.
+    pub(crate) fn retain_unmoved(&self, files: &mut Vec<PathBuf>) {
+        files.retain(|path| !pinned::is_behind_link(&self.real_of(path)));
     }
 
     /// Returns the other names by which the file is judged, which the user has to be shown.

@@ -4,10 +4,12 @@ use std::{
     ffi::OsStr,
     fs,
     os::unix::{ffi::OsStrExt, fs::symlink},
+    sync::atomic::AtomicBool,
 };
 
 use serde_json::{Value, json};
 
+use super::find;
 use crate::tool::{
     ToolError,
     fake::{Project, one},
@@ -160,4 +162,12 @@ async fn odd_names_stay_one_line_each() {
     let output = project.output("read", json!({ "filePath": "a\nb.rs" })).await;
     assert!(output.output.contains("\n1: needle\n"), "{}", output.output);
     assert_eq!(output.title, "$'a\\nb.rs'");
+}
+
+#[test]
+fn a_link_put_in_a_directorys_place_shows_nothing_of_its_target() {
+    let project = Project::new();
+    let target = project.swapped_door();
+    let found = find(&target, "*", &AtomicBool::new(false)).unwrap();
+    assert!(found.files.is_empty(), "{:?}", found.files);
 }

@@ -1,11 +1,15 @@
 //! Lines found, their order, and their number.
 
-use std::fs;
+use std::{fs, sync::atomic::AtomicBool};
 
 use serde_json::{Value, json};
 use windlass_protocol::opencode::permission::Action;
 
-use crate::{config::rules::rule, tool::fake::Project};
+use super::{Args, Guard, notes, search};
+use crate::{
+    config::rules::rule,
+    tool::{Host, fake::Project, path::Roots},
+};
 
 async fn check(project: &Project, input: Value, expected: &str) {
     let output = project.output("grep", input.clone()).await;
@@ -187,4 +191,15 @@ async fn files_that_read_would_ask_for_are_not_searched() {
         let expected = format!("No files found\n\n{note} ./.env. Use the read tool to ask for it.)");
         check(&project, json!({ "pattern": pattern, "path": ".env" }), &expected).await;
     }
+}
+
+#[test]
+fn a_link_put_in_a_directorys_place_shows_nothing_of_its_target() {
+    let project = Project::new();
+    let target = project.swapped_door();
+    let guard = Guard::new(&target, &Roots::new(&project.config), project.host.policy(), Vec::new());
+    let args = Args { pattern: "needle".to_owned(), path: None, include: None };
+    let found = search(&target, &args, &guard, &AtomicBool::new(false)).unwrap();
+    assert!(found.files.is_empty() && found.n_matches == 0);
+    assert!(notes(&found).contains("not searched"), "{}", notes(&found));
 }

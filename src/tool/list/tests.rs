@@ -1,9 +1,10 @@
 //! The tree as text.
 
-use std::fs;
+use std::{fs, sync::atomic::AtomicBool};
 
 use serde_json::{Value, json};
 
+use super::list;
 use crate::tool::fake::{Project, one};
 
 async fn check(project: &Project, input: Value, expected: &str) {
@@ -47,4 +48,12 @@ async fn mistakes_are_reported() {
         let error = project.error("list", json!({ "path": path })).await;
         assert_eq!(error, format!("list path {problem}: {}", project.text(path)));
     }
+}
+
+#[test]
+fn a_link_put_in_a_directorys_place_shows_nothing_of_its_target() {
+    let project = Project::new();
+    let target = project.swapped_door();
+    let (output, n_files, _) = list(&target, &[], &AtomicBool::new(false)).unwrap();
+    assert_eq!((output, n_files), (format!("{}/\n", target.path.display()), 0));
 }
