@@ -1,6 +1,7 @@
 //! The HTTP front end: OpenCode's server API, for its SDK and the programs that were written against it.
 
 mod access;
+mod api_session;
 mod ask;
 mod body;
 mod connection;

@@ -4,6 +4,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     process::ExitCode,
+    sync::Arc,
 };
 
 use clap::Args;
@@ -58,7 +59,7 @@ pub fn run(environment: Environment, args: ServeArgs) -> ExitCode {
     };
     sandbox::begin();
     raise_descriptor_limit();
-    let access = Access::new(password, args.cors.clone());
+    let access = Arc::new(Access::new(password, args.cors.clone()));
     runtime::block_on(async move {
         let listeners = match listen(&args, address).await {
             Ok(listeners) => listeners,

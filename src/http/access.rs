@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     fmt,
     net::IpAddr,
-    sync::Mutex,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -18,7 +18,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::json;
 use subtle::ConstantTimeEq;
 
-use super::{error::Failure, server::Shared};
+use super::error::Failure;
 use crate::base::lock::lock;
 
 /// Failed tries that an address has in a minute.
@@ -172,8 +172,7 @@ enum Refusal {
 }
 
 /// Lets a request through to its route if its caller may make it.
-pub async fn guard(State(server): State<Shared>, request: Request, next: Next) -> Response {
-    let access = &server.options.access;
+pub async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().and_then(|peer| peer.0);
     let checked = access
         .check_host(&request, peer)

@@ -32,8 +32,8 @@ pub fn routes() -> Router<Shared> {
 }
 
 async fn permissions(State(server): State<Shared>, selected: Selected) -> Answer<Vec<PermissionRequest>> {
-    let waiting = server.engine.all_pending_permissions().into_iter();
-    Answer(waiting.filter(|it| server.is_in(&it.session_id, &selected)).collect())
+    let (directory, waiting) = (selected.text(), server.engine.all_pending_permissions().into_iter());
+    Answer(waiting.filter(|it| server.is_in(&it.session_id, &directory)).collect())
 }
 
 /// An answer to a permission.
@@ -79,8 +79,8 @@ fn settle(
 }
 
 async fn questions(State(server): State<Shared>, selected: Selected) -> Answer<Vec<QuestionRequest>> {
-    let waiting = server.engine.all_pending_questions().into_iter();
-    Answer(waiting.filter(|it| server.is_in(&it.session_id, &selected)).collect())
+    let (directory, waiting) = (selected.text(), server.engine.all_pending_questions().into_iter());
+    Answer(waiting.filter(|it| server.is_in(&it.session_id, &directory)).collect())
 }
 
 /// An answer to a question: for each of its questions the labels that were chosen.

@@ -1,13 +1,12 @@
 //! Failures of requests, in the shapes that OpenCode's clients read.
 
 use axum::{
-    http::StatusCode,
+    http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
 use windlass_protocol::opencode::id::SessionId;
 
-use super::body::json_response;
 use crate::{
     base::ids,
     engine::{EngineError, EngineErrorKind},
@@ -101,6 +100,7 @@ impl From<EngineError> for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        json_response(self.status, &self.body)
+        let json = [(header::CONTENT_TYPE, "application/json")];
+        (self.status, json, self.body.to_string()).into_response()
     }
 }

@@ -10,12 +10,14 @@ use serde_json::json;
 use tower_http::compression::CompressionLayer;
 
 use super::{
-    access, ask, cors, error::Failure, event, global, history, message, prompt, server::Shared, session,
+    access, api_session, ask, cors, error::Failure, event, global, history, message, prompt, server::Shared,
+    session,
 };
 
 /// Returns the routes and what every request passes on its way to them.
 pub fn router(server: &Shared) -> Router {
     Router::new()
+        .merge(api_session::routes())
         .merge(ask::routes())
         .merge(event::routes())
         .merge(global::routes())
@@ -26,7 +28,7 @@ pub fn router(server: &Shared) -> Router {
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)
         .layer(CompressionLayer::new())
-        .layer(middleware::from_fn_with_state(server.clone(), access::guard))
+        .layer(middleware::from_fn_with_state(server.options.access.clone(), access::guard))
         .layer(cors::layer(server))
         .with_state(server.clone())
 }

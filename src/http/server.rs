@@ -8,7 +8,7 @@ use std::{
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{id::SessionId, session::Session};
 
-use super::{access::Access, error::Failure, event::hub::Hub, selection::Selected};
+use super::{access::Access, error::Failure, event::hub::Hub};
 use crate::{
     bus::{Filter, Subscriber},
     engine::{Answerable, Client, Engine, Workspace},
@@ -19,7 +19,7 @@ use crate::{
 pub struct Options {
     /// The directory of requests that name none.
     pub directory: PathBuf,
-    pub access: Access,
+    pub access: Arc<Access>,
 }
 
 /// See the module's comment.
@@ -70,9 +70,9 @@ impl Server {
         if self.engine.is_working(id) { Err(Failure::session_busy(id)) } else { Ok(()) }
     }
 
-    /// Returns true if a session is in the selected directory.
-    pub fn is_in(&self, id: &SessionId, selected: &Selected) -> bool {
-        self.hub.directory(id).is_some_and(|directory| *directory == *selected.text())
+    /// Returns true if a session is in a directory.
+    pub fn is_in(&self, id: &SessionId, directory: &str) -> bool {
+        self.hub.directory(id).is_some_and(|own| *own == *directory)
     }
 
     /// Lets HTTP clients answer what a session asks.

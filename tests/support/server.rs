@@ -85,17 +85,6 @@ impl Builder {
         self
     }
 
-    /// Uses the machine of another server.
-    pub fn scratch(mut self, scratch: &Arc<Scratch>) -> Self {
-        self.scratch = scratch.clone();
-        self
-    }
-
-    pub fn llm(mut self, llm: &Llm) -> Self {
-        self.llm = Some(llm.clone());
-        self
-    }
-
     /// Starts the program; it may refuse to serve.
     pub async fn spawn(&mut self) -> Child {
         let llm = match self.llm.take() {

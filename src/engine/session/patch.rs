@@ -1,19 +1,7 @@
 //! Changes of a stored session that a client may make beside its turns.
 
 use serde_json::{Map, Value};
-use windlass_protocol::opencode::{
-    event::{EventPayload, SessionInfo},
-    id::SessionId,
-    permission::Rule,
-    session::Session,
-};
-
-use super::request::Command;
-use crate::{
-    base::lock::lock,
-    engine::{Engine, EngineError},
-    storage::Write,
-};
+use windlass_protocol::opencode::{permission::Rule, session::Session};
 
 /// The fields to change; what is absent stays.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -33,26 +21,5 @@ impl SessionPatch {
         }
         info.permission = permission.or(info.permission.take());
         info.metadata = metadata.or(info.metadata.take());
-    }
-}
-
-impl Engine {
-    /// Changes a session, and returns it as it then is. One that works takes the change with its next step.
-    pub async fn patch_session(&self, id: &SessionId, patch: SessionPatch) -> Result<Session, EngineError> {
-        let mut info = self.session(id).await?;
-        if patch == SessionPatch::default() {
-            return Ok(info);
-        }
-        patch.clone().apply(&mut info);
-        let task = lock(&self.0.sessions).get(id).and_then(|open| Some(open.task.as_ref()?.inbox.clone()));
-        if let Some(inbox) = task
-            && inbox.send(Command::Patch(patch)).await.is_ok()
-        {
-            return Ok(info);
-        }
-        self.storage().apply(vec![Write::Session(Box::new(info.clone()))]).await?;
-        let event = SessionInfo { session_id: id.clone(), info: Box::new(info.clone()) };
-        self.bus().publish(EventPayload::SessionUpdated(event));
-        Ok(info)
     }
 }

@@ -23,6 +23,8 @@ use crate::{
     bus::Subscriber,
 };
 
+/// The project of a directory that has none, or whose project is not known yet.
+const GLOBAL: &str = "global";
 /// Bytes that a reader may be behind before it misses deltas; the whole part follows.
 const LATE: usize = 1 << 20;
 /// Multiple of that at which its connection ends.
@@ -98,6 +100,11 @@ impl Hub {
     /// Returns the directory of a session that was used here.
     pub fn directory(&self, id: &SessionId) -> Option<Arc<str>> {
         lock(&self.0).sessions.get(id).map(|place| place.directory.clone())
+    }
+
+    /// Returns all sessions that are not idle.
+    pub fn busy(&self) -> Vec<SessionId> {
+        lock(&self.0).statuses.keys().cloned().collect()
     }
 
     /// Returns the sessions of a directory that are not idle.
@@ -220,10 +227,16 @@ impl State {
         }
     }
 
-    /// Returns the directory that an event is about: its session's, or the deepest one that holds its file.
+    /// Returns the directory that an event is about: its session's, its service's, or the deepest one that holds its
+    /// file.
     fn place(&self, payload: &EventPayload) -> Option<Place> {
         if let Some(id) = payload.session_id() {
             return self.sessions.get(id).cloned();
+        }
+        if let EventPayload::Service(event) = payload {
+            let directory = event.directory.as_deref()?;
+            let known = self.sessions.values().find(|place| *place.directory == *directory).cloned();
+            return known.or_else(|| Some(Place { directory: directory.into(), project_id: GLOBAL.into() }));
         }
         let path = match payload {
             EventPayload::FileEdited { file } => file,

@@ -1,0 +1,100 @@
+//! Reads of sessions below `/api`, OpenCode's younger interface, on the same store.
+
+use std::collections::BTreeMap;
+
+use axum::{
+    Router,
+    extract::{Path, State},
+    http::StatusCode,
+    routing::get,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_protocol::opencode::{id::SessionId, session::Session};
+
+use super::{
+    body::{Answer, Params, number},
+    error::Failure,
+    server::Shared,
+};
+use crate::engine::SessionFilter;
+
+/// Sessions of a list where its client names no number.
+const LISTED: usize = 100;
+
+pub fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/api/session", get(sessions))
+        .route("/api/session/active", get(active))
+        .route("/api/session/{id}", get(session))
+}
+
+#[derive(Debug, Deserialize)]
+struct ListParams {
+    limit: Option<String>,
+    search: Option<String>,
+    #[serde(rename = "location[directory]")]
+    location: Option<String>,
+    directory: Option<String>,
+}
+
+/// Answers with the sessions of a directory where one is named, else of all.
+async fn sessions(
+    State(server): State<Shared>,
+    Params(params): Params<ListParams>,
+) -> Result<Answer<Value>, Failure> {
+    let filter = SessionFilter {
+        directory: params.location.or(params.directory).filter(|directory| !directory.is_empty()),
+        title: params.search.filter(|search| !search.is_empty()),
+        limit: number(params.limit.as_deref()).filter(|limit| *limit > 0).unwrap_or(LISTED),
+        ..SessionFilter::default()
+    };
+    let sessions = server.engine.filter_sessions(filter).await?;
+    let listed: Vec<Value> = sessions.into_iter().map(session_view).collect();
+    Ok(Answer(json!({"data": listed, "cursor": {}})))
+}
+
+fn add(object: &mut Value, key: &str, value: Option<Value>) {
+    if let Some(value) = value {
+        object[key] = value;
+    }
+}
+
+fn session_view(session: Session) -> Value {
+    let mut view = json!({
+        "id": session.id,
+        "projectID": session.project_id,
+        "cost": session.cost,
+        "tokens": session.tokens,
+        "time": session.time,
+        "title": session.title,
+        "location": {"directory": session.directory},
+    });
+    add(&mut view, "parentID", session.parent_id.map(|id| json!(id)));
+    add(&mut view, "agent", session.agent.map(Value::from));
+    add(&mut view, "model", session.model.map(|model| json!(model)));
+    add(&mut view, "subpath", session.path.map(Value::from));
+    view
+}
+
+async fn active(State(server): State<Shared>) -> Answer<Value> {
+    let running: BTreeMap<SessionId, Value> =
+        server.hub.busy().into_iter().map(|id| (id, json!({"type": "running"}))).collect();
+    Answer(json!({"data": running}))
+}
+
+/// Returns a session in the words of this interface where it is not there.
+async fn find(server: &Shared, text: &str) -> Result<Session, Failure> {
+    let id = SessionId::parse(text).map_err(|_| {
+        let fields = json!({"message": "Invalid session ID", "field": "sessionID"});
+        Failure::tagged(StatusCode::BAD_REQUEST, "InvalidRequestError", fields)
+    })?;
+    server.session(&id).await.map_err(|_| {
+        let fields = json!({"sessionID": id, "message": format!("Session not found: {id}")});
+        Failure::tagged(StatusCode::NOT_FOUND, "SessionNotFoundError", fields)
+    })
+}
+
+async fn session(State(server): State<Shared>, Path(id): Path<String>) -> Result<Answer<Value>, Failure> {
+    Ok(Answer(json!({"data": session_view(find(&server, &id).await?)})))
+}
