@@ -2,5 +2,6 @@
 
 mod access;
 mod api;
+mod limits;
 mod prompt;
 mod session;

@@ -3,7 +3,7 @@
 use std::{str::FromStr, time::Duration};
 
 use axum::{
-    body::{Body, Bytes},
+    body::{Body, Bytes, HttpBody},
     extract::{FromRequest, FromRequestParts, Path, Query, Request},
     http::{HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
@@ -130,6 +130,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Payload<T> {
 
 /// Reads a body that is not too large and does not come too slowly.
 async fn read(body: Body) -> Result<Bytes, Failure> {
+    if body.size_hint().lower() > MAX_BODY as u64 {
+        return Err(too_large());
+    }
     let read = tokio::time::timeout(BODY_LIMIT, Limited::new(body, MAX_BODY).collect()).await;
     let Ok(read) = read else {
         let message = "The body did not arrive in time; send the request again.";
@@ -141,13 +144,18 @@ async fn read(body: Body) -> Result<Bytes, Failure> {
     };
     match read {
         Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            let message = format!("The body is larger than {} MiB; send less.", MAX_BODY >> 20);
-            let data = json!({"message": message, "kind": "Payload"});
-            Err(Failure::named(StatusCode::PAYLOAD_TOO_LARGE, "BadRequest", data))
-        }
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
         Err(error) => Err(Failure::bad_request(Piece::Payload, format!("The body did not arrive: {error}."))),
     }
+}
+
+fn too_large() -> Failure {
+    let message = format!("The body is larger than {} MiB; send less.", MAX_BODY >> 20);
+    Failure::named(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "BadRequest",
+        json!({"message": message, "kind": "Payload"}),
+    )
 }
 
 impl<T: Serialize> IntoResponse for Answer<T> {

@@ -1,12 +1,13 @@
 //! Routes of what became of a session: its tasks, changed files, state, and what is undone or copied of it.
 
+use std::collections::HashMap;
+
 use axum::{
     Router,
     extract::State,
     routing::{get, post},
 };
 use serde::Deserialize;
-use std::collections::HashMap;
 use windlass_protocol::opencode::{
     event::FileDiff,
     id::{MessageId, PartId, SessionId},

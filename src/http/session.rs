@@ -1,6 +1,10 @@
 //! Routes of sessions: making, listing, reading, changing and deleting them.
 
-use axum::{Router, extract::State, routing::get};
+use axum::{
+    Router,
+    extract::State,
+    routing::{get, post},
+};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::{
@@ -25,6 +29,7 @@ pub fn routes() -> Router<Shared> {
         .route("/session", get(list).post(create))
         .route("/session/{id}", get(read).patch(update).delete(delete))
         .route("/session/{id}/children", get(children))
+        .route("/session/{id}/share", post(share).delete(unshare))
 }
 
 /// Session to be made.
@@ -158,4 +163,14 @@ async fn children(
     server.session(&id).await?;
     let filter = SessionFilter { parent_id: Some(id), limit: usize::MAX, ..SessionFilter::default() };
     Ok(Answer(server.engine.filter_sessions(filter).await?))
+}
+
+async fn share(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<Session>, Failure> {
+    server.session(&id).await?;
+    let message = "Sessions are not shared by windlass; `windlass session export` writes a page of one.";
+    Err(Failure::bad_request(Piece::Payload, message))
+}
+
+async fn unshare(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<Session>, Failure> {
+    Ok(Answer(server.session(&id).await?))
 }

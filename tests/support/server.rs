@@ -136,9 +136,13 @@ impl Builder {
 
 impl Server {
     pub fn builder() -> Builder {
-        // Several servers run at once, and the usual port is one of them.
-        let arguments = vec!["--port=0".to_owned()];
-        Builder { arguments, config: json!({}), env: Vec::new(), scratch: Scratch::new(), llm: None }
+        Builder {
+            arguments: Vec::new(),
+            config: json!({}),
+            env: Vec::new(),
+            scratch: Scratch::new(),
+            llm: None,
+        }
     }
 
     pub async fn start() -> Self {

@@ -1,0 +1,139 @@
+//! Requests that are too large, cut, slow or no requests at all, and clients that come and go.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+use crate::support::{random::Random, server::Server};
+
+async fn connect(server: &Server) -> TcpStream {
+    TcpStream::connect(server.url.strip_prefix("http://").unwrap()).await.unwrap()
+}
+
+/// Sends bytes and returns what comes back before the connection ends.
+async fn exchange(server: &Server, bytes: &[u8]) -> String {
+    let mut stream = connect(server).await;
+    // The server may have refused it before all was sent.
+    let _ = stream.write_all(bytes).await;
+    let mut answer = Vec::new();
+    let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await;
+    let _ = read.expect("the server ends the connection");
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_refused_before_it_comes() {
+    let server = Server::start().await;
+    let head =
+        |rest: &str| format!("POST /session HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{rest}\r\n");
+    let answer = exchange(&server, head("Content-Length: 99999999999\r\n").as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("64 MiB"), "{answer}");
+    let answer = exchange(&server, head(&format!("X-Long: {}\r\n", "x".repeat(100_000))).as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+    assert_eq!(server.get("/global/health").await.ok()["healthy"], true);
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn cut_and_senseless_requests_hurt_nobody() {
+    let server = Server::start().await;
+    let whole = b"POST /session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 15\r\n\r\n{\"title\":\"one\"}";
+    for length in 0..whole.len() {
+        let mut stream = connect(&server).await;
+        stream.write_all(&whole[..length]).await.unwrap();
+    }
+    let mut random = Random::new(7);
+    for _ in 0..200 {
+        let mut bytes: Vec<u8> = whole.to_vec();
+        for _ in 0..4 {
+            let place = random.below(bytes.len());
+            bytes[place] = u8::try_from(random.below(256)).unwrap();
+        }
+        let mut stream = connect(&server).await;
+        stream.write_all(&bytes).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await;
+        let _ = read.expect("the server ends the connection");
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        assert!(!answer.starts_with("HTTP/1.1 5"), "{answer}");
+    }
+    assert_eq!(server.get("/global/health").await.ok()["healthy"], true);
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_connection_serves_several_requests_and_speaks_both_versions() {
+    let server = Server::start().await;
+    let request = "GET /global/health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let mut stream = connect(&server).await;
+    let mut buffer = [0; 4096];
+    for _ in 0..3 {
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let n_bytes = stream.read(&mut buffer).await.unwrap();
+        assert!(buffer[..n_bytes].starts_with(b"HTTP/1.1 200"));
+    }
+    let mut stream = connect(&server).await;
+    // The preface of the second version, and a frame of no settings.
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    stream.read_exact(&mut buffer[..9]).await.unwrap();
+    assert_eq!(buffer[3], 4, "the server's settings come first");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn readers_that_come_and_go_leave_nothing_behind() {
+    let server = Server::start().await;
+    let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
+    server.session().await;
+    let before = descriptors();
+    for _ in 0..200 {
+        drop(server.events("/event").await);
+        drop(server.events("/global/event").await);
+    }
+    // The end of a connection has no sign but this one.
+    let gone = async {
+        while descriptors() > before + 4 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), gone).await.expect("the connections are closed");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_reader_that_stalls_holds_up_no_turn() {
+    let server = Server::start().await;
+    let id = server.session().await;
+    let mut stalled = connect(&server).await;
+    stalled.write_all(b"GET /event HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut buffer = [0; 64];
+    stalled.read_exact(&mut buffer).await.unwrap();
+    let text = "x".repeat(2000);
+    server.llm.reply(crate::support::llm::Reply::deltas((0..3000).map(|_| text.clone())));
+    let answered = server.prompt(&id, "talk").await;
+    assert_eq!(answered["info"]["finish"], "stop");
+    drop(stalled);
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_taken_port_is_an_error_with_words() {
+    let server = Server::start().await;
+    let port = server.url.rsplit(':').next().unwrap();
+    let mut second = Server::builder().arguments(&["--port", port]);
+    let mut child = second.spawn().await;
+    let status = tokio::time::timeout(Duration::from_secs(10), child.wait()).await.unwrap().unwrap();
+    assert_eq!(status.code(), Some(1));
+    let mut words = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut words).await.unwrap();
+    assert!(words.contains("ServeError") && words.contains(port), "{words}");
+    let share = server.session().await;
+    let refused = server.post(&format!("/session/{share}/share"), json!({})).await.refused(400);
+    assert!(refused["data"]["message"].as_str().unwrap().contains("export"));
+    server.finish().await;
+}
