@@ -107,12 +107,12 @@ async fn list(
         limit: number(params.limit.as_deref()).filter(|limit| *limit > 0).unwrap_or(LISTED),
         ..SessionFilter::default()
     };
-    match (params.scope.as_deref(), params.path) {
-        (Some("project"), _) | (None, Some(_)) => {
-            let workspace = server.engine.workspace(&selected.0).await?;
-            filter.project_id = Some(server.engine.project_of(&workspace).await?);
-        }
-        _ => filter.directory = Some(selected.text()),
+    if params.scope.as_deref() == Some("project") || params.path.is_some() {
+        let workspace = server.engine.workspace(&selected.0).await?;
+        filter.project = Some(server.engine.project_and_worktree(&workspace).await?);
+        filter.path = params.path.filter(|path| !path.is_empty());
+    } else {
+        filter.directory = Some(selected.text());
     }
     Ok(Answer(server.engine.filter_sessions(filter).await?))
 }

@@ -13,8 +13,11 @@ use super::{Storage, StorageError, append_unfinished_text, appends, decode_sessi
 #[derive(Debug, Clone, Default)]
 pub struct SessionFilter {
     pub directory: Option<String>,
-    /// The project and the directory of its worktree.
-    pub project_id: Option<String>,
+    /// The project, and its worktree: sessions there may not know their project yet. Outside of repositories there is
+    /// no worktree.
+    pub project: Option<(String, Option<String>)>,
+    /// The folder below the worktree that they work in, or one around it.
+    pub path: Option<String>,
     /// The session that they were started by.
     pub parent_id: Option<SessionId>,
     /// True for sessions that none other started.
@@ -54,10 +57,10 @@ impl Storage {
             .read(move |connection| {
                 let mut of_message = connection.prepare_cached("SELECT 1 FROM message WHERE id = ?1")?;
                 let mut of_part = connection.prepare_cached("SELECT 1 FROM part WHERE id = ?1")?;
-                if let Some(id) = &message {
-                    if of_message.exists([id.as_str()])? {
-                        return Ok(true);
-                    }
+                if let Some(id) = &message
+                    && of_message.exists([id.as_str()])?
+                {
+                    return Ok(true);
                 }
                 for id in &parts {
                     if of_part.exists([id.as_str()])? {
@@ -78,17 +81,30 @@ impl Storage {
 fn filtered(connection: &Connection, filter: &SessionFilter) -> Result<Vec<Session>, StorageError> {
     let mut statement = connection.prepare_cached(
         "SELECT project_id, data, chosen_title FROM session WHERE (?1 IS NULL OR directory = ?1) \
-         AND (?2 IS NULL OR project_id = ?2) AND (?3 IS NULL OR parent_id = ?3) AND (NOT ?4 OR parent_id IS NULL) \
+         AND (?2 IS NULL OR project_id = ?2 OR directory = ?10 OR substr(directory, 1, length(?10) + 1) = ?10 || '/') \
+         AND (?3 IS NULL OR parent_id = ?3) AND (NOT ?4 OR parent_id IS NULL) \
          AND (?5 IS NULL OR updated >= ?5) AND (?6 IS NULL OR updated < ?6) \
          AND (?7 IS NULL OR instr(lower(coalesce(chosen_title, data ->> 'title')), ?7) > 0) \
+         AND (?9 IS NULL OR data ->> 'path' = ?9 OR substr(data ->> 'path', 1, length(?9) + 1) = ?9 || '/') \
          ORDER BY updated DESC, id DESC LIMIT ?8",
     )?;
-    let SessionFilter { directory, project_id, parent_id, is_root, since, before, title, limit } = filter;
+    let SessionFilter { directory, project, path, parent_id, is_root, since, before, title, limit } = filter;
+    let (project_id, worktree) = project.clone().unzip();
     let parent_id = parent_id.as_ref().map(SessionId::as_str);
     let title = title.as_ref().map(|title| title.to_lowercase());
     let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
-    let mut rows =
-        statement.query(params![directory, project_id, parent_id, is_root, since, before, title, limit])?;
+    let mut rows = statement.query(params![
+        directory,
+        project_id,
+        parent_id,
+        is_root,
+        since,
+        before,
+        title,
+        limit,
+        path,
+        worktree.flatten()
+    ])?;
     let mut sessions = Vec::new();
     while let Some(row) = rows.next()? {
         sessions.push(decode_session(row)?);

@@ -26,6 +26,10 @@ async fn a_session_is_made_listed_changed_and_deleted() {
     let roots = server.get("/session?roots=true&limit=bad").await.ok();
     assert_eq!(roots.as_array().unwrap().len(), 1);
     assert_eq!(server.get(&format!("/session/{id}/children")).await.ok()[0]["id"], child["id"]);
+    for (query, n_listed) in [("path=", 2), ("scope=project", 2), ("path=nowhere", 0)] {
+        let listed = server.get(&format!("/session?{query}")).await.ok();
+        assert_eq!(listed.as_array().unwrap().len(), n_listed, "{query}");
+    }
     let none = server.get("/session?directory=/tmp").await.ok();
     assert_eq!(none, json!([]));
     let change = json!({"title": "other", "time": {"archived": 5}, "metadata": {"a": 1}});

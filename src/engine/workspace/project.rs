@@ -18,9 +18,14 @@ pub const GLOBAL: &str = crate::storage::UNKNOWN_PROJECT;
 const LIMIT: Duration = Duration::from_secs(60);
 
 impl Engine {
-    /// Returns the project id of a workspace; `global` until git has named it.
-    pub async fn project_of(&self, workspace: &Workspace) -> Result<String, EngineError> {
-        self.project_id(&workspace.loaded().config.worktree).await
+    /// Returns the project id of a workspace, which is `global` until git has named it, and its worktree if it is in one.
+    pub async fn project_and_worktree(
+        &self,
+        workspace: &Workspace,
+    ) -> Result<(String, Option<String>), EngineError> {
+        let worktree = workspace.loaded().config.worktree.clone();
+        let id = self.project_id(&worktree).await?;
+        Ok((id, (worktree != Path::new("/")).then(|| worktree.display().to_string())))
     }
 
     /// Returns the stored project id of a worktree. One that is not known yet is found out in the background.
