@@ -4,6 +4,7 @@
 //! end of a handler. Answers, updates and our own requests pass through one ordered outbox, so what a client sees has
 //! exactly the order in which it happened.
 
+mod auth;
 mod call;
 mod client_session;
 mod commands;

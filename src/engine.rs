@@ -27,7 +27,7 @@ use crate::{
     bus::Bus,
     config::{self, Environment, Hook, paths::Paths, sandbox::enclosure::Enclosure},
     mcp,
-    provider::{demo, http, retry},
+    provider::{demo, http, login::tokens::Tokens, retry},
     snapshot::Snapshots,
     storage::{SessionQuery, Storage},
     tool::{self, row::Tool, truncate},
@@ -40,6 +40,7 @@ mod diagnostics;
 mod error;
 mod generate;
 pub mod keys;
+pub mod logins;
 mod remote;
 mod session;
 mod turn;
@@ -138,6 +139,8 @@ struct EngineState {
     refreshed: Mutex<Option<Instant>>,
     /// Time of the last look at the age of the catalog.
     catalog_looked: Mutex<Option<Instant>>,
+    /// Time of the last request for the models of a server, by address.
+    served_looked: Mutex<HashMap<String, Instant>>,
     /// Organisations of that request.
     organisations: Mutex<Vec<config::remote::Entry>>,
     /// Time of the last search for old tool outputs, in milliseconds since the epoch.
@@ -224,7 +227,8 @@ impl Engine {
     pub fn with_hooks(environment: Environment, paths: Paths, hooks: Vec<Hook>) -> Self {
         let bus = Bus::default();
         let clients = Clients::new(bus.clone());
-        let http = http::Client::default();
+        let tokens = Tokens::new(environment.clone(), paths.clone());
+        let http = http::Client::with_tokens(tokens);
         Self(Arc::new(EngineState {
             pages: pages::Pages::new(http.clone(), paths.pages()),
             asked: download::Asked::default(),
@@ -248,6 +252,7 @@ impl Engine {
             use_stored_keys: AtomicBool::new(true),
             refreshed: Mutex::default(),
             catalog_looked: Mutex::default(),
+            served_looked: Mutex::default(),
             organisations: Mutex::default(),
             cleaned_ms: AtomicI64::new(0),
         }))

@@ -17,6 +17,7 @@ pub mod cost;
 pub mod demo;
 pub mod google;
 pub mod http;
+pub mod login;
 pub mod openai_chat;
 pub mod openai_responses;
 pub mod retry;
@@ -63,6 +64,10 @@ pub struct Model {
     /// The base URL without a trailing slash; the wire appends its path.
     pub base_url: String,
     pub api_key: Option<Secret>,
+    /// True if the token of the provider's login is sent instead of a key.
+    pub has_login: bool,
+    /// The address that gives a token for the models in exchange for the key or login.
+    pub exchange: Option<String>,
     pub auth: Auth,
     /// The account that signs requests if there is no key.
     pub aws: Option<Arc<aws::Account>>,
@@ -158,6 +163,10 @@ pub enum Quirk {
     Instructions,
     /// Serves Claude under Vertex's address, with the version in the body.
     Vertex,
+    /// Wants the session's id as `session-id`.
+    SessionHeader,
+    /// Wants to know whether a user or an agent asks, and about images (GitHub Copilot).
+    Initiator,
 }
 
 /// A set of peculiarities.

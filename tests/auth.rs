@@ -133,6 +133,9 @@ async fn on_a_terminal_a_provider_is_chosen_by_number_and_the_key_is_not_shown()
     terminal.shows_text("Provider (number or id):").await;
     // Enter alone is asked about again.
     terminal.types("\r1\r");
+    terminal.shows_text("  1. ChatGPT Plus, Pro or Business, in the browser").await;
+    terminal.shows_text("Log in by (number):").await;
+    terminal.types("3\r");
     terminal.shows_text("A key for OpenAI gives access to ").await;
     terminal.shows_text("Key (not shown):").await;
     terminal.types(&format!("{KEY}\r"));

@@ -176,6 +176,32 @@ async fn authenticate_accepts_the_agent_method_and_refuses_others() {
 }
 
 #[tokio::test]
+async fn the_accounts_are_told_and_change_with_a_logout() {
+    let scratch = Scratch::new();
+    let file = scratch.home.join(".local/share/windlass/auth.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let login = json!({"type": "oauth", "refresh": "r-secret", "access": "a-secret", "expires": 0});
+    let key = json!({"type": "api", "key": "k-secret"});
+    std::fs::write(&file, json!({"github-copilot": login, "anthropic": key}).to_string()).unwrap();
+    let agent = Agent::builder().scratch(&scratch).without_provider().start().await;
+    let status = agent.request("auth/status", json!({})).await.unwrap();
+    let accounts = json!([{"label": "Anthropic API key"}, {"label": "GitHub Copilot login"}]);
+    assert_eq!(status, json!({"state": "authenticated", "accounts": accounts}));
+    agent.request("logout", json!({})).await.unwrap();
+    let told = agent.wait_for("an update", |line| line["method"] == "auth/status_update").await;
+    assert_eq!(told["params"], json!({"state": "unauthenticated"}));
+    assert!(!file.exists());
+    let status = agent.request("auth/status", json!({})).await.unwrap();
+    assert_eq!(status, json!({"state": "unauthenticated"}));
+    let error = agent.request("session/new", agent.session_params()).await.unwrap_err();
+    assert_eq!(error.code, -32000, "{error:?}");
+    agent.request("authenticate", json!({"methodId": "windlass-key"})).await.unwrap();
+    agent.new_session().await;
+    assert!(agent.lines().iter().all(|line| !line.message.to_string().contains("-secret")));
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn initialize_and_session_new_may_arrive_together() {
     let agent = Agent::builder().spawn().await;
     let initialize = agent.send_request("initialize", request(json!(1)));

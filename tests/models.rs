@@ -105,6 +105,16 @@ fn cases() -> Vec<Case> {
             )
         },
         Case {
+            is_mended_by_login: true,
+            environment: &[("DEEPSEEK_API_KEY", "")],
+            ..case(
+                "the variable of the key is set, but empty",
+                json!({"model": "deepseek/deepseek-v4-pro"}),
+                "deepseek/deepseek-v4-pro, which cannot be used: DEEPSEEK_API_KEY is set, but empty, so there is no \
+                 key for deepseek; put the key there, or run `windlass auth login --provider deepseek`.",
+            )
+        },
+        Case {
             environment: &[("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")],
             ..case(
                 "another server is named without a model",

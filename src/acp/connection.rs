@@ -12,7 +12,11 @@ use tokio::{
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
-use windlass_protocol::{acp::decode::ClientCapabilities, opencode::id::SessionId, rpc::Id};
+use windlass_protocol::{
+    acp::{decode::ClientCapabilities, schema::AuthStatusResponse},
+    opencode::id::SessionId,
+    rpc::Id,
+};
 
 use super::{
     client_session::ClientSession,
@@ -45,6 +49,8 @@ pub struct Connection {
     pub outbox: Arc<Outbox>,
     pub options: Options,
     pub methods: Methods,
+    /// The accounts that the client knows of, once it has asked.
+    pub auth_shown: Option<AuthStatusResponse>,
     /// Everything that the client was shown, and its sessions.
     pub encoder: Encoder,
     /// Sessions whose opening is under way, and the lines that wait for it.
@@ -93,6 +99,7 @@ impl Connection {
             outbox,
             options,
             methods,
+            auth_shown: None,
             encoder: Encoder::default(),
             gates: HashMap::new(),
             last_handler: None,

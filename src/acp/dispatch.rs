@@ -24,6 +24,7 @@ use windlass_protocol::{
 };
 
 use super::{
+    auth,
     call::Call,
     connection::{Connection, Handled},
     elicitation,
@@ -49,8 +50,9 @@ const METHODS: &[(&str, Handler)] = &[
     // Answered on the spot: nothing to wait for.
     ("initialize",                 initialize::initialize),
     // Read or write files, the store or git: spawned, in their session's order.
-    ("authenticate",               initialize::authenticate),
-    ("logout",                     initialize::logout),
+    ("authenticate",               auth::authenticate),
+    ("logout",                     auth::logout),
+    ("auth/status",                auth::auth_status),
     ("session/new",                session::new),
     ("session/load",               session::load),
     ("session/resume",             session::resume),

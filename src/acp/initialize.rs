@@ -1,35 +1,27 @@
-//! `initialize`, `authenticate` and `logout`: who we are, what we can do and how to give us a key.
+//! `initialize`: who we are, what we can do and how to give us a key.
 
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::{Map, Value, json};
-use windlass_protocol::{
-    acp::{
-        decode::{self, ClientCapabilities},
-        ext,
-        schema::{
-            AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthMethodAgent, AuthMethodTerminal,
-            AuthenticateResponse, Implementation, InitializeResponse, LogoutCapabilities, LogoutResponse,
-            McpCapabilities, PromptCapabilities, SessionCapabilities, SessionCloseCapabilities,
-            SessionDeleteCapabilities, SessionForkCapabilities, SessionListCapabilities,
-            SessionResumeCapabilities,
-        },
-        version::ProtocolVersion,
+use windlass_protocol::acp::{
+    decode::{self, ClientCapabilities},
+    ext,
+    schema::{
+        AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthMethodAgent, AuthMethodTerminal,
+        AuthStatusCapabilities, Implementation, InitializeResponse, LogoutCapabilities, McpCapabilities,
+        PromptCapabilities, SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities,
+        SessionForkCapabilities, SessionListCapabilities, SessionResumeCapabilities,
     },
-    rpc::code,
+    version::ProtocolVersion,
 };
 
 use super::{
+    auth::{AGENT_METHOD, TERMINAL_METHOD},
     call::Call,
     connection::{Connection, Reply},
-    error::{engine_error, error, invalid_params},
+    error::invalid_params,
     outbox::Responder,
 };
 use crate::base::sandbox::{self, Found};
-
-/// The method that needs no terminal: the user sets a key and says so.
-const AGENT_METHOD: &str = "windlass-key";
-/// The method that runs our own login in a terminal.
-const TERMINAL_METHOD: &str = "windlass-login";
 
 pub fn initialize(
     connection: &mut Connection,
@@ -77,7 +69,11 @@ fn capabilities(found: &Found) -> AgentCapabilities {
         .prompt_capabilities(PromptCapabilities::new().image(true).embedded_context(true))
         .mcp_capabilities(McpCapabilities::new().http(true))
         .session_capabilities(session)
-        .auth(AgentAuthCapabilities::new().logout(LogoutCapabilities::new()))
+        .auth(
+            AgentAuthCapabilities::new()
+                .logout(LogoutCapabilities::new())
+                .status(AuthStatusCapabilities::new()),
+        )
         .meta(extensions)
 }
 
@@ -90,8 +86,11 @@ fn auth_methods(client: &ClientCapabilities, login: &[String]) -> Vec<AuthMethod
     );
     let mut methods = vec![AuthMethod::Agent(by_key)];
     if client.terminal_auth {
-        let mut by_login = AuthMethodTerminal::new(TERMINAL_METHOD, "Log in with a provider key")
-            .description("Asks for a provider and its key in a terminal and stores them.".to_owned())
+        let mut by_login = AuthMethodTerminal::new(TERMINAL_METHOD, "Log in at a provider")
+            .description(
+                "Logs in by browser, by a code or with a key, in a terminal, and stores the login."
+                    .to_owned(),
+            )
             .args(vec!["--login".to_owned()]);
         if client.legacy_terminal_auth
             && let Some((program, args)) = login.split_first()
@@ -102,39 +101,4 @@ fn auth_methods(client: &ClientCapabilities, login: &[String]) -> Vec<AuthMethod
         methods.push(AuthMethod::Terminal(by_login));
     }
     methods
-}
-
-pub fn authenticate(
-    connection: &mut Connection,
-    call: &mut Call,
-    params: Option<&str>,
-) -> Result<(), ErrorObjectOwned> {
-    let method = decode::method_id(params).map_err(|reason| invalid_params(&reason))?;
-    if method != AGENT_METHOD {
-        let message = match method.as_str() {
-            TERMINAL_METHOD => format!("`{TERMINAL_METHOD}` runs in a terminal, not by `authenticate`."),
-            _ => format!("Unknown authentication method `{method}`; use `{AGENT_METHOD}`."),
-        };
-        return Err(error(code::INVALID_PARAMS, &message));
-    }
-    let engine = connection.engine.clone();
-    call.spawn(connection, None, async move {
-        engine.log_in().await.map_err(|failure| engine_error(&failure))?;
-        Ok(Box::new(|_: &mut Connection, responder: Responder| {
-            responder.succeed(&AuthenticateResponse::new())
-        }) as Reply)
-    })
-}
-
-pub fn logout(
-    connection: &mut Connection,
-    call: &mut Call,
-    _params: Option<&str>,
-) -> Result<(), ErrorObjectOwned> {
-    let engine = connection.engine.clone();
-    call.spawn(connection, None, async move {
-        engine.log_out().await.map_err(|failure| engine_error(&failure))?;
-        Ok(Box::new(|_: &mut Connection, responder: Responder| responder.succeed(&LogoutResponse::new()))
-            as Reply)
-    })
 }

@@ -12,6 +12,10 @@ use crate::engine::{Choice, Loaded};
 pub const MODE: &str = "mode";
 /// Id of the option that chooses the model.
 pub const MODEL: &str = "model";
+/// Id of the option that chooses how long the model thinks.
+pub const THOUGHT_LEVEL: &str = "thought_level";
+/// The value of that option for a model that is left to itself.
+pub const DEFAULT_LEVEL: &str = "default";
 /// The model's value where none is known.
 const NO_MODEL: &str = "none";
 
@@ -58,12 +62,33 @@ pub fn config_options(loaded: &Loaded, client_session: &ClientSession) -> Vec<Se
         models.insert(0, model.clone());
     }
     let mode = current_agent(loaded, client_session).to_owned();
-    vec![
+    let mut options = vec![
         SessionConfigOption::select(MODEL, "Model", model.id, select_options(models))
             .category(SessionConfigOptionCategory::Model),
         SessionConfigOption::select(MODE, "Session Mode", mode, select_options(loaded.agent_choices()))
             .category(SessionConfigOptionCategory::Mode),
-    ]
+    ];
+    options.extend(thought_level(loaded, client_session));
+    options
+}
+
+/// Returns the option that chooses how long the model thinks, for a model that can be told.
+fn thought_level(loaded: &Loaded, client_session: &ClientSession) -> Option<SessionConfigOption> {
+    let (names, current) = loaded.variants(client_session.agent.as_deref(), client_session.model.as_ref());
+    if names.is_empty() {
+        return None;
+    }
+    let levels = [DEFAULT_LEVEL.to_owned()].into_iter().chain(names);
+    let options: Vec<_> =
+        levels.map(|name| SessionConfigSelectOption::new(name.clone(), capitalized(&name))).collect();
+    let current = current.unwrap_or_else(|| DEFAULT_LEVEL.to_owned());
+    let option = SessionConfigOption::select(THOUGHT_LEVEL, "Thought Level", current, options);
+    Some(option.category(SessionConfigOptionCategory::ThoughtLevel))
+}
+
+fn capitalized(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// Returns the updates that tell a client about another agent.

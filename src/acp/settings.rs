@@ -48,9 +48,10 @@ pub fn set_config_option(
     let shown = match option.as_str() {
         options::MODE => choose_mode(connection, &id, &value)?,
         options::MODEL => choose_model(connection, &id, &value)?,
+        options::THOUGHT_LEVEL => choose_thought_level(connection, &id, &value)?,
         _ => {
-            let message =
-                format!("unknown option `{option}`; there are `{}` and `{}`", options::MODEL, options::MODE);
+            let [model, mode, level] = [options::MODEL, options::MODE, options::THOUGHT_LEVEL];
+            let message = format!("unknown option `{option}`; there are `{model}`, `{mode}` and `{level}`");
             return Err(error(code::INVALID_PARAMS, &message));
         }
     };
@@ -109,10 +110,42 @@ fn choose_model(
     let bad = |reason: &str| error(code::INVALID_PARAMS, reason);
     let unnamed = || bad(&format!("unknown model `{model}`; a model is named `provider/model`"));
     let reference = ModelRef::parse(model).ok_or_else(unnamed)?;
-    loaded.checked_model(&reference).map_err(|unusable| {
+    let chosen = loaded.checked_model(&reference).map_err(|unusable| {
         let kind = if unusable.is_fixed_by_login() { code::AUTH_REQUIRED } else { code::INVALID_PARAMS };
         error(kind, &unusable.to_string())
     })?;
+    // A level that the user chose holds for every model that has it.
+    let before = client_session.model.as_ref().and_then(|model| model.variant.clone());
+    let variant = before.filter(|before| chosen.variant(before).is_some());
+    let reference = ModelRef { variant, ..reference };
+    let shown = commands::update(&loaded, client_session);
+    client_session.model = Some(reference.clone());
+    connection.engine.select(id, None, Some(reference));
+    Ok(shown)
+}
+
+/// Chooses how long the model thinks; returns what was known of commands before.
+fn choose_thought_level(
+    connection: &mut Connection,
+    id: &SessionId,
+    level: &str,
+) -> Result<AvailableCommandsUpdate, ErrorObjectOwned> {
+    let client_session = connection.sessions().get_mut(id).ok_or_else(|| no_session(id.as_str()))?;
+    let loaded = client_session.workspace.loaded();
+    let (agent, model) = (client_session.agent.as_deref(), client_session.model.as_ref());
+    let (names, _) = loaded.variants(agent, model);
+    let current = loaded.current_model(agent, model);
+    let variant = (level != options::DEFAULT_LEVEL).then(|| level.to_owned());
+    let is_known = variant.as_ref().is_none_or(|variant| names.contains(variant));
+    let (Ok(current), true, false) = (current, is_known, names.is_empty()) else {
+        let there = if names.is_empty() {
+            "the model has none".to_owned()
+        } else {
+            format!("there are {}, {}", options::DEFAULT_LEVEL, names.join(", "))
+        };
+        return Err(error(code::INVALID_PARAMS, &format!("unknown thought level `{level}`; {there}")));
+    };
+    let reference = ModelRef { variant, ..current.reference() };
     let shown = commands::update(&loaded, client_session);
     client_session.model = Some(reference.clone());
     connection.engine.select(id, None, Some(reference));

@@ -1,4 +1,4 @@
-//! `windlass auth`: stores, lists and removes provider keys.
+//! `windlass auth`: stores, lists and removes keys and logins of providers.
 
 use std::{
     io::{self, IsTerminal},
@@ -17,9 +17,11 @@ use crate::{
     engine::{
         Engine,
         keys::{self, Offer, Tried},
+        logins::{self, Page, Way},
     },
 };
 
+mod organisation;
 mod typed;
 
 use typed::Echo;
@@ -32,12 +34,12 @@ pub struct AuthArgs {
 
 #[derive(Debug, Subcommand)]
 enum AuthCommand {
-    /// Store a provider's key, read from the terminal (hidden) or from standard input.
+    /// Log in at a provider, or store its key, read from the terminal (hidden) or from standard input.
     Login(LoginArgs),
-    /// List the providers with a stored key.
+    /// List the providers with a stored key or login.
     #[command(alias = "ls")]
     List,
-    /// Remove a provider's stored key.
+    /// Remove a provider's stored key or login.
     Logout {
         /// Provider id.
         provider: String,
@@ -46,9 +48,17 @@ enum AuthCommand {
 
 #[derive(Debug, Default, Args)]
 pub struct LoginArgs {
+    /// Provider id, or the URL of an organisation.
+    target: Option<String>,
     /// Provider id, such as `anthropic` or `openai`.
     #[arg(long, short)]
     provider: Option<String>,
+    /// Log in by `browser`, by a code for a browser elsewhere (`device`), or by `key`.
+    #[arg(long, short, value_parser = ["browser", "device", "key"])]
+    method: Option<String>,
+    /// The instance to log in at: GitHub Enterprise's domain, GitLab's host, Snowflake's account.
+    #[arg(long)]
+    instance: Option<String>,
     /// Store the key without trying it.
     #[arg(long)]
     no_verify: bool,
@@ -72,53 +82,131 @@ pub fn login(environment: Environment, args: LoginArgs) -> ExitCode {
             signal = &mut signalled => ExitCode::from(128 + signal),
             stored = ask_and_store(environment, args) => match stored {
                 Ok(text) => print_answer(&text),
-                Err(reason) => fail(&format!("The key was not stored: {reason}.")),
+                Err(reason) => fail(&format!("{reason}.")),
             },
         }
     })
 }
 
-async fn ask_and_store(environment: Environment, args: LoginArgs) -> Result<String, String> {
+async fn ask_and_store(environment: Environment, mut args: LoginArgs) -> Result<String, String> {
     let paths = Paths::new(&environment);
     let directory = std::env::current_dir().map_err(|error| error.to_string())?;
     let engine = Engine::new(environment, paths.clone());
+    if let Some(target) = args.target.take() {
+        if target.starts_with("https://") || target.starts_with("http://") {
+            return organisation::log_in(&engine, &paths, &directory, &target).await;
+        }
+        args.provider = args.provider.or(Some(target));
+    }
+    let not_stored = |reason: String| format!("The key was not stored: {reason}");
     let is_piped = args.provider.is_none() && !io::stdin().is_terminal();
     let chosen = match args.provider {
         Some(id) => id,
         None => {
-            let offers = engine.key_offers(&directory).await.map_err(|error| error.to_string())?;
-            choose(&offers).await?
+            let offers =
+                engine.key_offers(&directory).await.map_err(|error| not_stored(error.to_string()))?;
+            choose(&offers).await.map_err(not_stored)?
         }
     };
-    let offer = engine.key_offer(&directory, &chosen).await.map_err(|error| error.to_string())?;
+    let method = args.method.as_deref().or(args.no_verify.then_some("key"));
+    if let Some(way) = choose_way(&chosen, method).await? {
+        return log_in_at(&engine, &paths, &directory, &way, args.instance.as_deref()).await;
+    }
+    let offer = engine.key_offer(&directory, &chosen).await.map_err(|error| not_stored(error.to_string()))?;
     let Some(offer) = offer else {
         if is_piped {
             // It may be the key itself.
-            return Err("the first line of standard input names no known provider; \
-                        say which with `--provider ID` and pipe the key alone"
-                .to_owned());
+            return Err(not_stored(
+                "the first line of standard input names no known provider; say which with `--provider ID` and pipe \
+                 the key alone"
+                    .to_owned(),
+            ));
         }
         let reason = engine.unknown_provider(&directory, &chosen).await;
-        return Err(reason.map_err(|error| error.to_string())?);
+        return Err(not_stored(reason.unwrap_or_else(|error| error.to_string())));
     };
+    store_key(&engine, &paths, &directory, &offer, args.no_verify).await.map_err(not_stored)
+}
+
+/// Asks for a key, tries it and stores it.
+async fn store_key(
+    engine: &Engine,
+    paths: &Paths,
+    directory: &Path,
+    offer: &Offer,
+    no_verify: bool,
+) -> Result<String, String> {
     if io::stdin().is_terminal() {
-        note(&format!("A key for {} gives access to {}.", offer.name, gives(&offer)));
+        note(&format!("A key for {} gives access to {}.", offer.name, gives(offer)));
     }
     let key = typed::line("Key (not shown): ", Echo::Hidden).await.map_err(|error| error.to_string())?;
     // Nothing else can be sent in a header.
     if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("a key has no white space and no letters beyond ASCII; copy the key alone".to_owned());
     }
-    let checked = if args.no_verify {
+    let checked = if no_verify {
         "Not checked (`--no-verify`).".to_owned()
     } else {
-        tried(&engine, &directory, &offer, &key).await?
+        tried(engine, directory, offer, &key).await?
     };
-    keys::store(&paths, &offer.id, &key).map_err(|error| error.to_string())?;
+    keys::store(paths, &offer.id, &key).map_err(|error| error.to_string())?;
     let file = paths.auth();
     Ok(format!(
         "The key for {} is stored in {}.\n{checked}\nIt gives access to {}.",
         offer.id,
+        file.display(),
+        gives(offer)
+    ))
+}
+
+/// Lets the user choose between the logins of a provider and a key; returns `None` for a key.
+async fn choose_way(provider: &str, method: Option<&str>) -> Result<Option<Way>, String> {
+    let ways = logins::ways(provider);
+    match method {
+        Some("key") => return Ok(None),
+        Some(method) => {
+            let way = ways.iter().find(|way| way.method == method).cloned();
+            return way.map(Some).ok_or_else(|| {
+                let others: Vec<&str> = ways.iter().map(|way| way.method).chain(["key"]).collect();
+                format!(
+                    "{provider} has no login by `{method}`; use `--method {}`",
+                    others.join("` or `--method ")
+                )
+            });
+        }
+        None if ways.is_empty() || !io::stdin().is_terminal() => return Ok(None),
+        None => {}
+    }
+    let titles = ways.iter().map(|way| way.title).chain(["An API key"]);
+    let rows = titles.enumerate().map(|(idx, title)| format!("{:>3}. {title}", idx + 1));
+    note(&rows.collect::<Vec<_>>().join("\n"));
+    let line = typed::line("Log in by (number): ", Echo::Shown).await.map_err(|error| error.to_string())?;
+    match line.parse::<usize>().ok().and_then(|number| number.checked_sub(1)) {
+        Some(idx) if idx < ways.len() => Ok(ways.into_iter().nth(idx)),
+        Some(idx) if idx == ways.len() => Ok(None),
+        Some(_) | None => Err(format!("`{line}` is none of these numbers")),
+    }
+}
+
+/// Logs in by browser or code.
+async fn log_in_at(
+    engine: &Engine,
+    paths: &Paths,
+    directory: &Path,
+    way: &Way,
+    instance: Option<&str>,
+) -> Result<String, String> {
+    let show = |page: &Page| match &page.code {
+        Some(code) => note(&format!("Open {} and type the code {code} there.", page.url)),
+        None => note(&format!("Open {} in a browser on this machine.", page.url)),
+    };
+    let failed = |reason: String| format!("The login at {} failed: {reason}", way.provider);
+    engine.log_in_at(way, instance, &show).await.map_err(failed)?;
+    let offer = engine.usable(directory, way.provider).await.map_err(|error| failed(error.to_string()))?;
+    let file = paths.auth();
+    Ok(format!(
+        "You are logged in at {}; the login is stored in {}.\nIt gives access to {}.",
+        offer.name,
         file.display(),
         gives(&offer)
     ))
@@ -168,7 +256,7 @@ fn list(environment: &Environment) -> ExitCode {
     warnings.iter().for_each(|warning| note(&warning.to_string()));
     let rows: Vec<String> = rows.iter().map(|(provider, kind)| format!("{provider}\t{kind}")).collect();
     if rows.is_empty() {
-        print_answer("No keys are stored. Run `windlass auth login`.")
+        print_answer("No keys or logins are stored. Run `windlass auth login`.")
     } else {
         print_answer(&rows.join("\n"))
     }
@@ -176,8 +264,8 @@ fn list(environment: &Environment) -> ExitCode {
 
 fn logout(environment: &Environment, provider: &str) -> ExitCode {
     match keys::remove(&Paths::new(environment), provider) {
-        Ok(true) => print_answer(&format!("The key for {provider} is removed.")),
-        Ok(false) => fail(&format!("windlass has no key stored for {provider}.")),
-        Err(error) => fail(&format!("The key was not removed: {error}.")),
+        Ok(true) => print_answer(&format!("The key or login for {provider} is removed.")),
+        Ok(false) => fail(&format!("windlass has no key or login stored for {provider}.")),
+        Err(error) => fail(&format!("The key or login was not removed: {error}.")),
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{output, runtime};
 use crate::{
@@ -28,12 +28,17 @@ pub struct ModelsArgs {
 
 pub fn run(environment: Environment, args: ModelsArgs) -> ExitCode {
     let args = &args;
+    let may_ask = args.refresh || !environment.is_on("OPENCODE_DISABLE_MODELS_FETCH");
     let read = async move {
         let directory = std::env::current_dir().map_err(|error| error.to_string())?;
         let paths = Paths::new(&environment);
         let engine = Engine::new(environment, paths);
         if args.refresh {
             engine.fetch_catalog(true).await?;
+        }
+        let loaded = engine.read_files(&directory).await.map_err(|error| error.to_string())?;
+        if !may_ask || !engine.fetch_served(&loaded).await {
+            return Ok(loaded);
         }
         engine.read_files(&directory).await.map_err(|error| error.to_string())
     };
@@ -48,6 +53,19 @@ pub fn run(environment: Environment, args: ModelsArgs) -> ExitCode {
             Err(reason) => output::fail(&format!("{reason}.")),
         }
     })
+}
+
+/// Returns the prices of long inputs, each with the tokens of input that it begins above.
+fn tiers(model: &Model) -> Vec<Value> {
+    let cost = &model.cost;
+    let tier = |above: u64, input: f64, output: f64, read: f64, write: f64| json!({"above": above, "input": input, "output": output, "cache": {"read": read, "write": write}});
+    let tiers = cost.tiers.iter().filter(|it| it.tier.kind == "context");
+    let mut tiers: Vec<Value> =
+        tiers.map(|it| tier(it.tier.size, it.input, it.output, it.cache_read, it.cache_write)).collect();
+    if let (Some(long), true) = (&cost.context_over_200k, tiers.is_empty()) {
+        tiers.push(tier(200_000, long.input, long.output, long.cache_read, long.cache_write));
+    }
+    tiers
 }
 
 /// The list, and what is to be said beside it.
@@ -91,6 +109,7 @@ fn list(loaded: &Loaded, args: &ModelsArgs) -> Result<Listed, String> {
                     "input": model.cost.input,
                     "output": model.cost.output,
                     "cache": {"read": model.cost.cache_read, "write": model.cost.cache_write},
+                    "tiers": tiers(model),
                 },
             });
             lines.push(format!("{details:#}"));

@@ -7,7 +7,7 @@ use nix::sys::signal::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::output;
-use crate::base::process::child_table;
+use crate::{base::process::child_table, engine::logins};
 
 /// Threads for file work, the store and the pipes.
 const BLOCKING_THREADS: usize = 32;
@@ -31,6 +31,7 @@ fn run(work: LocalBoxFuture<'_, ExitCode>) -> ExitCode {
         // A file that outgrows a limit fails that write; it does not end the process.
         let _outgrown = signal(SignalKind::from_raw(Number::SIGXFSZ as i32));
         let code = work.await;
+        logins::finish_renewals().await;
         child_table::close().await;
         code
     });

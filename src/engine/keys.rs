@@ -12,7 +12,7 @@ use windlass_protocol::opencode::{config::AuthEntry, message::ModelRef};
 use crate::{
     base::{lock::lock, text::nearest},
     config::{Environment, Warning, paths::Paths},
-    engine::{Engine, EngineError, EngineErrorKind, Loaded},
+    engine::{Engine, EngineError, EngineErrorKind, Loaded, logins},
     provider::{
         ProviderError, Secret, auth,
         catalog::{self, Catalog},
@@ -23,7 +23,7 @@ use crate::{
 
 /// Stores a provider's key.
 pub fn store(paths: &Paths, provider: &str, key: &str) -> io::Result<()> {
-    auth::save(paths, provider, key)
+    auth::save(paths, provider, &AuthEntry::Api { key: key.to_owned() })
 }
 
 /// Removes a provider's key; false when there was none.
@@ -56,6 +56,15 @@ pub struct Offer {
     pub has_key: bool,
 }
 
+/// A provider that is paid for or otherwise known by a key or a login.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// The provider's name.
+    pub name: String,
+    /// True for a login, false for a key.
+    pub is_login: bool,
+}
+
 /// Says how a provider took a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tried {
@@ -73,7 +82,14 @@ impl Engine {
     /// Returns the well-known providers, those that can be used in a directory first.
     pub async fn key_offers(&self, directory: &Path) -> Result<Vec<Offer>, EngineError> {
         let loaded = self.read_files(directory).await?;
-        Ok(offers(&loaded, &loaded.catalog.well_known()))
+        let mut ids = loaded.catalog.well_known();
+        let known = loaded.catalog.known();
+        for id in logins::providers() {
+            if !ids.iter().any(|it| it == id) && known.iter().any(|it| it == id) {
+                ids.push(id.to_owned());
+            }
+        }
+        Ok(offers(&loaded, &ids))
     }
 
     /// Returns a provider by its id; `None` for one that is not known in the directory.
@@ -81,6 +97,30 @@ impl Engine {
         let loaded = self.read_files(directory).await?;
         let is_known = loaded.catalog.known().iter().any(|known| known == id);
         Ok(if is_known { offers(&loaded, &[id.to_owned()]).pop() } else { None })
+    }
+
+    /// Returns a provider with the models that can be used now.
+    pub async fn usable(&self, directory: &Path, id: &str) -> Result<Offer, EngineError> {
+        let loaded = self.read_files(directory).await?;
+        Ok(offer(&loaded, &loaded.catalog, id))
+    }
+
+    /// Returns the providers that can be used in a directory by a key or login, and true if another one can be used
+    /// without.
+    pub async fn accounts(&self, directory: &Path) -> Result<(Vec<Account>, bool), EngineError> {
+        let catalog = self.inspect_files(directory).await?.catalog;
+        let (mut accounts, mut has_free) = (Vec::new(), false);
+        for provider in catalog.providers.iter().filter(|provider| provider.id != catalog.demo().provider_id)
+        {
+            match catalog.any_of(&provider.id) {
+                Some(model) if model.has_login || model.api_key.is_some() => {
+                    accounts.push(Account { name: provider.name.clone(), is_login: model.has_login });
+                }
+                Some(_) => has_free = true,
+                None => {}
+            }
+        }
+        Ok((accounts, has_free))
     }
 
     /// Says what is wrong with the name of a provider that is not known, and what would add it.
@@ -152,19 +192,20 @@ impl Engine {
 /// Returns what keys for these providers would give.
 fn offers(loaded: &Loaded, ids: &[String]) -> Vec<Offer> {
     let keyed = with_keys(loaded, ids, "key");
-    let offers = ids.iter().map(|id| {
-        let entry = keyed.providers.iter().find(|entry| entry.id == *id);
-        let models = entry.map(|entry| entry.models.as_slice()).unwrap_or_default();
-        let now = loaded.catalog.any_of(id);
-        Offer {
-            id: id.clone(),
-            name: entry.map_or(id, |entry| &entry.name).clone(),
-            n_models: models.len(),
-            best: models.first().map(|model| model.reference().to_string()),
-            has_key: now.is_some_and(|model| model.api_key.is_some()),
-        }
-    });
-    offers.collect()
+    ids.iter().map(|id| offer(loaded, &keyed, id)).collect()
+}
+
+fn offer(loaded: &Loaded, keyed: &Catalog, id: &str) -> Offer {
+    let entry = keyed.providers.iter().find(|entry| entry.id == *id);
+    let models = entry.map(|entry| entry.models.as_slice()).unwrap_or_default();
+    let now = loaded.catalog.any_of(id);
+    Offer {
+        id: id.to_owned(),
+        name: entry.map_or(id, |entry| &entry.name).to_owned(),
+        n_models: models.len(),
+        best: models.first().map(|model| model.reference().to_string()),
+        has_key: now.is_some_and(|model| model.api_key.is_some() || model.has_login),
+    }
 }
 
 /// Returns the catalog as it would be with a key for these providers.

@@ -9,13 +9,17 @@ use std::{
 };
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 use windlass_protocol::opencode::config::AuthEntry;
 
 use crate::config::{Environment, Warning, paths::Paths};
 
 /// Credentials by provider id.
 pub type Credentials = BTreeMap<String, AuthEntry>;
+
+/// A variable whose credentials replace those of both files.
+const VARIABLE: &str = "OPENCODE_AUTH_CONTENT";
 
 /// A provider's credential, and the file or variable that holds it.
 pub type Place = (PathBuf, String, AuthEntry);
@@ -32,10 +36,10 @@ pub fn load(paths: &Paths, environment: &Environment) -> (Credentials, Vec<Warni
 /// Returns every credential in the order of the lookup, and the sources that cannot be used. Does blocking
 /// reads.
 pub fn places(paths: &Paths, environment: &Environment) -> (Vec<Place>, Vec<Warning>) {
-    const VARIABLE: &str = "OPENCODE_AUTH_CONTENT";
     let (mut places, mut warnings) = (Vec::new(), Vec::new());
     if let Some(text) = environment.get(VARIABLE) {
         decode(Path::new(VARIABLE), text, &mut places, &mut warnings);
+        renewed_of_variable(paths, &mut places);
         return (places, warnings);
     }
     for file in [paths.auth(), paths.opencode_auth()] {
@@ -48,29 +52,130 @@ pub fn places(paths: &Paths, environment: &Environment) -> (Vec<Place>, Vec<Warn
     (places, warnings)
 }
 
-/// Stores a key. Moves a broken file aside first.
-pub fn save(paths: &Paths, provider: &str, key: &str) -> io::Result<()> {
-    let mut entries = read_own(paths)?;
-    entries.insert(provider.to_owned(), json!({ "type": "api", "key": key }));
-    write(&paths.auth(), &entries)
+/// Puts logins that were renewed in the place of those of the variable, which cannot be written.
+fn renewed_of_variable(paths: &Paths, places: &mut [Place]) {
+    if !places.iter().any(|(.., entry)| matches!(entry, AuthEntry::Oauth { .. })) {
+        return;
+    }
+    let renewed = read(&renewed_file(paths)).ok().flatten().unwrap_or_default();
+    for (_, provider, entry) in places {
+        let AuthEntry::Oauth { refresh, .. } = &*entry else { continue };
+        let newer = renewed.get(provider.as_str()).filter(|it| it[REPLACES] == fingerprint(refresh));
+        if let Some(newer) = newer.and_then(|newer| AuthEntry::deserialize(newer).ok()) {
+            *entry = newer;
+        }
+    }
 }
 
-/// Removes a provider's key; returns false if our file did not have one.
+/// The field of a renewed login that says which login of the variable it replaces.
+const REPLACES: &str = "replaces";
+
+/// Returns the file of renewed logins that came from the variable.
+fn renewed_file(paths: &Paths) -> PathBuf {
+    paths.data.join("auth-renewed.json")
+}
+
+/// Returns a name for a secret that does not tell it.
+fn fingerprint(secret: &str) -> String {
+    Sha256::digest(secret).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Stores a key or a login.
+pub fn save(paths: &Paths, provider: &str, entry: &AuthEntry) -> io::Result<()> {
+    let value = serde_json::to_value(entry)?;
+    change(&paths.auth(), |entries| {
+        entries.insert(provider.to_owned(), value);
+        true
+    })?;
+    Ok(())
+}
+
+/// Stores a login that replaces the one with this token for renewals; returns false if the user has logged out
+/// meanwhile. `file` is the place of the replaced login.
+pub fn renew(
+    paths: &Paths,
+    provider: &str,
+    file: &Path,
+    refresh: &str,
+    entry: &AuthEntry,
+) -> io::Result<bool> {
+    let mut value = serde_json::to_value(entry)?;
+    if file == Path::new(VARIABLE) {
+        return change(&renewed_file(paths), |entries| {
+            // A login that was renewed before keeps the name of the first one.
+            let before = entries.get(provider).filter(|before| before["refresh"] == *refresh);
+            let first = before.map_or_else(|| fingerprint(refresh).into(), |before| before[REPLACES].clone());
+            value[REPLACES] = first;
+            entries.insert(provider.to_owned(), value);
+            true
+        });
+    }
+    let is_ours = file == paths.auth();
+    change(&paths.auth(), |entries| {
+        let is_same = |now: &Value| now["refresh"] == *refresh;
+        match entries.get(provider) {
+            Some(now) if is_ours && !is_same(now) => false,
+            None if is_ours => false,
+            Some(_) | None => {
+                entries.insert(provider.to_owned(), value);
+                true
+            }
+        }
+    })
+}
+
+/// Removes a provider's entry; returns false if our file did not have one.
 pub fn remove(paths: &Paths, provider: &str) -> io::Result<bool> {
-    let mut entries = read_own(paths)?;
-    if entries.shift_remove(provider).is_none() {
+    if !paths.auth().exists() {
         return Ok(false);
     }
-    write(&paths.auth(), &entries)?;
-    Ok(true)
+    change(&paths.auth(), |entries| entries.shift_remove(provider).is_some())
 }
 
-/// Removes all keys in our file.
+/// Removes all entries of our file.
 pub fn clear(paths: &Paths) -> io::Result<()> {
-    match fs::remove_file(paths.auth()) {
-        Err(err) if err.kind() != io::ErrorKind::NotFound => Err(named(&paths.auth(), "remove", &err)),
+    let file = paths.auth();
+    if !file.exists() {
+        return Ok(());
+    }
+    let _lock = lock(&file)?;
+    match fs::remove_file(&file) {
+        Err(err) if err.kind() != io::ErrorKind::NotFound => Err(named(&file, "remove", &err)),
         Ok(()) | Err(_) => Ok(()),
     }
+}
+
+/// Opens a file that is there to be locked.
+pub fn open_lock(file: &Path) -> io::Result<fs::File> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(file.parent().unwrap_or(Path::new("/")))?;
+    fs::OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(file)
+}
+
+/// Waits until no other process changes a file of credentials, which takes it no more than a moment.
+fn lock(file: &Path) -> io::Result<fs::File> {
+    let lock_file = file.with_extension("json.lock");
+    let lock = open_lock(&lock_file).map_err(|err| named(&lock_file, "open", &err))?;
+    lock.lock().map_err(|err| named(&lock_file, "lock", &err))?;
+    Ok(lock)
+}
+
+/// Changes a file of credentials while no other process does. Nothing is written if `edit` returns false, which is
+/// returned. Moves a broken file aside first.
+fn change(file: &Path, edit: impl FnOnce(&mut Map<String, Value>) -> bool) -> io::Result<bool> {
+    let _lock = lock(file)?;
+    let mut entries = match read(file)? {
+        Some(entries) => entries,
+        None => {
+            let aside = file.with_extension("json.broken");
+            fs::rename(file, &aside).map_err(|err| named(file, "move aside", &err))?;
+            Map::new()
+        }
+    };
+    if !edit(&mut entries) {
+        return Ok(false);
+    }
+    write(file, &entries)?;
+    Ok(true)
 }
 
 fn decode(source: &Path, text: &str, places: &mut Vec<Place>, warnings: &mut Vec<Warning>) {
@@ -100,21 +205,12 @@ fn decode(source: &Path, text: &str, places: &mut Vec<Place>, warnings: &mut Vec
     }
 }
 
-/// Reads our file with all entries, including those of unknown kinds.
-fn read_own(paths: &Paths) -> io::Result<Map<String, Value>> {
-    let file = paths.auth();
-    let text = match fs::read_to_string(&file) {
-        Ok(text) => text,
-        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Map::new()),
-        Err(err) => return Err(named(&file, "read", &err)),
-    };
-    match serde_json::from_str(&text) {
-        Ok(entries) => Ok(entries),
-        Err(_) => {
-            let aside = file.with_extension("json.broken");
-            fs::rename(&file, &aside).map_err(|err| named(&file, "move aside", &err))?;
-            Ok(Map::new())
-        }
+/// Reads a file of ours with all entries, including those of unknown kinds; `None` for a broken one.
+fn read(file: &Path) -> io::Result<Option<Map<String, Value>>> {
+    match fs::read_to_string(file) {
+        Ok(text) => Ok(serde_json::from_str(&text).ok()),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(Some(Map::new())),
+        Err(err) => Err(named(file, "read", &err)),
     }
 }
 
@@ -123,7 +219,7 @@ fn write(file: &Path, entries: &Map<String, Value>) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("/"));
     let replace = || {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        let draft = directory.join(format!("auth.json.{}", std::process::id()));
+        let draft = file.with_extension(format!("json.{}", std::process::id()));
         // A leftover of a killed process would keep its own mode.
         match fs::remove_file(&draft) {
             Err(err) if err.kind() != io::ErrorKind::NotFound => return Err(err),
@@ -133,7 +229,9 @@ fn write(file: &Path, entries: &Map<String, Value>) -> io::Result<()> {
         output.write_all(&serde_json::to_vec_pretty(entries)?)?;
         output.write_all(b"\n")?;
         output.sync_all()?;
-        fs::rename(&draft, file)
+        fs::rename(&draft, file)?;
+        // A power cut must not bring back a token that has been replaced.
+        fs::File::open(directory)?.sync_all()
     };
     replace().map_err(|err| named(file, "write", &err))
 }

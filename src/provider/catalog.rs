@@ -4,8 +4,10 @@ mod build;
 mod defaults;
 pub mod keys;
 mod packages;
+mod plans;
 mod rank;
 mod rows;
+pub mod served;
 pub mod source;
 mod table;
 
@@ -58,6 +60,8 @@ pub struct ProviderEntry {
     unlisted: Option<Model>,
     /// Models that the configuration excludes.
     barred: Vec<String>,
+    /// True if the server is asked for its models.
+    is_asked: bool,
 }
 
 impl Catalog {
@@ -126,6 +130,12 @@ impl Catalog {
     pub fn any_of(&self, provider: &str) -> Option<&Model> {
         let provider = self.provider(provider)?;
         provider.models.first().or(provider.unlisted.as_ref())
+    }
+
+    /// Returns a model of each provider whose server is asked for its models.
+    pub fn asked(&self) -> impl Iterator<Item = &Model> {
+        let asked = self.providers.iter().filter(|provider| provider.is_asked);
+        asked.filter_map(|provider| provider.unlisted.as_ref())
     }
 
     fn provider(&self, id: &str) -> Option<&ProviderEntry> {
@@ -220,6 +230,7 @@ pub fn resolve(config: &Config, credentials: &Credentials) -> (Catalog, Vec<Warn
         models: vec![demo.clone()],
         unlisted: None,
         barred: Vec::new(),
+        is_asked: false,
     });
     let catalog = Catalog { providers, lacking, best, demo };
     let named = [("model", &config.model), ("small_model", &config.small_model)];
@@ -296,6 +307,8 @@ fn demo() -> Model {
         wire: Wire::Demo,
         base_url: String::new(),
         api_key: None,
+        has_login: false,
+        exchange: None,
         auth: Auth::Bearer,
         aws: None,
         quirks: Quirks::default(),

@@ -1,8 +1,9 @@
 //! The HTTP driver of all network wires: sends requests, receives server-sent events, classifies failures.
 
 use std::{
+    collections::HashMap,
     net::SocketAddr,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -15,19 +16,21 @@ use reqwest::{
 use serde_json::Value;
 use tokio::time::timeout;
 
-use self::{decode::Decode, framing::Framing};
+use self::{credential::Credential, decode::Decode, exchange::Granted, framing::Framing};
 use super::{
-    Auth, Delta, Model, Prompt, ProviderError, Wire, anthropic, aws::Account, bedrock, google, openai_chat,
-    openai_responses,
+    Delta, Model, Prompt, ProviderError, Wire, anthropic, aws::Account, bedrock, google,
+    login::tokens::Tokens, openai_chat, openai_responses,
 };
 use crate::{
-    base::{cause, clock, figures, log, sse},
+    base::{cause, clock, figures, hash, lock::lock, log, sse},
     config::secrets,
 };
 
 pub(super) mod blocks;
 pub(super) mod body;
+mod credential;
 pub(super) mod decode;
+mod exchange;
 pub mod failure;
 #[cfg(test)]
 pub(super) mod fixture;
@@ -39,6 +42,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum bytes of a body that is not a stream of events.
 const MAX_BODY_BYTES: usize = 64 << 10;
+
+/// Maximum bytes of a list of models.
+const MAX_LIST_BYTES: usize = 8 << 20;
 
 /// Multiple of the time between two chunks for which signs of life alone are waited for: some providers send comments
 /// or pings for as long as a model thinks, and some for ever.
@@ -52,9 +58,55 @@ const TAIL_TIMEOUT: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone, Default)]
 pub struct Client {
     built: Arc<OnceLock<reqwest::Client>>,
+    /// The tokens of logins; absent where none are sent.
+    tokens: Option<Arc<Tokens>>,
+    /// Tokens that were exchanged, by address and secret.
+    exchanged: Arc<Mutex<HashMap<(String, u64), Granted>>>,
 }
 
 impl Client {
+    /// Makes a client that may send tokens of logins.
+    pub fn with_tokens(tokens: Tokens) -> Self {
+        Self { tokens: Some(Arc::new(tokens)), ..Self::default() }
+    }
+
+    /// Returns what a request to a model carries. `refused` is a token that the provider did not take.
+    async fn credential(
+        &self,
+        model: &Model,
+        refused: Option<&super::Secret>,
+    ) -> Result<Credential, ProviderError> {
+        let credential = match &self.tokens {
+            Some(tokens) if model.has_login => {
+                let access = tokens.access(&self.reqwest()?, &model.provider_id, refused).await?;
+                Credential::Token(access)
+            }
+            Some(_) | None => Credential::key(model),
+        };
+        match (&model.exchange, credential.secret()) {
+            (Some(url), Some(secret)) => self.exchanged(url, secret, refused).await,
+            (Some(_), None) | (None, _) => Ok(credential),
+        }
+    }
+
+    /// Returns the token that is given in exchange for a secret; the last one until it ends or is refused.
+    async fn exchanged(
+        &self,
+        url: &str,
+        secret: &str,
+        refused: Option<&super::Secret>,
+    ) -> Result<Credential, ProviderError> {
+        let key = (url.to_owned(), hash::content(secret.as_bytes()));
+        let known = lock(&self.exchanged).get(&key).cloned();
+        let is_usable = |it: &Granted| it.is_good() && refused.is_none_or(|refused| *refused != it.token);
+        if let Some(known) = known.filter(is_usable) {
+            return Ok(Credential::Granted(known));
+        }
+        let granted = exchange::exchange(&self.reqwest()?, url, secret).await?;
+        lock(&self.exchanged).insert(key, granted.clone());
+        Ok(Credential::Granted(granted))
+    }
+
     /// Returns the client itself; all users share its connections.
     pub fn reqwest(&self) -> Result<reqwest::Client, ProviderError> {
         if let Some(client) = self.built.get() {
@@ -196,39 +248,20 @@ async fn open(
 ) -> Result<(Response, failure::Origin), ProviderError> {
     let origin = failure::Origin::of(model);
     let (url, body) = encode(model, prompt);
-    let mut headers = request_headers(model).map_err(|error| origin.named(error))?;
-    let http = client.reqwest()?;
-    if let Some(account) = signing_account(model) {
-        let signed = account.sign(&http, &url, &body).await;
-        let signed = signed.map_err(|message| origin.named(ProviderError::Auth { message }))?;
-        insert_headers(signed.iter().map(|(name, value)| (*name, value)), &mut headers)
-            .map_err(|error| origin.named(error))?;
+    let body = Bytes::from(body);
+    let mut credential = client.credential(model, None).await.map_err(|error| origin.named(error))?;
+    let mut response = send(client, model, prompt, &url, &body, &credential, &origin).await?;
+    // Providers may take a token back before its time.
+    if response.status().as_u16() == 401
+        && let Some(refused) = credential.token()
+        && let Ok(renewed) = client.credential(model, Some(refused)).await
+    {
+        credential = renewed;
+        response = send(client, model, prompt, &url, &body, &credential, &origin).await?;
     }
-    let mut request = http.post(url).headers(headers).body(body);
-    if let Some(total) = model.timeouts.total {
-        request = request.timeout(total);
-    }
-    let mut response = match timeout(model.timeouts.headers, request.send()).await {
-        Ok(Ok(response)) => response,
-        Ok(Err(error)) if error.is_builder() => {
-            return Err(origin.named(ProviderError::Api {
-                message: format!(
-                    "the request cannot be made ({}); check the provider's base URL",
-                    causes(error)
-                ),
-                status: None,
-                body: None,
-            }));
-        }
-        Ok(Err(error)) => return Err(origin.named(transport(error))),
-        Err(_) => {
-            return Err(origin.named(ProviderError::Transport {
-                message: format!("no answer within {}", limit(model.timeouts.headers)),
-            }));
-        }
-    };
     if !response.status().is_success() || is_not_a_stream(response.headers()) {
-        let body = without_secrets(model, read_start(&mut response, model.timeouts.chunk).await);
+        let body = read_start(&mut response, model.timeouts.chunk).await;
+        let body = without_secrets(model, &credential, body);
         let error = refusal(&response, &body);
         if let (ProviderError::Auth { .. }, Some(account)) = (&error, signing_account(model)) {
             account.forget();
@@ -243,21 +276,78 @@ fn signing_account(model: &Model) -> Option<&Account> {
     model.aws.as_deref().filter(|_| model.api_key.is_none())
 }
 
-/// Requests a provider's list of models, which costs nothing; returns the status of the answer.
-pub async fn probe(client: &Client, model: &Model, limit: Duration) -> Result<u16, ProviderError> {
-    let origin = failure::Origin::of(model);
-    let mut headers = request_headers(model).map_err(|error| origin.named(error))?;
-    headers.insert(reqwest::header::ACCEPT, HeaderValue::from_static("application/json"));
-    let url = body::join(&model.base_url, "/models");
-    let answer = client.reqwest()?.get(url).headers(headers).timeout(limit).send().await;
-    match answer {
-        Ok(response) => Ok(response.status().as_u16()),
-        Err(error) => Err(origin.named(transport(error))),
+/// Sends a request and waits for the headers of the answer.
+async fn send(
+    client: &Client,
+    model: &Model,
+    prompt: &Prompt<'_>,
+    url: &str,
+    body: &Bytes,
+    credential: &Credential,
+    origin: &failure::Origin,
+) -> Result<Response, ProviderError> {
+    let mut headers = request_headers(model, credential).map_err(|error| origin.named(error))?;
+    credential::add_prompt_headers(model, prompt, &mut headers);
+    let http = client.reqwest()?;
+    if let Some(account) = signing_account(model) {
+        let signed = account.sign(&http, url, body).await;
+        let signed = signed.map_err(|message| origin.named(ProviderError::Auth { message }))?;
+        insert_headers(signed.iter().map(|(name, value)| (*name, value)), &mut headers)
+            .map_err(|error| origin.named(error))?;
+    }
+    let mut request = http.post(url).headers(headers).body(body.clone());
+    if let Some(total) = model.timeouts.total {
+        request = request.timeout(total);
+    }
+    match timeout(model.timeouts.headers, request.send()).await {
+        Ok(Ok(response)) => Ok(response),
+        Ok(Err(error)) if error.is_builder() => Err(origin.named(ProviderError::Api {
+            message: format!("the request cannot be made ({}); check the provider's base URL", causes(error)),
+            status: None,
+            body: None,
+        })),
+        Ok(Err(error)) => Err(origin.named(transport(error))),
+        Err(_) => Err(origin.named(ProviderError::Transport {
+            message: format!("no answer within {}", limit(model.timeouts.headers)),
+        })),
     }
 }
 
+/// Requests a provider's list of models, which costs nothing; returns the status of the answer.
+pub async fn probe(client: &Client, model: &Model, limit: Duration) -> Result<u16, ProviderError> {
+    request_list(client, model, limit).await.map(|response| response.status().as_u16())
+}
+
+/// Requests a provider's list of models.
+pub async fn list(client: &Client, model: &Model, limit: Duration) -> Result<Value, ProviderError> {
+    let origin = failure::Origin::of(model);
+    let failed = |message: String| origin.named(ProviderError::Transport { message });
+    let mut response = request_list(client, model, limit).await?;
+    if !response.status().is_success() {
+        return Err(failed(format!("the list of models was answered by {}", response.status().as_u16())));
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| origin.named(transport(error)))? {
+        body.extend_from_slice(&chunk);
+        if body.len() > MAX_LIST_BYTES {
+            return Err(failed("the list of models is too large".to_owned()));
+        }
+    }
+    serde_json::from_slice(&body).map_err(|_| failed("the list of models is not JSON".to_owned()))
+}
+
+async fn request_list(client: &Client, model: &Model, limit: Duration) -> Result<Response, ProviderError> {
+    let origin = failure::Origin::of(model);
+    let credential = client.credential(model, None).await.map_err(|error| origin.named(error))?;
+    let mut headers = request_headers(model, &credential).map_err(|error| origin.named(error))?;
+    headers.insert(reqwest::header::ACCEPT, HeaderValue::from_static("application/json"));
+    let url = body::join(&model.base_url, "/models");
+    let answer = client.reqwest()?.get(url).headers(headers).timeout(limit).send().await;
+    answer.map_err(|error| origin.named(transport(error)))
+}
+
 /// Merges the headers; the user's own replace ours.
-fn request_headers(model: &Model) -> Result<HeaderMap, ProviderError> {
+fn request_headers(model: &Model, credential: &Credential) -> Result<HeaderMap, ProviderError> {
     let mut res = HeaderMap::new();
     res.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     res.insert(
@@ -272,16 +362,11 @@ fn request_headers(model: &Model) -> Result<HeaderMap, ProviderError> {
     if model.wire == Wire::Anthropic {
         res.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
     }
-    // Local servers work without a key.
-    let key = model.api_key.as_ref().map(|key| key.0.trim()).filter(|key| !key.is_empty());
-    let key_header = key.map(|key| match model.auth {
-        Auth::Bearer => ("authorization", format!("Bearer {key}")),
-        Auth::Header(name) => (name, key.to_owned()),
-        Auth::BearerIn(name) => (name, format!("Bearer {key}")),
-    });
-    let key_header = key_header.iter().map(|(name, value)| (*name, value));
-    let own_headers = model.headers.iter().map(|(name, value)| (name.as_str(), value));
-    insert_headers(key_header.chain(own_headers), &mut res)?;
+    let key_headers = credential.headers(model);
+    let key_headers = key_headers.iter().map(|(name, value)| (*name, value));
+    let granted = credential.granted().iter().map(|(name, value)| (name.as_str(), value));
+    let own_headers = granted.chain(model.headers.iter().map(|(name, value)| (name.as_str(), value)));
+    insert_headers(key_headers.chain(own_headers), &mut res)?;
     Ok(res)
 }
 
@@ -326,8 +411,8 @@ async fn read_start(response: &mut Response, limit: Duration) -> Vec<u8> {
 
 /// Removes keys and headers from an error's body: some providers repeat those they refuse, and errors end up in
 /// logs and transcripts.
-fn without_secrets(model: &Model, body: Vec<u8>) -> Vec<u8> {
-    let key = model.api_key.iter().map(|key| key.0.trim());
+fn without_secrets(model: &Model, credential: &Credential, body: Vec<u8>) -> Vec<u8> {
+    let key = credential.secret().into_iter();
     // The last word of `Bearer …` is the secret.
     let headers = model.headers.iter().filter_map(|(_, value)| value.split_whitespace().next_back());
     let secrets: Vec<&str> = key.chain(headers).filter(|secret| !secret.is_empty()).collect();

@@ -62,6 +62,8 @@ pub enum Reason {
 pub enum Lack {
     /// A key, with the variable that may hold it.
     Key(Option<String>),
+    /// A key, and its variable is set, but empty.
+    EmptyKey(String),
     Address,
     /// A variable that is a part of the address.
     Variable(String),
@@ -83,7 +85,9 @@ impl Unusable {
     /// Returns true if a stored key would make the model usable.
     pub fn is_fixed_by_login(&self) -> bool {
         match &*self.reason {
-            Reason::NothingConfigured | Reason::Provider { lack: Lack::Key(_), .. } => true,
+            Reason::NothingConfigured | Reason::Provider { lack: Lack::Key(_) | Lack::EmptyKey(_), .. } => {
+                true
+            }
             Reason::UnknownProvider { .. }
             | Reason::Provider { .. }
             | Reason::Barred { .. }
@@ -147,6 +151,11 @@ impl fmt::Display for Reason {
                         "there is no key for {provider}; {set}run `windlass auth login --provider {provider}`"
                     )
                 }
+                Lack::EmptyKey(variable) => write!(
+                    f,
+                    "{variable} is set, but empty, so there is no key for {provider}; put the key there, or run \
+                     `windlass auth login --provider {provider}`"
+                ),
                 Lack::Address => {
                     write!(f, "`provider.{provider}` has no address; set `options.baseURL` there")
                 }
@@ -159,7 +168,11 @@ impl fmt::Display for Reason {
                      to the protocol that it speaks: \"chat\", \"responses\", \"anthropic\" or \"google\""
                 ),
                 Lack::Models => {
-                    write!(f, "`provider.{provider}` has no models; list them under `models` there")
+                    write!(
+                        f,
+                        "`provider.{provider}` has no models; list them under `models` there, or run `windlass models` while its \
+                         server runs"
+                    )
                 }
                 Lack::ServerModels => f.write_str(
                     "OPENAI_BASE_URL is set, but no model; set OPENAI_MODEL, or list `provider.openai.models`",

@@ -15,6 +15,7 @@ mod doctor;
 mod export;
 mod idle;
 mod model;
+mod models;
 mod sandbox;
 mod scenarios;
 mod search;

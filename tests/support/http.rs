@@ -12,7 +12,7 @@ pub struct Asked {
     pub line: String,
     /// The headers, with names in lower case.
     pub headers: HashMap<String, String>,
-    /// The body; null if it is not JSON.
+    /// The body; a form as an object of its fields, null for anything else that is not JSON.
     pub body: Value,
 }
 
@@ -45,7 +45,15 @@ pub async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Op
             return Ok(None);
         }
     }
-    let body = serde_json::from_slice(&buffer[body_start..body_start + n_bytes]).unwrap_or_default();
+    let body = &buffer[body_start..body_start + n_bytes];
+    let is_form = headers.get("content-type").is_some_and(|it| it == "application/x-www-form-urlencoded");
+    let body = if is_form { form(body) } else { serde_json::from_slice(body).unwrap_or_default() };
     buffer.drain(..body_start + n_bytes);
     Ok(Some(Asked { line, headers, body }))
+}
+
+fn form(body: &[u8]) -> Value {
+    let url = reqwest::Url::parse(&format!("form:/?{}", str::from_utf8(body).unwrap())).unwrap();
+    let fields = url.query_pairs().map(|(name, value)| (name.into_owned(), Value::from(value.into_owned())));
+    Value::Object(fields.collect())
 }

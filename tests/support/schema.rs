@@ -28,6 +28,7 @@ pub fn check_call(method: &str, params: &Value, is_request: bool) -> Result<(), 
             }
             _ => Err(format!("$/cancel_request needs a requestId: {params}")),
         },
+        ("auth/status_update", false) => check::<acp::AuthStatusUpdateNotification>(method, params),
         ("_windlass/event", false) => check_event(params),
         _ => Err(format!("the agent called `{method}`, which the client does not offer")),
     }
@@ -43,6 +44,7 @@ pub fn check_result(method: &str, result: &Value) -> Result<(), String> {
         "initialize" => check::<acp::InitializeResponse>(method, &result),
         "authenticate" => check::<acp::AuthenticateResponse>(method, &result),
         "logout" => check::<acp::LogoutResponse>(method, &result),
+        "auth/status" => check::<acp::AuthStatusResponse>(method, &result),
         "session/new" => check::<acp::NewSessionResponse>(method, &result),
         "session/load" => check::<acp::LoadSessionResponse>(method, &result),
         "session/resume" => check::<acp::ResumeSessionResponse>(method, &result),

@@ -458,6 +458,11 @@ pub enum AuthEntry {
         access: String,
         /// Milliseconds since the epoch.
         expires: i64,
+        #[serde(default, rename = "accountId", skip_serializing_if = "Option::is_none")]
+        account_id: Option<String>,
+        /// The host of an instance of one's own, such as GitHub Enterprise.
+        #[serde(default, rename = "enterpriseUrl", skip_serializing_if = "Option::is_none")]
+        enterprise_url: Option<String>,
     },
     Wellknown {
         key: String,

@@ -12,7 +12,10 @@ use crate::{
     config::{Config, remote},
     engine::{Engine, Loaded, Workspace},
     library,
-    provider::catalog::source,
+    provider::{
+        Model,
+        catalog::{served, source},
+    },
 };
 
 /// Time for which an organisation's configuration counts as fresh.
@@ -30,6 +33,49 @@ impl Engine {
         self.0.pages.prepare(&library::instruction_urls(&loaded.config));
         self.refresh_listed::<Agents>(loaded);
         self.refresh_listed::<Skills>(loaded);
+        self.refresh_served(loaded);
+    }
+
+    /// Has servers asked for their models in the background, each at most every few minutes.
+    fn refresh_served(&self, loaded: &Loaded) {
+        let mut looked = lock(&self.0.served_looked);
+        let is_due = |model: &&Model| {
+            let is_due = looked.get(&model.base_url).is_none_or(|at| at.elapsed() >= FRESH);
+            if is_due {
+                looked.insert(model.base_url.clone(), Instant::now());
+            }
+            is_due
+        };
+        let due: Vec<Model> = loaded.catalog.asked().filter(is_due).cloned().collect();
+        drop(looked);
+        if due.is_empty() || self.0.environment.is_on("OPENCODE_DISABLE_MODELS_FETCH") {
+            return;
+        }
+        let engine = self.clone();
+        tokio::spawn(async move {
+            if engine.ask_servers(due).await {
+                engine.read_workspaces_again(|_| true).await;
+            }
+        });
+    }
+
+    /// Asks the servers of a configuration for their models now; returns true if one lists others than before.
+    pub async fn fetch_served(&self, loaded: &Loaded) -> bool {
+        self.ask_servers(loaded.catalog.asked().cloned().collect()).await
+    }
+
+    async fn ask_servers(&self, models: Vec<Model>) -> bool {
+        let asked = models.iter().map(|model| served::refresh(&self.0.http, &self.0.paths, model));
+        let answers = futures_util::future::join_all(asked).await;
+        let changed = answers.into_iter().map(|answer| {
+            // A local server is often not running.
+            answer.unwrap_or_else(|reason| {
+                tracing::debug!("a server was not asked for its models: {reason}");
+                false
+            })
+        });
+        // Every answer counts, not only the first.
+        changed.fold(false, |any, changed| any || changed)
     }
 
     /// Has organisations' configurations fetched in the background when they are no longer fresh, and what they

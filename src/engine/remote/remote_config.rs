@@ -71,7 +71,7 @@ async fn fetch(client: &http::Client, environment: &Environment, url: &str) -> R
     Ok(Document { url: url.to_owned(), text, remote })
 }
 
-async fn get(client: &http::Client, url: &str, headers: &[(String, String)]) -> Result<String, Reason> {
+pub async fn get(client: &http::Client, url: &str, headers: &[(String, String)]) -> Result<String, Reason> {
     let fetched = async {
         if !remote::is_trusted(url) {
             return Err("it is neither https nor this machine".to_owned());

@@ -243,7 +243,11 @@ fn addresses(old: &Loaded, new: &Loaded) -> Vec<Loosening> {
     let used = |loaded: &Loaded| -> BTreeSet<(String, String, String)> {
         let models = loaded.catalog.models();
         let with_keys = models.filter_map(|model| {
-            let key = model.api_key.as_ref()?.0.clone();
+            let key = match &model.api_key {
+                Some(key) => key.0.clone(),
+                None if model.has_login => format!("the login for {}", model.provider_id),
+                None => return None,
+            };
             Some((key, model.base_url.clone(), model.provider_id.clone()))
         });
         with_keys.collect()

@@ -107,6 +107,16 @@ impl Loaded {
         }
     }
 
+    /// Returns the names of the variants of the current model of a session whose user has chosen these, and the name
+    /// of the one that answers.
+    pub fn variants(&self, agent: Option<&str>, model: Option<&ModelRef>) -> (Vec<String>, Option<String>) {
+        let Ok(current) = self.current_model(agent, model) else { return (Vec::new(), None) };
+        let agent = self.agent(self.agent_name(agent)).unwrap_or_else(|| self.default_agent());
+        let chosen = model.and_then(|model| model.variant.as_deref());
+        let answers = self.variant_for(agent, &current, chosen);
+        (current.variants.into_iter().map(|(name, _)| name).collect(), answers)
+    }
+
     /// Returns a model that was chosen by name.
     pub fn checked_model(&self, reference: &ModelRef) -> Result<Model, Unusable> {
         self.catalog.get(reference).map_err(|reason| Unusable::choice(reference, reason))

@@ -12,6 +12,10 @@ fn environment(home: &Path, content: Option<&str>) -> Environment {
     Environment { variables: variables.into_iter().collect(), home: home.to_owned() }
 }
 
+fn key(key: &str) -> AuthEntry {
+    AuthEntry::Api { key: key.to_owned() }
+}
+
 /// Returns `provider=key` and the warnings.
 fn loaded(environment: &Environment) -> (Vec<String>, Vec<String>) {
     let (credentials, warnings) = load(&Paths::new(environment), environment);
@@ -33,8 +37,8 @@ fn our_file_overrides_opencodes_which_is_never_written() {
     fs::write(paths.opencode_auth(), theirs).unwrap();
     assert_eq!(loaded(&environment), (vec!["a=1".to_owned(), "b=oauth 2".to_owned()], vec![]));
 
-    save(&paths, "a", "own").unwrap();
-    save(&paths, "c", "new").unwrap();
+    save(&paths, "a", &key("own")).unwrap();
+    save(&paths, "c", &key("new")).unwrap();
     assert_eq!(loaded(&environment).0, ["a=own", "b=oauth 2", "c=new"]);
     let mode = fs::metadata(paths.auth()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -45,14 +49,15 @@ fn our_file_overrides_opencodes_which_is_never_written() {
     clear(&paths).unwrap();
     assert_eq!(loaded(&environment).0, ["a=1", "b=oauth 2"]);
     assert_eq!(fs::read_to_string(paths.opencode_auth()).unwrap(), theirs);
-    assert_eq!(fs::read_dir(&paths.data).unwrap().count(), 0);
+    let left = fs::read_dir(&paths.data).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(left.collect::<Vec<_>>(), ["auth.json.lock"]);
 }
 
 #[test]
 fn the_variable_replaces_both_files() {
     let home = tempfile::tempdir().unwrap();
     let plain = environment(home.path(), None);
-    save(&Paths::new(&plain), "a", "1").unwrap();
+    save(&Paths::new(&plain), "a", &key("1")).unwrap();
     let replaced = environment(home.path(), Some(r#"{"b": {"type": "api", "key": "2"}}"#));
     assert_eq!(loaded(&replaced), (vec!["b=2".to_owned()], vec![]));
 }
@@ -75,10 +80,10 @@ fn saving_keeps_unknown_entries_and_moves_a_broken_file_aside() {
     let paths = Paths::new(&environment);
     fs::create_dir_all(&paths.data).unwrap();
     fs::write(paths.auth(), r#"{"x": {"type": "new"}}"#).unwrap();
-    save(&paths, "a", "1").unwrap();
+    save(&paths, "a", &key("1")).unwrap();
     assert!(fs::read_to_string(paths.auth()).unwrap().contains("\"new\""));
     fs::write(paths.auth(), "{").unwrap();
-    save(&paths, "a", "2").unwrap();
+    save(&paths, "a", &key("2")).unwrap();
     assert_eq!(loaded(&environment), (vec!["a=2".to_owned()], vec![]));
     assert_eq!(fs::read_to_string(paths.data.join("auth.json.broken")).unwrap(), "{");
 }

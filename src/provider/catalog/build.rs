@@ -3,13 +3,16 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
-use windlass_protocol::opencode::config::{AuthEntry, ModelConfig, ProviderConfig};
+use windlass_protocol::opencode::config::{AuthEntry, ModelConfig, ModelLimit, ProviderConfig};
 
 use super::{
     ProviderEntry,
     defaults::{self, Subject},
-    own_server, packages, rank,
+    own_server, packages,
+    plans::{self, Plan},
+    rank,
     rows::{self, Row},
+    served::{self, Served},
     table::{Listed, ReasoningOption, Table},
     warning,
 };
@@ -17,7 +20,7 @@ use crate::{
     config::{Config, Environment, Warning},
     provider::{
         Model, Quirk, Quirks, Secret, Timeouts, Wire, auth::Credentials, aws::Account, bedrock,
-        unusable::Lack,
+        login::rows as logins, unusable::Lack,
     },
 };
 
@@ -43,9 +46,18 @@ struct Base<'a> {
     vendor_url: Option<&'a str>,
     api_key: Option<Secret>,
     aws: Option<Arc<Account>>,
+    /// The login that is used instead of a key.
+    login: Option<Login>,
     headers: Vec<(String, String)>,
     set_cache_key: Option<bool>,
     timeouts: Timeouts,
+}
+
+/// A login that was found.
+struct Login {
+    plan: Option<&'static Plan>,
+    /// The host of an instance of one's own.
+    instance: Option<String>,
 }
 
 /// A model that a provider offers.
@@ -53,6 +65,8 @@ struct Base<'a> {
 struct Offered {
     config: ModelConfig,
     reasoning: Option<Vec<ReasoningOption>>,
+    /// The path that serves it, where the provider says so.
+    endpoint: Option<String>,
 }
 
 pub(super) fn provider(
@@ -68,18 +82,21 @@ pub(super) fn provider(
     let source = format!("provider.{id}");
     let own_server = own_server(environment).filter(|_| id == "openai");
     let variables = key_variables(id, known.listed, provider_config);
-    let api_key = api_key(id, provider_config, &variables, environment, credentials);
+    let login = login(id, provider_config, environment, credentials);
+    let api_key = match login {
+        Some(_) => None,
+        None => api_key(id, provider_config, &variables, environment, credentials),
+    };
     let aws = aws_account(known, configured, api_key.is_some(), environment);
+    let has_credential = api_key.is_some() || login.is_some() || aws.is_some();
     // Most providers end here: nobody configured them, and nothing more is read of them.
-    if configured.is_none()
-        && known.listed.is_some()
-        && own_server.is_none()
-        && api_key.is_none()
-        && aws.is_none()
-    {
-        return Err(Lack::Key(variables.into_iter().next()));
+    if configured.is_none() && known.listed.is_some() && own_server.is_none() && !has_credential {
+        return Err(lacking_key(variables, environment));
     }
     let mut base = Base { api_key, aws, ..base(known, config, provider_config) };
+    if let Some(login) = login {
+        base.log_in(login);
+    }
 
     // Models that need a key of the vendor are not listed without one; a server of one's own may need no key.
     let is_at_vendor = base.configured_url.is_none()
@@ -87,25 +104,30 @@ pub(super) fn provider(
         && (known.listed.is_some() || packages::find(base.npm).is_some_and(|package| package.url.is_some()));
     let is_local =
         base.vendor_url.is_some_and(|url| url.contains("//localhost") || url.contains("//127.0.0.1"));
-    let is_free =
-        is_at_vendor && base.api_key.is_none() && id.starts_with("opencode") && configured.is_some();
+    let is_free = is_at_vendor && !has_credential && id.starts_with("opencode") && configured.is_some();
     if is_free {
         // Free models are served without an account.
         base.api_key = Some(Secret("public".to_owned()));
-    } else if is_at_vendor
-        && base.api_key.is_none()
-        && base.aws.is_none()
-        && !(is_local && configured.is_some())
-    {
+    } else if is_at_vendor && !has_credential && !(is_local && configured.is_some()) {
         if configured.is_some() {
             let variable = variables.first().map(|name| format!("set {name}, ")).unwrap_or_default();
             let message = format!("has no key: {variable}log in, or set options.apiKey");
             warnings.push(warning(&source, message));
         }
-        return Err(Lack::Key(variables.into_iter().next()));
+        return Err(lacking_key(variables, environment));
     }
 
-    let (models, barred) = offered_models(known, config, own_server.is_some(), is_free);
+    let unlisted = model(&base, "", &Offered::default());
+    // A server that nobody described is asked for its models, and so is one whose models depend on the account.
+    let is_ours = known.listed.is_none() && !is_at_vendor || is_local;
+    let is_asked = configured.is_some() && is_ours && provider_config.models.is_empty()
+        || base.login.as_ref().and_then(|login| login.plan).is_some_and(|plan| plan.lists_models);
+    let served = unlisted.as_ref().ok().filter(|_| is_asked);
+    let served = served.and_then(|model| served::kept(&config.paths, &model.base_url));
+    let (mut models, barred) = offered_models(known, config, own_server.is_some(), is_free, served);
+    if let Some(plan) = base.login.as_ref().and_then(|login| login.plan) {
+        models.retain(|id, _| (plan.serves)(id) || provider_config.models.contains_key(id));
+    }
     // Of a server behind the variable any model can be named, and where none is, its absence is told.
     if models.is_empty() && own_server.is_none() {
         warnings.push(warning(&source, "has no models: list them under `models`".to_owned()));
@@ -127,7 +149,6 @@ pub(super) fn provider(
     }
     made.sort_by(|(one, _), (other, _)| other.cmp(one));
     let made: Vec<Model> = made.into_iter().map(|(_, model)| model).collect();
-    let unlisted = model(&base, "", &Offered::default());
     if made.is_empty()
         && let Some(lack) = lack.or_else(|| unlisted.as_ref().err().cloned())
     {
@@ -139,7 +160,7 @@ pub(super) fn provider(
     if made.is_empty() && unlisted.is_none() {
         return Err(Lack::Models);
     }
-    Ok(ProviderEntry { id: id.to_owned(), name: base.name.clone(), models: made, unlisted, barred })
+    Ok(ProviderEntry { id: id.to_owned(), name: base.name.clone(), models: made, unlisted, barred, is_asked })
 }
 
 /// Returns the account that signs requests to Amazon's models; `None` if nobody means them.
@@ -162,15 +183,27 @@ fn aws_account(
     (configured.is_some() || has_key || account.has_credentials()).then(|| Arc::new(account))
 }
 
+/// Returns the lack of a key that one of these variables may hold.
+fn lacking_key(variables: Vec<String>, environment: &Environment) -> Lack {
+    let is_empty = |name: &&String| environment.variables.get(*name).is_some_and(String::is_empty);
+    match variables.iter().find(is_empty) {
+        Some(empty) => Lack::EmptyKey(empty.clone()),
+        None => Lack::Key(variables.into_iter().next()),
+    }
+}
+
 fn told(lack: &Lack) -> String {
     match lack {
         Lack::Package(package) => {
             format!("npm package {package} is not known; name its protocol under `windlass.wire`")
         }
         Lack::Variable(name) => format!("needs the variable {name}"),
-        Lack::Address | Lack::Key(_) | Lack::Models | Lack::ServerModels | Lack::Switch(_) => {
-            "has no address: set options.baseURL".to_owned()
-        }
+        Lack::Address
+        | Lack::Key(_)
+        | Lack::EmptyKey(_)
+        | Lack::Models
+        | Lack::ServerModels
+        | Lack::Switch(_) => "has no address: set options.baseURL".to_owned(),
     }
 }
 
@@ -209,10 +242,82 @@ fn base<'a>(known: &Known<'a>, config: &'a Config, provider_config: &'a Provider
         vendor_url: row.and_then(|row| row.url).or(listed.and_then(|listed| listed.api.as_deref())),
         api_key: None,
         aws: None,
+        login: None,
         headers: overlay_headers(&fixed, &options.headers),
         set_cache_key: options.set_cache_key,
         timeouts: timeouts(provider_config),
     }
+}
+
+impl Base<'_> {
+    /// Has the provider served as those are who logged in.
+    fn log_in(&mut self, login: Login) {
+        if let Some(plan) = login.plan {
+            let url = plan.instance_url.filter(|_| login.instance.is_some()).or(plan.url);
+            self.vendor_url = url.or(self.vendor_url);
+            for (name, value) in plan.headers {
+                if !self.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+                    self.headers.push(((*name).to_owned(), (*value).to_owned()));
+                }
+            }
+        }
+        self.login = Some(login);
+    }
+}
+
+/// Finds the provider's login, unless there is a key in the configuration.
+fn login(
+    id: &str,
+    provider_config: &ProviderConfig,
+    environment: &Environment,
+    credentials: &Credentials,
+) -> Option<Login> {
+    let Some(AuthEntry::Oauth { enterprise_url, .. }) = credentials.get(id) else { return None };
+    let has_key = provider_config.options.api_key.as_ref().is_some_and(|key| !key.is_empty());
+    // Another server in OpenAI's place is not meant to get its tokens.
+    let is_elsewhere = own_server(environment).is_some() && id == "openai";
+    if has_key || is_elsewhere || logins::issuer(id).is_none() {
+        return None;
+    }
+    Some(Login { plan: plans::find(id), instance: enterprise_url.as_deref().map(logins::host) })
+}
+
+/// Has the models be those that the server lists.
+fn list_served(models: &mut BTreeMap<String, Offered>, served: Vec<Served>) {
+    // A mode has the id of its model.
+    let is_served = |id: &str| served.iter().any(|it| it.id == id);
+    models.retain(|id, offered| is_served(offered.config.id.as_deref().unwrap_or(id)));
+    for Served { id, name, context, output, takes_images, endpoints } in served {
+        let Offered { config, endpoint, .. } = models.entry(id).or_default();
+        config.name = config.name.take().or(name);
+        config.attachment = config.attachment.or(takes_images);
+        *endpoint = endpoints.into_iter().find(|it| wire_of(it).is_some());
+        if let Some(context) = context {
+            let known = config.limit.unwrap_or_default();
+            config.limit = Some(ModelLimit { context, output: output.unwrap_or(known.output), ..known });
+        }
+    }
+}
+
+/// Returns the wire of one of Copilot's paths.
+fn wire_of(endpoint: &str) -> Option<Wire> {
+    match endpoint {
+        "/v1/messages" => Some(Wire::Anthropic),
+        "/responses" => Some(Wire::OpenAiResponses),
+        "/chat/completions" => Some(Wire::OpenAiChat),
+        _ => None,
+    }
+}
+
+/// Returns the wire by which Copilot serves a model: as it says, or by the model's family.
+fn copilots_wire(api_id: &str, endpoint: Option<&str>) -> Wire {
+    endpoint.and_then(wire_of).unwrap_or(if api_id.starts_with("claude-") {
+        Wire::Anthropic
+    } else if is_gpt_5(api_id) {
+        Wire::OpenAiResponses
+    } else {
+        Wire::OpenAiChat
+    })
 }
 
 /// Returns the models that a provider offers, and the names of those that it does not.
@@ -221,6 +326,7 @@ fn offered_models(
     config: &Config,
     has_own_server: bool,
     is_free: bool,
+    served: Option<Vec<Served>>,
 ) -> (BTreeMap<String, Offered>, Vec<String>) {
     let (id, environment) = (known.id, &config.environment);
     let unconfigured = ProviderConfig::default();
@@ -231,12 +337,17 @@ fn offered_models(
         for (model_id, entry) in known.table.models(listed) {
             for (mode, mut config) in entry.modes() {
                 config.id = Some(model_id.clone());
-                let offered = Offered { config, reasoning: entry.reasoning_options.clone() };
+                let offered =
+                    Offered { config, reasoning: entry.reasoning_options.clone(), ..Offered::default() };
                 models.insert(format!("{model_id}-{mode}"), offered);
             }
-            let offered = Offered { config: entry.config(), reasoning: entry.reasoning_options };
+            let config = entry.config();
+            let offered = Offered { config, reasoning: entry.reasoning_options, ..Offered::default() };
             models.insert(model_id, offered);
         }
+    }
+    if let Some(served) = served {
+        list_served(&mut models, served);
     }
     if is_free {
         models.retain(|_, model| model.config.cost.as_ref().is_none_or(|cost| cost.input == 0.0));
@@ -245,8 +356,9 @@ fn offered_models(
         models.entry(model.to_owned()).or_default();
     }
     for (model_id, over) in &provider_config.models {
-        let Offered { config, reasoning } = models.remove(model_id).unwrap_or_default();
-        models.insert(model_id.clone(), Offered { config: overlay(config, over), reasoning });
+        let known = models.remove(model_id).unwrap_or_default();
+        let config = overlay(known.config, over);
+        models.insert(model_id.clone(), Offered { config, ..known });
     }
     let shows_alpha = environment.is_on("OPENCODE_ENABLE_EXPERIMENTAL_MODELS");
     let is_offered = |model_id: &String, model: &ModelConfig| {
@@ -275,22 +387,44 @@ fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, La
     let npm = own.npm.as_deref().filter(|_| !is_uniform).unwrap_or(base.npm);
     let package = packages::find(npm).ok_or_else(|| Lack::Package(npm.to_owned()))?;
     let own_url = own.api.as_deref().map(|url| vendor_address(url, base)).transpose()?;
-    let base_url = match base.configured_url.clone().or(own_url).or(base.provider_url.clone()) {
+    let mut base_url = match base.configured_url.clone().or(own_url).or(base.provider_url.clone()) {
         Some(url) => url,
         None => vendor_address(base.vendor_url.or(package.url).ok_or(Lack::Address)?, base)?,
     };
-    let api_id = config.id.clone().unwrap_or_else(|| model_id.to_owned());
+    let mut api_id = config.id.clone().unwrap_or_else(|| model_id.to_owned());
     let row_quirks = base.row.map(|row| row.quirks).unwrap_or_default();
     let (mut wire, mut quirks) = (package.wire, package.quirks.and(row_quirks));
-    if npm == "@ai-sdk/github-copilot" && is_gpt_5(&api_id) {
-        wire = Wire::OpenAiResponses;
-        quirks = quirks.and(Quirks::of(&[Quirk::NoOutputLimit]));
+    if npm == "@ai-sdk/github-copilot" {
+        wire = copilots_wire(&api_id, offered.endpoint.as_deref());
+        if wire == Wire::Anthropic {
+            quirks = Quirks::of(&[Quirk::Initiator]);
+            base_url = format!("{}/v1", trim(&base_url));
+        } else if wire == Wire::OpenAiResponses {
+            quirks = quirks.and(Quirks::of(&[Quirk::NoOutputLimit]));
+        }
     }
-    let api_id = match (&base.aws, wire) {
+    api_id = match (&base.aws, wire) {
         (Some(account), Wire::Bedrock) => bedrock::regional_id(&api_id, account.region()),
         (Some(_) | None, _) => api_id,
     };
-    let limit = config.limit.unwrap_or_default();
+    let is_duo = npm == "gitlab-ai-provider";
+    if is_duo {
+        let (duos_wire, folder) = if api_id.contains("gpt") {
+            (Wire::OpenAiResponses, "openai/v1")
+        } else {
+            (Wire::Anthropic, "anthropic/v1")
+        };
+        wire = duos_wire;
+        base_url = format!("{}/{folder}", trim(&base_url));
+        api_id = duos_model(&api_id);
+        if wire == Wire::OpenAiResponses {
+            quirks = Quirks::of(&[Quirk::Instructions]);
+        }
+    }
+    let plan = base.login.as_ref().and_then(|login| login.plan);
+    quirks = quirks.and(plan.map(|plan| plan.quirks).unwrap_or_default());
+    let limit = plan.and_then(|plan| (plan.limit)(&api_id)).or(config.limit).unwrap_or_default();
+    let is_flat = plan.is_some_and(|plan| plan.is_flat);
     let reasons = config.reasoning.unwrap_or(false);
     let (provider, row) = (base.id, base.row);
     let subject = Subject { provider, row, api_id: &api_id, wire, quirks, reasons, output: limit.output };
@@ -323,11 +457,13 @@ fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, La
         base_url: trim(&base_url).to_owned(),
         api_key: base.api_key.clone(),
         aws: base.aws.clone(),
+        has_login: base.login.is_some(),
+        exchange: is_duo.then(|| duos_exchange(base)),
         auth: base.row.and_then(|row| row.auth).unwrap_or(package.auth),
         quirks,
         headers: overlay_headers(&headers, &config.headers),
         limit,
-        cost: config.cost.clone().unwrap_or_default(),
+        cost: config.cost.clone().filter(|_| !is_flat).unwrap_or_default(),
         takes_images: takes("image").or(config.attachment).unwrap_or(false),
         takes_pdf: takes("pdf").unwrap_or(false),
         takes_tools: config.tool_call.unwrap_or(true),
@@ -343,6 +479,28 @@ fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, La
 
 fn is_fixed(row: Option<&Row>, name: &str) -> bool {
     row.is_some_and(|row| row.headers.iter().any(|(fixed, _)| *fixed == name))
+}
+
+/// Returns the id that GitLab's gateway knows one of its models by: `duo-chat-gpt-5-6-sol` is `gpt-5.6-sol`.
+fn duos_model(id: &str) -> String {
+    let Some(rest) = id.strip_prefix("duo-chat-") else { return id.to_owned() };
+    let Some(version) = rest.strip_prefix("gpt-") else { return format!("claude-{rest}") };
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    match version.split_once('-') {
+        Some((major, minor)) if minor.split('-').next().is_some_and(is_number) => {
+            format!("gpt-{major}.{minor}")
+        }
+        Some(_) | None => rest.to_owned(),
+    }
+}
+
+/// Returns the address at which a GitLab instance gives tokens for its models.
+fn duos_exchange(base: &Base<'_>) -> String {
+    let own =
+        base.login.as_ref().and_then(|login| login.instance.as_ref()).map(|host| format!("https://{host}"));
+    let of_variable = || base.environment.get("GITLAB_INSTANCE_URL").map(str::to_owned);
+    let instance = own.or_else(of_variable).unwrap_or_else(|| "https://gitlab.com".to_owned());
+    format!("{}/api/v4/ai/third_party_agents/direct_access", trim(&instance))
 }
 
 /// Returns true for GPT-5 and later, which Copilot serves by responses.
@@ -487,7 +645,10 @@ fn vendor_address(url: &str, base: &Base<'_>) -> Result<String, Lack> {
 fn variable(name: &str, base: &Base<'_>) -> Option<String> {
     let first = |names: &[&str]| names.iter().find_map(|name| base.environment.get(name)).map(str::to_owned);
     let default_location = if base.id == "google-vertex-anthropic" { "global" } else { "us-central1" };
+    let instance = base.login.as_ref().and_then(|login| login.instance.clone());
     match name {
+        "INSTANCE" => instance,
+        "SNOWFLAKE_ACCOUNT" => instance.or_else(|| first(&[name])),
         "GOOGLE_VERTEX_PROJECT" => {
             first(&["GOOGLE_VERTEX_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCP_PROJECT", "GCLOUD_PROJECT"])
         }

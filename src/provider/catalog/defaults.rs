@@ -74,15 +74,18 @@ pub(super) fn options(subject: &Subject<'_>) -> Map<String, Value> {
 /// Returns headers that the family needs.
 pub(super) fn headers(subject: &Subject<'_>) -> Vec<(&'static str, &'static str)> {
     let is_bound = claude_version(subject.api_id).is_some_and(|version| version >= (5, 1));
-    if subject.provider == "anthropic" && is_bound {
-        vec![(
-            "anthropic-beta",
+    let betas = match (subject.provider, is_bound) {
+        ("anthropic", true) => {
             "interleaved-thinking-2025-05-14,fine-grained-tool-streaming-2025-05-14,\
-             thinking-binding-controls-2026-08-01",
-        )]
-    } else {
-        Vec::new()
-    }
+             thinking-binding-controls-2026-08-01"
+        }
+        ("github-copilot", true) if subject.wire == Wire::Anthropic => {
+            "interleaved-thinking-2025-05-14,thinking-binding-controls-2026-08-01"
+        }
+        ("github-copilot", false) if subject.wire == Wire::Anthropic => "interleaved-thinking-2025-05-14",
+        _ => return Vec::new(),
+    };
+    vec![("anthropic-beta", betas)]
 }
 
 /// Returns the sampling that a family's maker recommends.

@@ -47,7 +47,7 @@ const fn anthropic(npm: &'static str, url: &'static str, auth: Auth, quirks: &[Q
     Package { npm, wire: Wire::Anthropic, url: Some(url), auth, quirks: Quirks::of(quirks) }
 }
 
-const PACKAGES: [Package; 23] = [
+const PACKAGES: [Package; 24] = [
     chat("@ai-sdk/openai-compatible", None, &[]),
     responses("@ai-sdk/openai", "https://api.openai.com/v1", Auth::Bearer, &[]),
     anthropic("@ai-sdk/anthropic", "https://api.anthropic.com/v1", Auth::Header("x-api-key"), &[]),
@@ -137,9 +137,11 @@ const PACKAGES: [Package; 23] = [
         Some("https://api.venice.ai/api/v1"),
         &[Quirk::NoStreamOptions, Quirk::MaxCompletionTokens, Quirk::CacheKey, Quirk::CacheControl],
     ),
+    // Its models are those of others, each by its own protocol.
+    anthropic("gitlab-ai-provider", "https://cloud.gitlab.com/ai/v1/proxy", Auth::Bearer, &[]),
     chat(
         "@ai-sdk/github-copilot",
         Some("https://api.githubcopilot.com"),
-        &[Quirk::NoStreamOptions, Quirk::SystemRole, Quirk::NoCacheKey, Quirk::NoReasoning],
+        &[Quirk::NoStreamOptions, Quirk::SystemRole, Quirk::NoCacheKey, Quirk::NoReasoning, Quirk::Initiator],
     ),
 ];

@@ -130,5 +130,10 @@ const ROWS: [Row; 26] = [
     Row { id: "amazon-bedrock", keys: &["AWS_BEARER_TOKEN_BEDROCK"], ..PLAIN },
     Row { id: "google-vertex", keys: &["CLOUDSDK_AUTH_ACCESS_TOKEN"], ..PLAIN },
     Row { id: "google-vertex-anthropic", keys: &["CLOUDSDK_AUTH_ACCESS_TOKEN"], ..PLAIN },
-    Row { id: "github-copilot", npm: Some("@ai-sdk/github-copilot"), ..PLAIN },
+    Row {
+        id: "github-copilot",
+        npm: Some("@ai-sdk/github-copilot"),
+        headers: &[("openai-intent", "conversation-edits"), ("x-github-api-version", "2026-06-01")],
+        ..PLAIN
+    },
 ];

@@ -91,7 +91,9 @@ pub async fn refresh(
     }
     let packed = tokio::task::spawn_blocking(move || {
         let text = String::from_utf8(text).map_err(|_| "it is not text".to_owned())?;
-        let packed = table::pack(&text, &clock::day(clock::now_ms())).map_err(|error| error.to_string())?;
+        // Days are compared as texts, and a blank would end the field.
+        let today = clock::iso(clock::now_ms()).chars().take("2026-11-22".len()).collect::<String>();
+        let packed = table::pack(&text, &today).map_err(|error| error.to_string())?;
         Table::from_bytes(packed.clone()).ok_or("it holds no providers")?;
         write(&file, &packed).map_err(|error| error.to_string())?;
         match tag {

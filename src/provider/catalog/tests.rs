@@ -264,6 +264,59 @@ fn copilot_serves_newer_gpts_by_responses() {
     let wire = |id: &str| model(&text, &[], &format!("github-copilot/{id}")).wire;
     assert_eq!(wire("gpt-6-sol"), Wire::OpenAiResponses);
     assert_eq!(wire("grok-4.7"), Wire::OpenAiChat);
+    assert_eq!(wire("claude-opus-5.5"), Wire::Anthropic);
+}
+
+/// Returns the models of one provider as a login finds them.
+fn logged_in(provider: &str, instance: Option<&str>, text: &Value) -> Vec<Model> {
+    let entry = AuthEntry::Oauth {
+        refresh: "r".to_owned(),
+        access: "a".to_owned(),
+        expires: 0,
+        account_id: None,
+        enterprise_url: instance.map(str::to_owned),
+    };
+    let credentials = Credentials::from([(provider.to_owned(), entry)]);
+    let (catalog, _) = resolve(&config(text, &[]), &credentials);
+    let found = catalog.providers.into_iter().find(|it| it.id == provider);
+    found.map(|it| it.models).unwrap_or_default()
+}
+
+#[test]
+fn a_chatgpt_login_has_the_models_and_the_address_of_its_plan() {
+    let models = logged_in("openai", None, &json!({}));
+    let ids: Vec<&str> = models.iter().map(|model| model.id.as_str()).collect();
+    for id in ["gpt-6-sol", "gpt-5.5", "gpt-5.6-sol", "gpt-5.4", "gpt-5.4-mini", "gpt-5.3-codex-spark"] {
+        assert!(ids.contains(&id), "{id} of {ids:?}");
+    }
+    for id in ["gpt-5.5-pro", "gpt-5.6", "gpt-5.4-pro", "gpt-4.1", "gpt-5", "gpt-6-astra", "gpt-image-2"] {
+        assert!(!ids.contains(&id), "{id}");
+    }
+    let model = models.iter().find(|model| model.id == "gpt-5.5").unwrap();
+    assert_eq!(model.base_url, "https://chatgpt.com/backend-api/codex");
+    assert_eq!((model.has_login, &model.api_key, model.cost.input), (true, &None, 0.0));
+    assert_eq!((model.limit.context, model.limit.output), (400_000, 128_000));
+    // A key in the configuration is meant instead, and another server gets no token.
+    let keyed = json!({"provider": {"openai": {"options": {"apiKey": "k"}}}});
+    assert!(logged_in("openai", None, &keyed).iter().all(|model| !model.has_login));
+}
+
+#[test]
+fn an_instance_of_ones_own_has_its_own_address() {
+    let url = |provider: &str, instance: Option<&str>| {
+        let model =
+            logged_in(provider, instance, &json!({})).into_iter().find(|it| it.wire == Wire::OpenAiChat);
+        model.unwrap().base_url
+    };
+    assert_eq!(url("github-copilot", None), "https://api.githubcopilot.com");
+    assert_eq!(url("github-copilot", Some("https://ghe.example/")), "https://copilot-api.ghe.example");
+    let account = url("snowflake-cortex", Some("acc"));
+    assert_eq!(account, "https://acc.snowflakecomputing.com/api/v2/cortex/v1");
+}
+
+#[test]
+fn a_login_that_nothing_is_known_of_is_no_key() {
+    assert_eq!(logged_in("anthropic", None, &json!({})), []);
 }
 
 #[test]
@@ -372,6 +425,8 @@ fn a_model_takes_everything_from_its_configuration() {
         wire: Wire::Anthropic,
         base_url: "http://h/v1".to_owned(),
         api_key: Some(Secret("secret".to_owned())),
+        has_login: false,
+        exchange: None,
         auth: Auth::Header("x-api-key"),
         aws: None,
         quirks: Quirks::default(),

@@ -54,6 +54,7 @@ pub(in crate::provider) struct Origin {
     pub provider_id: String,
     pub provider_name: String,
     pub host: String,
+    pub has_login: bool,
 }
 
 impl Origin {
@@ -66,7 +67,12 @@ impl Origin {
             },
             Err(_) => "no valid URL".to_owned(),
         };
-        Origin { provider_id: model.provider_id.clone(), provider_name: model.provider_name.clone(), host }
+        Origin {
+            provider_id: model.provider_id.clone(),
+            provider_name: model.provider_name.clone(),
+            host,
+            has_login: model.has_login,
+        }
     }
 
     /// Adds the provider to the error's message and, for a refused key, the remedy.
@@ -93,6 +99,9 @@ impl Origin {
     }
 
     fn key_remedy(&self) -> String {
+        if self.has_login {
+            return format!(" – log in again by `windlass auth login --provider {}`.", self.provider_id);
+        }
         let variable = match self.provider_id.as_str() {
             "anthropic" => "ANTHROPIC_API_KEY",
             "openai" => "OPENAI_API_KEY",

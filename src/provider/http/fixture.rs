@@ -28,6 +28,8 @@ pub(in crate::provider) fn model(wire: Wire) -> Model {
         wire,
         base_url: "https://api.acme.example/v1".to_owned(),
         api_key: Some(Secret("key-123".to_owned())),
+        has_login: false,
+        exchange: None,
         auth: Auth::Bearer,
         aws: None,
         quirks: Quirks::default(),

@@ -105,6 +105,8 @@ fn model() -> Model {
         wire: Wire::Demo,
         base_url: String::new(),
         api_key: None,
+        has_login: false,
+        exchange: None,
         auth: Auth::Bearer,
         aws: None,
         quirks: Quirks::default(),
