@@ -506,7 +506,7 @@ fn the_best_is_that_of_the_first_provider_that_is_meant() {
     );
     assert_eq!(
         best(json!({"provider": {"local": {"api": "http://h"}}}), &key),
-        "`provider.local` has no models; list them under `models` there"
+        "`provider.local` has no models; list them under `models` there, or run `windlass models` while its server runs"
     );
     assert_eq!(
         best(json!({"provider": {"openai": {"name": "x"}}}), &key),
