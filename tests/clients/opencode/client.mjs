@@ -135,7 +135,7 @@ try {
 
   // What a client shows around its sessions.
   const { providers } = await must(client.config.providers())
-  assert.deepEqual(providers.map(it => it.id), ['mock'])
+  assert.ok(providers.some(it => it.id === 'mock'))
   const all = await must(client.provider.list())
   assert.ok(all.all.length > 50 && all.connected.includes('mock'))
   const agents = await must(client.app.agents())
