@@ -182,6 +182,10 @@ impl Agent {
         format!("{what} {}", &log[start..])
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn memory(&self) -> Result<Memory> {
         usage::memory(self.child.id())
     }

@@ -2,7 +2,8 @@
 //! ARG…`.
 //!
 //! `REFERENCE="opencode acp"` measures another agent in the same run; the default is `opencode` if it is
-//! installed, and an empty value omits it. `RUNS` (7) is the number of repetitions of the short measures.
+//! installed, and an empty value omits it. `RUNS` (7) is the number of repetitions of the short measures. `turns` runs
+//! only when it is named; `TURNS` (20000) is its number of turns.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -12,7 +13,9 @@
 
 mod agent;
 mod doctor;
+mod endurance;
 mod export;
+mod history;
 mod idle;
 mod model;
 mod models;
@@ -20,14 +23,16 @@ mod sandbox;
 mod scenarios;
 mod search;
 mod setup;
+mod streams;
 mod table;
 mod terminal;
 mod tools;
 mod usage;
+mod worktree;
 
 use std::{error::Error, path::PathBuf, process::ExitCode, time::Duration};
 
-use scenarios::{SCENARIOS, Subject};
+use scenarios::{NAMED, SCENARIOS, Scenario, Subject};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -72,11 +77,15 @@ fn measure(settings: Settings) -> Result<bool> {
         subjects.push(Subject::new("reference", command, Vec::new(), &model)?);
     }
     let mut is_whole = true;
-    for scenario in SCENARIOS {
-        if settings.only.as_ref().is_some_and(|only| !only.iter().any(|name| name == scenario.name)) {
-            continue;
-        }
-        let runs = if scenario.is_long { settings.runs.min(3) } else { settings.runs };
+    let is_named = |scenario: &&Scenario| {
+        settings.only.as_ref().is_some_and(|only| only.iter().any(|name| name == scenario.name))
+    };
+    let usual = SCENARIOS.iter().filter(|scenario| settings.only.is_none() || is_named(scenario));
+    for (scenario, limit) in usual
+        .map(|scenario| (scenario, if scenario.is_long { 3 } else { usize::MAX }))
+        .chain(NAMED.iter().filter(is_named).map(|scenario| (scenario, 1)))
+    {
+        let runs = settings.runs.min(limit);
         let mut failed = vec![false; subjects.len()];
         for run in 0..runs {
             for (subject, has_failed) in subjects.iter_mut().zip(&mut failed) {
@@ -138,10 +147,10 @@ fn settings() -> Result<Settings> {
 
 fn names(list: &str) -> Result<Vec<String>> {
     let names: Vec<String> = list.split(',').map(str::to_owned).collect();
-    match names.iter().find(|name| !SCENARIOS.iter().any(|scenario| scenario.name == **name)) {
+    let known: Vec<&str> = SCENARIOS.iter().chain(NAMED).map(|scenario| scenario.name).collect();
+    match names.iter().find(|name| !known.contains(&name.as_str())) {
         None => Ok(names),
         Some(unknown) => {
-            let known: Vec<&str> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
             Err(format!("no measure is called {unknown}; there are {}", known.join(", ")).into())
         }
     }

@@ -1,6 +1,7 @@
 //! A scripted model on the loopback: OpenAI chat completions, a thread for each connection.
 //!
-//! The last user text selects the answer: `STREAM n` is n deltas, `SLOW ms n` n deltas that far apart, `TOOLS n
+//! The last user text selects the answer: `STREAM n` is n deltas, `SLOW ms n` n deltas that far apart, `GROW ms n bytes`
+//! the same with deltas of that size, `TOOLS n
 //! name json` n calls one after another (`%N` in the JSON is the call's number), `TOGETHER n name json` n calls
 //! in one answer, anything else a short text. A request without tools is one for a title.
 
@@ -151,7 +152,12 @@ fn answer(stream: &mut TcpStream, request: &Request) -> Result<()> {
             send_whole(stream, &texts((0..count.parse()?).map(|n: usize| format!("tok{} ", n % 1000))))
         }
         ["SLOW", pause, count, ..] => {
-            send_slowly(stream, Duration::from_millis(pause.parse()?), count.parse()?)
+            let token = |n| format!("tok{n} ");
+            send_slowly(stream, Duration::from_millis(pause.parse()?), count.parse()?, token)
+        }
+        ["GROW", pause, count, n_bytes, ..] => {
+            let token = "x".repeat(n_bytes.parse()?);
+            send_slowly(stream, Duration::from_millis(pause.parse()?), count.parse()?, |_| token.clone())
         }
         ["TOOLS", count, name, ..] => {
             let n_results =
@@ -242,12 +248,17 @@ fn send_whole(stream: &mut TcpStream, events: &str) -> Result<()> {
 }
 
 /// Sends deltas at fixed times, so that a late one does not delay the rest.
-fn send_slowly(stream: &mut TcpStream, pause: Duration, count: u32) -> Result<()> {
+fn send_slowly(
+    stream: &mut TcpStream,
+    pause: Duration,
+    count: u32,
+    token: impl Fn(u32) -> String,
+) -> Result<()> {
     let start = Instant::now();
     let mut out = HEAD.to_vec();
     for n in 0..count {
         let mut events = String::new();
-        event(&mut events, &json!({"content": format!("tok{n} ")}), None);
+        event(&mut events, &json!({"content": token(n)}), None);
         frame(&mut out, events.as_bytes())?;
         stream.write_all(&out)?;
         out.clear();

@@ -57,8 +57,15 @@ pub const SCENARIOS: &[Scenario] = &[
     crate::terminal::TERMINAL,
     crate::export::EXPORT,
     crate::sandbox::SANDBOX,
+    crate::streams::STREAMS,
+    crate::streams::GROWTH,
+    crate::history::HISTORY,
+    crate::worktree::WORKTREE,
     Scenario { name: "search", is_long: true, run: search::search },
 ];
+
+/// Measures that take many minutes: they run once, and only when they are named.
+pub const NAMED: &[Scenario] = &[crate::endurance::TURNS];
 
 /// The maximum lifetime of one agent.
 pub const LIMIT: Duration = Duration::from_secs(240);
@@ -137,6 +144,10 @@ impl Subject {
 
     pub fn start(&self) -> Result<Agent> {
         self.start_in(&self.home, LIMIT)
+    }
+
+    pub fn home(&self) -> &Path {
+        &self.home
     }
 
     pub fn start_in(&self, home: &Path, limit: Duration) -> Result<Agent> {

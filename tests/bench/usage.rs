@@ -79,6 +79,11 @@ pub fn switches(pid: u32) -> Result<u64> {
     Ok(total)
 }
 
+/// Returns the numbers of open files and of threads of the process alone.
+pub fn handles(pid: u32) -> (usize, usize) {
+    (numbers(&format!("/proc/{pid}/fd")).len(), numbers(&format!("/proc/{pid}/task")).len())
+}
+
 /// Kills every process that was started with this home, wherever it is in the process tree by now.
 pub fn kill_all(home: &Path) -> usize {
     let marker = format!("HOME={}", home.display());
