@@ -440,3 +440,39 @@ async fn a_hangup_is_noticed_while_nothing_is_said() {
     agent.allow_cut_output();
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn a_hangup_of_both_pipes_ends_a_silent_command_within_a_second() {
+    let mut agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "sleep 40"})));
+    let _prompt = agent.send_prompt(&session, "go");
+    agent.wait_running(&session, &["call_1"]).await;
+    agent.close_stdin();
+    agent.input_written().await;
+    agent.close_stdout().await;
+    agent.wait_exit(SIGNAL_LIMIT).await;
+    agent.allow_cut_output();
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_closes_with_megabytes_unread_is_noticed() {
+    let mut agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let stalled = Gate::new();
+    agent.llm.reply(Reply::deltas((0..100_000).map(|n| format!("delta {n} "))).reporting_stall(&stalled));
+    agent.stop_reading();
+    let _prompt = agent.send_prompt(&session, "go");
+    stalled.reached().await;
+    // Refusals of 4 MiB pile up; the last lines are not read any more and stay in the pipe.
+    let request = |n: usize| {
+        let method = "x".repeat(4000);
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":\"r{n}\",\"method\":\"{method}\"}}\n")
+    };
+    agent.raw((0..1012).map(request).collect::<String>());
+    agent.close_stdin();
+    agent.wait_exit(Duration::from_secs(8)).await;
+    agent.allow_cut_output();
+    agent.finish().await;
+}

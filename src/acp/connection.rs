@@ -39,6 +39,8 @@ pub struct Options {
     pub max_line: usize,
     /// Ends the connection: turns are cancelled, the last lines are flushed.
     pub stop: CancellationToken,
+    /// Cancelled once the client has closed the input, whether or not all of it is read.
+    pub hung_up: CancellationToken,
 }
 
 /// A client.

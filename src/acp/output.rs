@@ -21,7 +21,7 @@ pub struct Writer<W> {
     /// Whole lines.
     bytes: Vec<u8>,
     n_written: usize,
-    /// The moment at which a client that reads nothing is given up, once its input has ended.
+    /// The moment at which a client that reads nothing is given up, once it has closed the input.
     deadline: Option<Instant>,
 }
 
@@ -33,6 +33,11 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     /// Makes a client that reads nothing for some seconds count as gone from now on.
     pub fn hurry(&mut self) {
         self.deadline = Some(Instant::now() + PATIENCE);
+    }
+
+    /// Returns true if a client that reads nothing counts as gone soon.
+    pub fn is_hurried(&self) -> bool {
+        self.deadline.is_some()
     }
 
     /// Returns true if everything was written.

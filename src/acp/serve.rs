@@ -61,14 +61,14 @@ pub async fn serve(
     });
     let trace = Arc::new(trace?);
     let methods = dispatch::methods().map_err(io::Error::other)?;
-    let (stop, max_line) = (options.stop.clone(), options.max_line);
+    let (stop, hung_up, max_line) = (options.stop.clone(), options.hung_up.clone(), options.max_line);
     let (outbox, switched) = Outbox::new();
     let (handled_sender, handled) = mpsc::unbounded_channel();
     let connection = Connection::new(engine.clone(), options, methods, outbox.clone(), handled_sender);
     let subscriber: Arc<dyn Subscriber> = outbox.clone();
     connection.lease.subscribe(&subscriber);
     let lines = Lines::new(input, max_line);
-    let wire = Wire::new(lines, output, trace, outbox.clone(), handled, switched);
+    let wire = Wire::new(lines, hung_up, output, trace, outbox.clone(), handled, switched);
     let mut server = Server { connection, wire };
 
     let served = server.serve_to_the_end(&engine, &stop).await;

@@ -7,6 +7,7 @@ use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until},
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
     input::{Line, Lines},
@@ -41,6 +42,7 @@ pub enum Event<T> {
 /// See the module's comment.
 pub struct Wire<R, W, T> {
     lines: Lines<R>,
+    hung_up: CancellationToken,
     pub writer: Writer<W>,
     outbox: Arc<Outbox>,
     handled: mpsc::UnboundedReceiver<T>,
@@ -54,6 +56,7 @@ pub struct Wire<R, W, T> {
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, T> Wire<R, W, T> {
     pub fn new(
         lines: Lines<R>,
+        hung_up: CancellationToken,
         output: W,
         trace: Arc<Trace>,
         outbox: Arc<Outbox>,
@@ -62,7 +65,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, T> Wire<R, W, T> {
     ) -> Self {
         let writer = Writer::new(output, trace.clone());
         let batch = VecDeque::new();
-        Self { lines, writer, outbox, handled, switched, trace, batch, has_ended: false }
+        Self { lines, hung_up, writer, outbox, handled, switched, trace, batch, has_ended: false }
     }
 
     /// Returns true if the input has ended.
@@ -94,6 +97,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, T> Wire<R, W, T> {
             }
             // A client that asks and does not read is not read either.
             let is_reading = !self.has_ended && self.outbox.queue.weight() < MAX_UNREAD;
+            // The end of an input that is not read is noticed all the same.
+            let is_unheard = !self.has_ended && !is_reading && !self.writer.is_hurried();
             tokio::select! {
                 biased;
                 written = self.writer.write(), if !is_idle => {
@@ -110,6 +115,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, T> Wire<R, W, T> {
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if is_idle && due.is_some() => {
                     return Event::Due;
                 }
+                () = self.hung_up.cancelled(), if is_unheard => self.writer.hurry(),
                 line = self.lines.next(), if is_reading => return self.read(line),
             }
         }

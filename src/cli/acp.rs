@@ -77,14 +77,17 @@ async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<()> {
     let stop = CancellationToken::new();
     let signals = tokio::spawn(stop_on_signal(stop.clone()));
     let hangup = tokio::spawn(stop_on_broken_output(stop.clone()));
+    let hung_up = CancellationToken::new();
+    let input = tokio::spawn(watch_input(hung_up.clone()));
     let trace = args.trace.or_else(|| environment.get("WINDLASS_TRACE").map(PathBuf::from));
     let max_line = environment.get("WINDLASS_MAX_LINE_BYTES").and_then(|bytes| bytes.parse().ok());
     let max_line = max_line.unwrap_or(acp::MAX_LINE);
-    let options = acp::Options { trace, login_command: login_command(), max_line, stop };
+    let options = acp::Options { trace, login_command: login_command(), max_line, stop, hung_up };
     let engine = Engine::new(environment, paths);
     let result = acp::serve(engine, tokio::io::stdin(), standard_output(), options).await;
     signals.abort();
     hangup.abort();
+    input.abort();
     result
 }
 
@@ -119,5 +122,19 @@ async fn stop_on_broken_output(stop: CancellationToken) {
     if output.ready(Interest::ERROR).await.is_ok() {
         tracing::error!("the output is broken; everything is cancelled");
         stop.cancel();
+    }
+}
+
+/// Asks the kernel for the moment the client closes the input: one that reads nothing is not read either, and its end
+/// would not be seen.
+async fn watch_input(hung_up: CancellationToken) {
+    // Nothing but the end of a pipe is of interest; `PRIORITY` brings no wake-up for each line.
+    #[expect(unsafe_code, reason = "registering a descriptor is unsafe; this one is never closed")]
+    // SAFETY: the descriptor is standard input's own, which stays open for as long as the process lives.
+    let input = unsafe { AsyncFd::register_with_interest(std::io::stdin(), Interest::PRIORITY) };
+    // A file cannot be watched, and its end is read.
+    let Ok(input) = input else { return };
+    if input.ready(Interest::PRIORITY).await.is_ok() {
+        hung_up.cancel();
     }
 }
