@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     time::{Duration, Instant, SystemTime},
@@ -27,7 +27,7 @@ use crate::{
     bus::Bus,
     config::{self, Environment, Hook, paths::Paths, sandbox::enclosure::Enclosure},
     mcp,
-    provider::{demo, http, login::tokens::Tokens, retry},
+    provider::{http, login::tokens::Tokens, retry},
     snapshot::Snapshots,
     storage::{SessionQuery, Storage},
     tool::{self, row::Tool, truncate},
@@ -91,7 +91,6 @@ use session::{
     context::SessionCx,
     inbox::{Inbox, MAX_QUEUED},
     parent_limits::ParentLimits,
-    pending_agent::PendingAgent,
     request::Command,
     tickets::Tickets,
     title,
@@ -163,7 +162,6 @@ struct OpenSession {
 
 struct Task {
     inbox: mpsc::Sender<Command>,
-    chosen: PendingAgent,
     join: JoinHandle<()>,
 }
 
@@ -471,42 +469,13 @@ impl Engine {
         ticket
     }
 
-    /// Chooses the agent or model for later prompts of an open session; never waits.
-    pub fn select(&self, id: &SessionId, agent: Option<String>, model: Option<ModelRef>) {
-        // The demo is chosen for one session, never as what is used from then on.
-        if let Some(model) = model.clone().filter(|model| *model != demo::reference()) {
-            let paths = self.0.paths.clone();
-            tokio::task::spawn_blocking(move || {
-                if let Err(error) = workspace::state_file::remember_model(&paths, &model) {
-                    tracing::warn!(%error, "the last used model was not stored");
-                }
-            });
-        }
-        if let Some(open) = lock(&self.0.sessions).get_mut(id) {
-            // A full inbox already holds more prompts than a user can mean.
-            let inbox = self.inbox(id, open);
-            let chosen = open.task.as_ref().map(|task| task.chosen.clone()).unwrap_or_default();
-            let is_agent = agent.as_deref().inspect(|agent| chosen.announce(agent)).is_some();
-            if inbox.try_send(Command::Select { agent, model }).is_err() && is_agent {
-                chosen.settle();
-            }
-        }
-    }
-
-    /// Returns the agent that was chosen for an open session and is not stored yet.
-    fn chosen_agent(&self, id: &SessionId) -> Option<String> {
-        lock(&self.0.sessions).get(id)?.task.as_ref()?.chosen.get()
-    }
-
     /// Returns the inbox of a session's task, which is started when there is none.
     fn inbox(&self, id: &SessionId, open: &mut OpenSession) -> mpsc::Sender<Command> {
         match &open.task {
             Some(task) if !task.inbox.is_closed() => task.inbox.clone(),
             Some(_) | None => {
                 let (inbox, receiver) = mpsc::channel(MAX_QUEUED);
-                let chosen = PendingAgent::default();
                 let cx = SessionCx {
-                    chosen: chosen.clone(),
                     engine: self.clone(),
                     id: id.clone(),
                     workspace: open.workspace.clone(),
@@ -514,11 +483,12 @@ impl Engine {
                     parent_limits: open.parent_limits.clone(),
                     tickets: open.tickets.clone(),
                     warning_log: open.warning_log.clone().unwrap_or_else(|| WarningLog::new(id.clone())),
+                    session_lock: OnceLock::new(),
                     own_inbox: inbox.downgrade(),
                 };
                 let join =
                     self.0.tasks.spawn(session::task::run(cx, Inbox::new(receiver), self.0.session_idle));
-                open.task = Some(Task { inbox: inbox.clone(), chosen, join });
+                open.task = Some(Task { inbox: inbox.clone(), join });
                 inbox
             }
         }

@@ -74,6 +74,16 @@ pub struct Snapshots {
     has_failed: AtomicBool,
 }
 
+/// The files that a step changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StepChanges {
+    /// Those whose contents before the step are known, and those that it made.
+    pub held: Vec<Change>,
+    /// Those that were there before in no snapshot, or are in none now. To undo that they are there would be to remove
+    /// them.
+    pub left_out: Vec<PathBuf>,
+}
+
 /// A snapshot that is being taken; dropping it ends that.
 pub type ComingTree = AbortOnDropHandle<Result<String, SnapshotError>>;
 
@@ -252,27 +262,29 @@ impl Snapshots {
         listing::changes(&self.git, before, after, with_patches).await
     }
 
-    /// Returns the files that work changed which began after the tree `before` and ended before the tree `after`. A file
-    /// that was there, but in no snapshot, is none of them: to undo that it is there would be to remove it.
+    /// Returns the files that work changed which began after the tree `before` and ended before the tree `after`.
     pub async fn changes_since(
         &self,
         began: SystemTime,
         before: &str,
         after: &str,
-    ) -> Result<Vec<Change>, SnapshotError> {
-        let mut changes = self.changes(before, after, false).await?;
-        if let Some(left_out) = left_out_of(&self.state.lock().await.left_out, before) {
-            changes.retain(|change| !left_out.contains(&change.path));
-        }
-        if changes.iter().all(|change| change.status != FileStatus::Added) {
-            return Ok(changes);
+    ) -> Result<StepChanges, SnapshotError> {
+        let changes = self.changes(before, after, false).await?;
+        let (not_before, not_after) = {
+            let state = self.state.lock().await;
+            let left_out_of = |tree| left_out_of(&state.left_out, tree).cloned().unwrap_or_default();
+            (left_out_of(before), left_out_of(after))
+        };
+        if not_after.is_empty() && changes.iter().all(|it| it.status != FileStatus::Added) {
+            return Ok(listing::divide(changes, &not_before, HashSet::new()));
         }
         let worktree = self.worktree.clone();
-        let retained = tokio::task::spawn_blocking(move || {
-            listing::retain_made_since(&mut changes, &worktree, began);
-            changes
+        let divided = tokio::task::spawn_blocking(move || {
+            let not_after = listing::changed_since(not_after, &worktree, began);
+            let old = listing::added_before(&changes, &worktree, began);
+            listing::divide(changes, &(&not_before | &old), not_after)
         });
-        Ok(retained.await.map_err(io::Error::other)?)
+        Ok(divided.await.map_err(io::Error::other)?)
     }
 
     /// Brings files back to how they are in trees. `now` is a snapshot of the present: what it does not hold is

@@ -10,6 +10,7 @@ use std::{
     sync::Arc,
 };
 
+use nix::sys::statvfs::{FsFlags, statvfs};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -17,10 +18,10 @@ use windlass_protocol::opencode::{
     id::{MessageId, PartId, SessionId},
     message::{Message, MessageWithParts},
     part::{Part, PartKind},
-    permission::{Action, Rule},
-    session::{Session, Todo},
+    session::{Session, SessionModel, Todo},
 };
 
+pub mod answers;
 mod appends;
 pub mod backup;
 pub mod check;
@@ -34,12 +35,14 @@ mod open;
 pub mod opencode;
 mod presence;
 pub mod repair;
+pub mod session_locks;
 mod upkeep;
 mod worker;
 
 pub use appends::Append;
 use appends::{Slot, Taken};
 use presence::Presence;
+use session_locks::SessionLocks;
 use worker::Worker;
 
 /// The project id of a repository until git has reported it.
@@ -108,6 +111,15 @@ impl From<rusqlite::Error> for StorageError {
 impl StorageError {
     /// Names the store's file in the sentence.
     fn at(self, path: &Path) -> Self {
+        let error = match self {
+            // Files that were open before answer with a failure of the disk.
+            Self::Disk(error) if is_on_read_only_disk(path) => Self::NotWritable(error),
+            other => other,
+        };
+        error.named(path)
+    }
+
+    fn named(self, path: &Path) -> Self {
         let is_about_file = matches!(
             self,
             Self::Damaged(_) | Self::Full(_) | Self::Locked(_) | Self::NotWritable(_) | Self::Disk(_)
@@ -118,6 +130,10 @@ impl StorageError {
         let named = format!("the store {}", path.display());
         Self::At { sentence: self.to_string().replacen("the store", &named, 1), error: Box::new(self) }
     }
+}
+
+fn is_on_read_only_disk(path: &Path) -> bool {
+    statvfs(path).is_ok_and(|disk| disk.flags().contains(FsFlags::ST_RDONLY))
 }
 
 /// One change. A batch of them is one transaction.
@@ -191,6 +207,7 @@ pub struct Storage {
     writer: Worker,
     reader: Worker,
     presence: Arc<Presence>,
+    pub session_locks: SessionLocks,
     /// Taken by the first append; none if no slot can be had.
     slot: Arc<OnceCell<Option<Slot>>>,
 }
@@ -199,10 +216,12 @@ impl Storage {
     /// Makes the store of this file.
     pub fn new(path: PathBuf) -> Self {
         let presence = Arc::new(Presence::new(path.clone()));
+        let session_locks = SessionLocks::new(&path);
         Self {
             writer: Worker::new("store-writer", path.clone(), &presence, open::to_write),
             reader: Worker::new("store-reader", path, &presence, open::to_read),
             presence,
+            session_locks,
             slot: Arc::default(),
         }
     }
@@ -308,6 +327,27 @@ impl Storage {
             .await
     }
 
+    /// Stores the agent or model that the user chose for a session. It holds from now on, whatever the session's task
+    /// still writes, until that writes the same.
+    pub async fn choose(
+        &self,
+        id: SessionId,
+        agent: Option<String>,
+        model: Option<SessionModel>,
+    ) -> Result<(), StorageError> {
+        self.writer
+            .write(move |connection| {
+                let model = model.map(|model| serde_json::to_string(&model)).transpose()?;
+                let mut statement = connection.prepare_cached(
+                    "UPDATE session SET chosen_agent = coalesce(?2, chosen_agent), \
+                     chosen_model = coalesce(?3, chosen_model) WHERE id = ?1",
+                )?;
+                statement.execute(params![id.as_str(), agent, model])?;
+                Ok(())
+            })
+            .await
+    }
+
     /// Stores a session and its subagents' sessions with all their contents, all or nothing. Returns false, and stores
     /// nothing, if one of these ids is taken.
     pub async fn insert(&self, ids: Vec<String>, writes: Vec<Write>) -> Result<bool, StorageError> {
@@ -402,80 +442,6 @@ impl Storage {
     }
 }
 
-/// A remembered answer of the user in a project.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredAnswer {
-    /// The directory of the worktree, or of the session if there is none.
-    pub project: String,
-    pub rule: Rule,
-    /// The time in milliseconds since the epoch.
-    pub created: i64,
-}
-
-impl Storage {
-    /// Reads the remembered answers of a project or of all, oldest first.
-    pub async fn answers(&self, project: Option<String>) -> Result<Vec<StoredAnswer>, StorageError> {
-        self.reader.read(move |connection| answers(connection, project.as_deref())).await
-    }
-
-    /// Stores answers; a newer answer about a pattern replaces an older one.
-    pub async fn add_answers(
-        &self,
-        project: String,
-        rules: Vec<Rule>,
-        created: i64,
-    ) -> Result<(), StorageError> {
-        self.writer
-            .write(move |connection| {
-                let mut statement = connection.prepare_cached(
-                    "INSERT OR REPLACE INTO approval (project, permission, pattern, action, created) \
-                     VALUES (?1, ?2, ?3, ?4, ?5)",
-                )?;
-                for rule in &rules {
-                    let action = serde_json::to_string(&rule.action)?;
-                    statement.execute(params![project, rule.permission, rule.pattern, action, created])?;
-                }
-                Ok(())
-            })
-            .await
-    }
-
-    /// Removes an answer. Returns false if there was none.
-    pub async fn remove_answer(
-        &self,
-        project: String,
-        permission: String,
-        pattern: String,
-    ) -> Result<bool, StorageError> {
-        self.writer
-            .write(move |connection| {
-                let n_removed = connection.execute(
-                    "DELETE FROM approval WHERE project = ?1 AND permission = ?2 AND pattern = ?3",
-                    [&project, &permission, &pattern],
-                )?;
-                Ok(n_removed > 0)
-            })
-            .await
-    }
-}
-
-fn answers(connection: &Connection, project: Option<&str>) -> Result<Vec<StoredAnswer>, StorageError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT project, permission, pattern, action, created FROM approval \
-         WHERE ?1 IS NULL OR project = ?1 ORDER BY seq",
-    )?;
-    let mut rows = statement.query([project])?;
-    let mut answers = Vec::new();
-    while let Some(row) = rows.next()? {
-        let action: String = row.get(3)?;
-        // A row of a newer version that this one cannot read must not allow anything.
-        let action = serde_json::from_str(&action).unwrap_or(Action::Ask);
-        let rule = Rule { permission: row.get(1)?, pattern: row.get(2)?, action };
-        answers.push(StoredAnswer { project: row.get(0)?, rule, created: row.get(4)? });
-    }
-    Ok(answers)
-}
-
 fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
     match write {
         Write::Session(session) => {
@@ -483,7 +449,8 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
                 .prepare_cached(
                     "INSERT INTO session (id, project_id, parent_id, directory, updated, data) \
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (id) DO UPDATE SET \
-                     directory = excluded.directory, updated = excluded.updated, data = excluded.data",
+                     directory = excluded.directory, updated = excluded.updated, data = excluded.data, \
+                     chosen_agent = nullif(chosen_agent, ?7), chosen_model = nullif(chosen_model, ?8)",
                 )?
                 .execute(params![
                     session.id.as_str(),
@@ -492,6 +459,8 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
                     session.directory,
                     session.time.updated,
                     serde_json::to_string(session)?,
+                    session.agent,
+                    session.model.as_ref().map(serde_json::to_string).transpose()?,
                 ])?;
         }
         Write::Message(message) => {
@@ -573,13 +542,14 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
 }
 
 fn session(connection: &Connection, id: &SessionId) -> Result<Option<Session>, StorageError> {
-    let mut statement =
-        connection.prepare_cached("SELECT project_id, data, chosen_title FROM session WHERE id = ?1")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT project_id, data, chosen_title, chosen_agent, chosen_model FROM session WHERE id = ?1",
+    )?;
     let mut rows = statement.query([id.as_str()])?;
     rows.next()?.map(decode_session).transpose()
 }
 
-/// Decodes a session from a row that begins with `project_id, data, chosen_title`.
+/// Decodes a session from a row that begins with `project_id, data` and the chosen columns.
 fn decode_session(row: &Row<'_>) -> Result<Session, StorageError> {
     let mut session: Session =
         serde_json::from_str(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?)?;
@@ -588,6 +558,13 @@ fn decode_session(row: &Row<'_>) -> Result<Session, StorageError> {
     // Separate from the JSON, which any process that has the session open overwrites.
     if let Some(title) = row.get(2)? {
         session.title = title;
+    }
+    // Choices that the task of the session has not taken yet.
+    if let Some(agent) = row.get(3)? {
+        session.agent = Some(agent);
+    }
+    if let Some(model) = row.get_ref(4)?.as_str_or_null().map_err(rusqlite::Error::from)? {
+        session.model = Some(serde_json::from_str(model)?);
     }
     Ok(session)
 }
@@ -671,7 +648,7 @@ fn list(connection: &Connection, query: &SessionQuery) -> Result<Vec<Session>, S
     let (updated, id) = query.after.clone().unwrap_or((i64::MAX, String::new()));
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
     let mut statement = connection.prepare_cached(
-        "SELECT project_id, data, chosen_title FROM session WHERE parent_id IS NULL \
+        "SELECT project_id, data, chosen_title, chosen_agent, chosen_model FROM session WHERE parent_id IS NULL \
          AND (?1 IS NULL OR directory = ?1) AND (updated, id) < (?2, ?3) \
          ORDER BY updated DESC, id DESC LIMIT ?4",
     )?;

@@ -92,6 +92,37 @@ async fn a_disk_that_fails_is_named_and_used_again() {
 }
 
 #[tokio::test]
+async fn a_home_that_becomes_read_only_is_named_and_used_again() {
+    let script = "mkdir -p $HOME/.local/share/windlass";
+    let Some((agent, session)) = mounted(script, json!({"snapshot": false})).await else { return };
+    agent.llm.reply(Reply::text("before "));
+    agent.prompt(&session, "first").await;
+    let directory = agent.scratch.home.join(DATA);
+    let pid = agent.pid().to_string();
+    let inside = |script: &str| {
+        let namespaces = ["-U", "--preserve-credentials", "-m", "-t", &pid, "sh", "-ec", script, "sh"];
+        let status = Command::new("nsenter").args(namespaces).arg(&directory).status();
+        assert!(status.unwrap().success(), "{script}");
+    };
+    // A disk that its system has made read-only fails for open files too; a mount over them cannot show that.
+    let limit = |bytes: &str| {
+        let status = Command::new("prlimit").args(["--pid", &pid, &format!("--fsize={bytes}:")]).status();
+        assert!(status.unwrap().success());
+    };
+    inside("mount --bind \"$1\" \"$1\"; mount -o remount,ro,bind \"$1\"");
+    limit("8192");
+    let told = format!("the store {} cannot be written", directory.join("windlass.db").display());
+    let error = failed(&agent, &session, "second").await;
+    assert!(error.starts_with(&told) && error.contains("WINDLASS_HOME"), "{error}");
+    // Reading goes on.
+    assert_eq!(text(&agent.load(&session).await, "agent_message_chunk"), "before ");
+    limit("unlimited");
+    inside("umount \"$1\"");
+    goes_on(&agent, &session, "before ").await;
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_home_that_cannot_be_written_is_named() {
     let script = "mkdir -p $HOME/.local/share/windlass; mount -t tmpfs -o ro tmpfs $HOME/.local/share/windlass; \
         mkdir $WORK/free";

@@ -43,6 +43,20 @@ async fn overload_and_server_errors_are_tried_again() {
 }
 
 #[tokio::test]
+async fn a_client_that_shows_notices_is_told_of_a_retry() {
+    let agent = Agent::builder().spawn().await;
+    agent.initialize_with(json!({"session": {"notices": {}}})).await;
+    let session = agent.new_session().await;
+    agent.llm.reply(soon(529));
+    agent.llm.reply(Reply::text("at last"));
+    let turn = agent.prompt(&session, "go").await;
+    assert_eq!(turn.text(), "at last");
+    let titles: Vec<_> = turn.all("notice").iter().map(|notice| notice["title"].clone()).collect();
+    assert_eq!(titles, ["The provider did not answer; trying again (attempt 2)."]);
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_connection_cut_before_any_output_is_tried_again() {
     let agent = Agent::start().await;
     let session = agent.new_session().await;

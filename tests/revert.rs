@@ -7,6 +7,7 @@ use crate::{
     support::{
         agent::Agent,
         llm::{Llm, Reply, request::Request},
+        message::tag,
     },
 };
 
@@ -236,5 +237,33 @@ async fn a_client_forks_a_session() {
     let refused = agent.request("session/fork", params(json!({"windlass/forkMessage": "msg_none"}))).await;
     let refused = refused.expect_err("no such message");
     assert_eq!((refused.code, refused.message.as_str()), (-32602, "the session has no message msg_none"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_that_another_windlass_has_in_memory_is_not_changed_behind_its_back() {
+    let agent = Agent::start().await;
+    let machine = Machine { scratch: agent.scratch.clone(), llm: agent.llm.clone(), ..Machine::new().await };
+    let session = agent.new_session().await;
+    agent.llm.reply(bash("call_1", "echo new > new.txt"));
+    agent.llm.reply(Reply::text("made"));
+    agent.prompt(&session, "make it").await;
+    let before = export(&machine, &session).await;
+    let refused = machine.run(&["session", "revert", &session]).await;
+    let told =
+        format!("Nothing was taken back: another windlass has the session {session} open; undo it there");
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.starts_with(&told), "{refused:?}");
+    assert!(agent.scratch.exists("new.txt"));
+    assert_eq!(export(&machine, &session).await, before);
+    // One that its editor closed is free, and the editor sees what became of it.
+    agent.request("session/close", json!({"sessionId": session})).await.unwrap();
+    let reverted = machine.run(&["session", "revert", &session]).await;
+    assert!(reverted.stdout.starts_with("Taken back: \"make it\""), "{reverted:?}");
+    assert!(!agent.scratch.exists("new.txt"));
+    assert!(agent.load(&session).await.iter().all(|update| tag(update) != "user_message_chunk"));
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go on").await;
+    assert!(!said(&agent.llm.last_request()).contains("make it"));
     agent.finish().await;
 }

@@ -257,6 +257,20 @@ async fn a_title_is_made_told_and_listed() {
 }
 
 #[tokio::test]
+async fn a_title_that_hangs_delays_no_answer() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.title(Reply::hang(&gate));
+    for prompt in ["first", "second"] {
+        agent.llm.reply(Reply::text("ok"));
+        assert_eq!(agent.prompt(&session, prompt).await.stop, "end_turn");
+    }
+    gate.reached().await;
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn close_cancels_the_turn_before_it_answers() {
     let agent = Agent::start().await;
     let session = agent.new_session().await;

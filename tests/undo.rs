@@ -191,3 +191,21 @@ async fn files_without_a_snapshot_are_named() {
     assert_eq!(own(&agent, &session, "/redo").await, "Put back: \"write\" with its answers.");
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn files_that_no_snapshot_held_are_named_by_undo() {
+    let agent = Agent::start().await;
+    agent.scratch.write("large.bin", &"x".repeat(3 << 20));
+    let session = agent.new_session().await;
+    run(&agent, &session, "fill", "head -c 3000000 /dev/zero > large.bin; echo more >> a.txt").await;
+    let undone = own(&agent, &session, "/undo").await;
+    let (large, small) = (agent.scratch.path("large.bin"), agent.scratch.path("a.txt"));
+    let (restored, left) = undone.split_once("These files are not restored").expect("a list of them");
+    assert!(restored.contains(&small) && !restored.contains(&large), "{undone}");
+    assert!(left.contains(&large) && !left.contains(&small), "{undone}");
+    assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\n");
+    assert_eq!(fs::metadata(&large).unwrap().len(), 3_000_000);
+    let redone = own(&agent, &session, "/redo").await;
+    assert!(redone.contains(&small) && !redone.contains(&large), "{redone}");
+    agent.finish().await;
+}

@@ -51,11 +51,9 @@ impl Call {
         let responder = self.take_responder()?;
         let cancel = CancellationToken::new();
         connection.set_cancel(responder.id(), Cancel::Task(cancel.clone()));
-        if let Some(session) = &session {
-            connection.gates.entry(session.clone()).or_default();
-        }
         let (ended, is_ended) = oneshot::channel::<()>();
         let before = connection.last_handler.replace(is_ended);
+        close_gate(connection, session.as_ref());
         connection.run_handler(async move {
             // Requests that arrive together are honoured in order: a list shows the session that was made before it.
             let work = async move {
@@ -68,12 +66,38 @@ impl Call {
             let outcome = tokio::select! {
                 biased;
                 () = cancel.cancelled() => Err(error(code::REQUEST_CANCELLED, "The request was cancelled.")),
-                outcome = AssertUnwindSafe(work).catch_unwind() => outcome.unwrap_or_else(|_| {
-                    Err(error(code::INTERNAL_ERROR, "Internal error in windlass; the log has the details."))
-                }),
+                outcome = AssertUnwindSafe(work).catch_unwind() => outcome.unwrap_or_else(|_| Err(panicked())),
             };
             Handled { responder, session, outcome, ended }
         });
         Ok(())
     }
+
+    /// Answers from a task of its own that takes a moment and cannot be cancelled. Later lines that name `session` wait
+    /// until it has answered; it does not wait for handlers of other sessions.
+    pub fn spawn_brief(
+        &mut self,
+        connection: &mut Connection,
+        session: String,
+        work: impl Future<Output = Result<Reply, ErrorObjectOwned>> + Send + 'static,
+    ) -> Result<(), ErrorObjectOwned> {
+        let responder = self.take_responder()?;
+        let (ended, _) = oneshot::channel::<()>();
+        close_gate(connection, Some(&session));
+        connection.run_handler(async move {
+            let outcome = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| Err(panicked()));
+            Handled { responder, session: Some(session), outcome, ended }
+        });
+        Ok(())
+    }
+}
+
+fn close_gate(connection: &mut Connection, session: Option<&String>) {
+    if let Some(session) = session {
+        connection.gates.entry(session.clone()).or_default();
+    }
+}
+
+fn panicked() -> ErrorObjectOwned {
+    error(code::INTERNAL_ERROR, "Internal error in windlass; the log has the details.")
 }

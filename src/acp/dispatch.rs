@@ -60,11 +60,12 @@ const METHODS: &[(&str, Handler)] = &[
     ("session/list",               session::list),
     ("session/close",              session::close),
     ("session/delete",             session::delete),
-    // Handed to the session's task on the spot, so that their order is the order of the lines.
-    ("session/prompt",             prompt::prompt),
+    // Stored, then answered: spawned, and the lines of their session wait.
     ("session/set_mode",           settings::set_mode),
     ("session/set_config_option",  settings::set_config_option),
     ("session/set_model",          settings::set_model),
+    // Handed to the session's task on the spot, so that their order is the order of the lines.
+    ("session/prompt",             prompt::prompt),
     (ext::PERMISSION_REPLY,        prompt::permission_reply),
     (ext::QUESTION_REPLY,          elicitation::reply),
     (ext::QUESTION_REJECT,         elicitation::reject),
@@ -171,7 +172,7 @@ fn wait_behind_gate(
             Ok(true)
         }
         Some(_) => {
-            let message = format!("{MAX_PARKED} requests wait for this session to open already");
+            let message = format!("{MAX_PARKED} requests wait for this session already");
             Err(error(code::INVALID_REQUEST, &message))
         }
         None => Ok(false),

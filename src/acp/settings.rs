@@ -17,10 +17,18 @@ use windlass_protocol::{
 use super::{
     call::Call,
     commands,
-    connection::Connection,
-    error::{error, invalid_params, no_session, session_id},
+    connection::{Connection, Reply},
+    error::{engine_error, error, invalid_params, no_session, session_id},
     options,
+    outbox::Responder,
 };
+
+/// A choice that was checked.
+struct Choice {
+    session_id: SessionId,
+    agent: Option<String>,
+    model: Option<ModelRef>,
+}
 
 pub fn set_mode(
     connection: &mut Connection,
@@ -28,13 +36,12 @@ pub fn set_mode(
     params: Option<&str>,
 ) -> Result<(), ErrorObjectOwned> {
     let (session, mode) = decode::set_mode(params).map_err(|reason| invalid_params(&reason))?;
-    let id = session_id(&session)?;
-    let shown = choose_mode(connection, &id, &mode)?;
-    call.succeed(&SetSessionModeResponse::new())?;
-    show_mode(connection, &id);
-    show_options(connection, &id);
-    show_commands(connection, &id, shown);
-    Ok(())
+    let choice = choose_mode(connection, &session, mode)?;
+    store(connection, call, choice, |connection, responder, id| {
+        responder.succeed(&SetSessionModeResponse::new());
+        show_mode(connection, id);
+        show_options(connection, id);
+    })
 }
 
 pub fn set_config_option(
@@ -44,25 +51,29 @@ pub fn set_config_option(
 ) -> Result<(), ErrorObjectOwned> {
     let (session, option, value) =
         decode::set_config_option(params).map_err(|reason| invalid_params(&reason))?;
-    let id = session_id(&session)?;
-    let shown = match option.as_str() {
-        options::MODE => choose_mode(connection, &id, &value)?,
-        options::MODEL => choose_model(connection, &id, &value)?,
-        options::THOUGHT_LEVEL => choose_thought_level(connection, &id, &value)?,
+    let choice = match option.as_str() {
+        options::MODE => choose_mode(connection, &session, value)?,
+        options::MODEL => choose_model(connection, &session, &value)?,
+        options::THOUGHT_LEVEL => choose_thought_level(connection, &session, &value)?,
         _ => {
             let [model, mode, level] = [options::MODEL, options::MODE, options::THOUGHT_LEVEL];
             let message = format!("unknown option `{option}`; there are `{model}`, `{mode}` and `{level}`");
             return Err(error(code::INVALID_PARAMS, &message));
         }
     };
-    let client_session = connection.sessions().get(&id).ok_or_else(|| no_session(&session))?;
-    let all = options::config_options(&client_session.workspace.loaded(), client_session);
-    call.succeed(&SetSessionConfigOptionResponse::new(all))?;
-    if option == options::MODE {
-        show_mode(connection, &id);
-    }
-    show_commands(connection, &id, shown);
-    Ok(())
+    let is_mode = choice.agent.is_some();
+    store(connection, call, choice, move |connection, responder, id| {
+        match connection.sessions().get(id) {
+            Some(client_session) => {
+                let all = options::config_options(&client_session.workspace.loaded(), client_session);
+                responder.succeed(&SetSessionConfigOptionResponse::new(all));
+            }
+            None => responder.fail(&no_session(id.as_str())),
+        }
+        if is_mode {
+            show_mode(connection, id);
+        }
+    })
 }
 
 pub fn set_model(
@@ -71,66 +82,51 @@ pub fn set_model(
     params: Option<&str>,
 ) -> Result<(), ErrorObjectOwned> {
     let (session, model) = decode::set_model(params).map_err(|reason| invalid_params(&reason))?;
-    let id = session_id(&session)?;
-    let shown = choose_model(connection, &id, &model)?;
-    call.succeed(&json!({}))?;
-    show_options(connection, &id);
-    show_commands(connection, &id, shown);
-    Ok(())
+    let choice = choose_model(connection, &session, &model)?;
+    store(connection, call, choice, |connection, responder, id| {
+        responder.succeed(&json!({}));
+        show_options(connection, id);
+    })
 }
 
-/// Chooses the agent; returns what was known of commands before.
-fn choose_mode(
-    connection: &mut Connection,
-    id: &SessionId,
-    mode: &str,
-) -> Result<AvailableCommandsUpdate, ErrorObjectOwned> {
-    let client_session = connection.sessions().get_mut(id).ok_or_else(|| no_session(id.as_str()))?;
-    let loaded = client_session.workspace.loaded();
-    let choices = loaded.agent_choices();
+/// Checks the agent.
+fn choose_mode(connection: &mut Connection, session: &str, mode: String) -> Result<Choice, ErrorObjectOwned> {
+    let session_id = session_id(session)?;
+    let client_session = connection.sessions().get(&session_id).ok_or_else(|| no_session(session))?;
+    let choices = client_session.workspace.loaded().agent_choices();
     if !choices.iter().any(|choice| choice.id == mode) {
         let names: Vec<&str> = choices.iter().map(|choice| choice.id.as_str()).collect();
         let message = format!("unknown mode `{mode}`; there are {}", names.join(", "));
         return Err(error(code::INVALID_PARAMS, &message));
     }
-    let shown = commands::update(&loaded, client_session);
-    client_session.agent = Some(mode.to_owned());
-    connection.engine.select(id, Some(mode.to_owned()), None);
-    Ok(shown)
+    Ok(Choice { session_id, agent: Some(mode), model: None })
 }
 
-/// Chooses the model; returns what was known of commands before.
-fn choose_model(
-    connection: &mut Connection,
-    id: &SessionId,
-    model: &str,
-) -> Result<AvailableCommandsUpdate, ErrorObjectOwned> {
-    let client_session = connection.sessions().get_mut(id).ok_or_else(|| no_session(id.as_str()))?;
-    let loaded = client_session.workspace.loaded();
+/// Checks the model.
+fn choose_model(connection: &mut Connection, session: &str, model: &str) -> Result<Choice, ErrorObjectOwned> {
+    let session_id = session_id(session)?;
+    let client_session = connection.sessions().get(&session_id).ok_or_else(|| no_session(session))?;
     let bad = |reason: &str| error(code::INVALID_PARAMS, reason);
     let unnamed = || bad(&format!("unknown model `{model}`; a model is named `provider/model`"));
     let reference = ModelRef::parse(model).ok_or_else(unnamed)?;
-    let chosen = loaded.checked_model(&reference).map_err(|unusable| {
+    let chosen = client_session.workspace.loaded().checked_model(&reference).map_err(|unusable| {
         let kind = if unusable.is_fixed_by_login() { code::AUTH_REQUIRED } else { code::INVALID_PARAMS };
         error(kind, &unusable.to_string())
     })?;
     // A level that the user chose holds for every model that has it.
     let before = client_session.model.as_ref().and_then(|model| model.variant.clone());
     let variant = before.filter(|before| chosen.variant(before).is_some());
-    let reference = ModelRef { variant, ..reference };
-    let shown = commands::update(&loaded, client_session);
-    client_session.model = Some(reference.clone());
-    connection.engine.select(id, None, Some(reference));
-    Ok(shown)
+    Ok(Choice { session_id, agent: None, model: Some(ModelRef { variant, ..reference }) })
 }
 
-/// Chooses how long the model thinks; returns what was known of commands before.
+/// Checks how long the model is to think.
 fn choose_thought_level(
     connection: &mut Connection,
-    id: &SessionId,
+    session: &str,
     level: &str,
-) -> Result<AvailableCommandsUpdate, ErrorObjectOwned> {
-    let client_session = connection.sessions().get_mut(id).ok_or_else(|| no_session(id.as_str()))?;
+) -> Result<Choice, ErrorObjectOwned> {
+    let session_id = session_id(session)?;
+    let client_session = connection.sessions().get(&session_id).ok_or_else(|| no_session(session))?;
     let loaded = client_session.workspace.loaded();
     let (agent, model) = (client_session.agent.as_deref(), client_session.model.as_ref());
     let (names, _) = loaded.variants(agent, model);
@@ -145,11 +141,34 @@ fn choose_thought_level(
         };
         return Err(error(code::INVALID_PARAMS, &format!("unknown thought level `{level}`; {there}")));
     };
-    let reference = ModelRef { variant, ..current.reference() };
-    let shown = commands::update(&loaded, client_session);
-    client_session.model = Some(reference.clone());
-    connection.engine.select(id, None, Some(reference));
-    Ok(shown)
+    Ok(Choice { session_id, agent: None, model: Some(ModelRef { variant, ..current.reference() }) })
+}
+
+/// Stores a choice, then answers: the choice holds when the client reads the answer, even if windlass is killed then.
+fn store(
+    connection: &mut Connection,
+    call: &mut Call,
+    choice: Choice,
+    answer: impl FnOnce(&mut Connection, Responder, &SessionId) + Send + 'static,
+) -> Result<(), ErrorObjectOwned> {
+    let engine = connection.engine.clone();
+    call.spawn_brief(connection, choice.session_id.as_str().to_owned(), async move {
+        let Choice { session_id, agent, model } = choice;
+        let stored = engine.select(&session_id, agent.clone(), model.clone()).await;
+        stored.map_err(|failure| engine_error(&failure))?;
+        Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
+            let shown = connection.sessions().get_mut(&session_id).map(|client_session| {
+                let shown = commands::update(&client_session.workspace.loaded(), client_session);
+                client_session.agent = agent.or(client_session.agent.take());
+                client_session.model = model.or(client_session.model.take());
+                shown
+            });
+            answer(connection, responder, &session_id);
+            if let Some(shown) = shown {
+                show_commands(connection, &session_id, shown);
+            }
+        }) as Reply)
+    })
 }
 
 fn show_mode(connection: &Connection, id: &SessionId) {

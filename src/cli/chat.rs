@@ -177,7 +177,7 @@ impl Chat {
             is_begun: false,
         };
         if let Some(agent) = args.talk.agent {
-            engine.select(&chat.id, Some(agent), None);
+            engine.select(&chat.id, Some(agent), None).await?;
         }
         chat.shown.attend(&chat.id);
         chat.shown.rest().await?;
@@ -384,7 +384,7 @@ impl Chat {
             }
             ("model", model) => {
                 let model = open::parse_model(&loaded, model)?;
-                self.engine.select(&self.id, None, Some(model.clone()));
+                self.engine.select(&self.id, None, Some(model.clone())).await?;
                 let text = format!("Model: {model}.");
                 self.place.model = Some(model.clone());
                 self.model = Some(model);
@@ -403,7 +403,7 @@ impl Chat {
             }
             ("agent" | "mode", agent) => {
                 open::check_agent(&loaded, agent)?;
-                self.engine.select(&self.id, Some(agent.to_owned()), None);
+                self.engine.select(&self.id, Some(agent.to_owned()), None).await?;
                 format!("Agent: {agent}.")
             }
             ("new", _) => {

@@ -1,6 +1,7 @@
 //! A session: its state and stored history, the task that owns it, and the requests to it.
 
 pub mod auto_summaries;
+pub mod choice;
 pub mod context;
 pub mod edit;
 pub mod export;
@@ -13,7 +14,6 @@ pub mod listing;
 pub mod open;
 pub mod parent_limits;
 pub mod patch;
-pub mod pending_agent;
 pub mod records;
 pub mod request;
 pub mod revert;

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{MAX_FILE, MAX_FILES, SnapshotError, git::Git};
+use super::{MAX_FILE, MAX_FILES, SnapshotError, StepChanges, git::Git};
 
 /// Bytes of all diffs between two trees; larger ones are left out.
 const MAX_PATCHES: u64 = 1 << 20;
@@ -152,15 +152,43 @@ pub async fn changes(
     Ok(changes)
 }
 
-/// Takes out the files that were added before `began`, as far as the file system tells: git ignored them, or somebody
+/// Clocks of file systems are behind.
+const COARSE: Duration = Duration::from_millis(20);
+
+/// Returns the added files that were made before `began`, as far as the file system tells: git ignored them, or somebody
 /// else made them before the work whose changes these are.
-pub fn retain_made_since(changes: &mut Vec<Change>, worktree: &Path, began: SystemTime) {
-    /// Clocks of file systems are behind.
-    const COARSE: Duration = Duration::from_millis(20);
-    changes.retain(|change| {
-        let made = fs::symlink_metadata(worktree.join(&change.path)).and_then(|metadata| metadata.created());
-        change.status != FileStatus::Added || made.is_ok_and(|made| made + COARSE >= began)
-    });
+pub fn added_before(changes: &[Change], worktree: &Path, began: SystemTime) -> HashSet<PathBuf> {
+    let is_old = |path: &Path| {
+        let made = fs::symlink_metadata(worktree.join(path)).and_then(|metadata| metadata.created());
+        made.map_or(true, |made| made + COARSE < began)
+    };
+    let added = changes.iter().filter(|change| change.status == FileStatus::Added);
+    added.filter(|change| is_old(&change.path)).map(|change| change.path.clone()).collect()
+}
+
+/// Returns those of the files that were written since `began`.
+pub fn changed_since(files: HashSet<PathBuf>, worktree: &Path, began: SystemTime) -> HashSet<PathBuf> {
+    let is_new = |path: &PathBuf| {
+        let written = fs::symlink_metadata(worktree.join(path)).and_then(|metadata| metadata.modified());
+        written.is_ok_and(|written| written + COARSE >= began)
+    };
+    files.into_iter().filter(is_new).collect()
+}
+
+/// Divides the changes of a step: `not_before` was in no snapshot before it, `not_after` is in none behind it.
+pub fn divide(
+    changes: Vec<Change>,
+    not_before: &HashSet<PathBuf>,
+    not_after: HashSet<PathBuf>,
+) -> StepChanges {
+    let (left_out, held) =
+        changes.into_iter().partition::<Vec<_>, _>(|change| not_before.contains(&change.path));
+    let mut left_out: Vec<PathBuf> = left_out.into_iter().map(|change| change.path).collect();
+    // A file that became too large is gone from the tree behind the step, and comes back by an undo.
+    left_out.extend(not_after.into_iter().filter(|path| held.iter().all(|change| change.path != *path)));
+    left_out.sort();
+    left_out.dedup();
+    StepChanges { held, left_out }
 }
 
 /// Reads the records of `--raw`, then those of `--numstat`.

@@ -253,8 +253,26 @@ async fn a_file_that_was_there_in_no_snapshot_is_no_new_file() {
     scene.write(".gitignore", b"");
     let after = scene.track().await;
     let changes = scene.snapshots.changes_since(began, &before, &after).await.unwrap();
-    let paths: Vec<_> = changes.into_iter().map(|change| change.path).collect();
-    assert_eq!(paths, [Path::new(".gitignore")]);
+    let held: Vec<_> = changes.held.into_iter().map(|change| change.path).collect();
+    assert_eq!(held, [Path::new(".gitignore")]);
+    assert_eq!(changes.left_out, paths(&["large", "secret"]));
+}
+
+#[tokio::test]
+async fn a_large_file_that_a_step_wrote_is_left_out_by_name() {
+    let scene = Scene::new().await;
+    for name in ["changed", "kept"] {
+        scene.write(name, &vec![b'x'; MAX_FILE as usize + 1]);
+    }
+    let before = scene.track().await;
+    let past = SystemTime::now() - Duration::from_secs(60);
+    fs::File::options().write(true).open(scene.path("kept")).unwrap().set_modified(past).unwrap();
+    let began = SystemTime::now();
+    scene.write("changed", &vec![b'y'; MAX_FILE as usize + 1]);
+    scene.write("made", &vec![b'z'; MAX_FILE as usize + 1]);
+    let after = scene.track().await;
+    let changes = scene.snapshots.changes_since(began, &before, &after).await.unwrap();
+    assert_eq!(changes, super::StepChanges { held: Vec::new(), left_out: paths(&["changed", "made"]) });
 }
 
 #[tokio::test]

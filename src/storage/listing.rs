@@ -80,7 +80,8 @@ impl Storage {
 
 fn filtered(connection: &Connection, filter: &SessionFilter) -> Result<Vec<Session>, StorageError> {
     let mut statement = connection.prepare_cached(
-        "SELECT project_id, data, chosen_title FROM session WHERE (?1 IS NULL OR directory = ?1) \
+        "SELECT project_id, data, chosen_title, chosen_agent, chosen_model FROM session \
+         WHERE (?1 IS NULL OR directory = ?1) \
          AND (?2 IS NULL OR project_id = ?2 OR directory = ?10 OR substr(directory, 1, length(?10) + 1) = ?10 || '/') \
          AND (?3 IS NULL OR parent_id = ?3) AND (NOT ?4 OR parent_id IS NULL) \
          AND (?5 IS NULL OR updated >= ?5) AND (?6 IS NULL OR updated < ?6) \

@@ -43,6 +43,10 @@ const STEPS: &[&str] = &[
     "
     ALTER TABLE session ADD COLUMN chosen_title TEXT;
 ",
+    "
+    ALTER TABLE session ADD COLUMN chosen_agent TEXT;
+    ALTER TABLE session ADD COLUMN chosen_model TEXT;
+",
 ];
 
 /// The version that all steps lead to.

@@ -48,6 +48,9 @@ pub enum PartKind {
         hash: String,
         /// Absolute paths of the files that changed in the step.
         files: Vec<String>,
+        /// Absolute paths of files that changed in the step as well, and whose contents before it no snapshot holds.
+        #[serde(default, rename = "leftOut", skip_serializing_if = "Vec::is_empty")]
+        left_out: Vec<String>,
     },
     Agent {
         name: String,

@@ -11,7 +11,7 @@ use crate::{
     base::{clock, lock::lock},
     config::{paths::Paths, worktree::worktree},
     engine::EngineError,
-    storage::{Storage, StoredAnswer},
+    storage::{Storage, answers::StoredAnswer},
 };
 
 /// The remembered answers of a project. Cloning it shares it.

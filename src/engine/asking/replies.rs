@@ -45,16 +45,10 @@ impl Engine {
         self.0.questions.reject(id)
     }
 
-    /// Returns the agent that was chosen for a session: the stored one, unless another was chosen just now.
+    /// Returns the agent that was chosen for a session.
     pub async fn session_agent(&self, id: &SessionId) -> Option<String> {
-        match self.chosen_agent(id) {
-            Some(chosen) => Some(chosen),
-            None => {
-                let unknown =
-                    |error| tracing::warn!(session = %id, %error, "the agent of a session is unknown");
-                self.session(id).await.map_err(unknown).ok()?.agent
-            }
-        }
+        let unknown = |error| tracing::warn!(session = %id, %error, "the agent of a session is unknown");
+        self.session(id).await.map_err(unknown).ok()?.agent
     }
 
     /// Lets a request wait that no tool makes.

@@ -1,6 +1,8 @@
 //! Commands that the daemon answers by itself: shown as an answer, kept for later loads, and never sent to a
 //! model.
 
+use std::collections::BTreeSet;
+
 use windlass_protocol::opencode::{id::MessageId, message::Message, permission::Rule};
 
 use super::Invoked;
@@ -71,6 +73,10 @@ async fn undo(cx: &TurnCx<'_>, state: &mut SessionState, arguments: &str) -> Res
             "`{arguments}` is neither a number of prompts nor the id of a message, so nothing is undone."
         ));
     };
+    let _sole_use = match cx.session.sole_use() {
+        Ok(sole_use) => sole_use,
+        Err(error) => return Ok(format!("Nothing is undone: {error}.")),
+    };
     let before = state.info.revert.clone();
     let changed = match revert::change(state, &to) {
         Ok(Some(changed)) => changed,
@@ -125,6 +131,10 @@ fn undo_point(arguments: &str) -> Option<RevertTo> {
 }
 
 async fn redo(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<String, EngineError> {
+    let _sole_use = match cx.session.sole_use() {
+        Ok(sole_use) => sole_use,
+        Err(error) => return Ok(format!("Nothing is put back: {error}.")),
+    };
     let before = state.info.revert.clone();
     let Some(changed) = revert::redo(state) else { return Ok("There is nothing to redo.".to_owned()) };
     let end = file_undo::follow(cx.session, &cx.loaded, &cx.cancel, state, before).await?;
@@ -137,7 +147,7 @@ async fn redo(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<String, Engin
         // Where files are not restored, they still are as they were.
         FilesEnd::Off(_) | FilesEnd::Unchanged => String::new(),
         end => {
-            let changed = Changed { unsaved: Vec::new(), ..changed.clone() };
+            let changed = Changed { unsaved: BTreeSet::new(), ..changed.clone() };
             file_undo::sentences(&cx.loaded.config.worktree, &end, &changed)
         }
     };

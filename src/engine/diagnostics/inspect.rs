@@ -1,6 +1,10 @@
 //! Assembles the request that a turn of an agent would send, without sending it.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
@@ -91,8 +95,8 @@ pub async fn inspect(
     let client = engine.client(Answerable::Everything);
     client.hold(&id);
     let session = SessionCx {
-        chosen: Default::default(),
         engine: engine.clone(),
+        session_lock: OnceLock::new(),
         warning_log: WarningLog::new(id.clone()),
         id,
         workspace: workspace.clone(),

@@ -1,6 +1,6 @@
 //! Context of a session's task and of each of its turns.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -12,7 +12,6 @@ use windlass_protocol::opencode::{
 
 use super::{
     parent_limits::ParentLimits,
-    pending_agent::PendingAgent,
     request::Command,
     state::{Journal, SessionState},
     tickets::Tickets,
@@ -22,13 +21,14 @@ use crate::{
     base::{clock, ids},
     config::Warning,
     engine::{
-        Engine,
+        Engine, EngineError, EngineErrorKind,
         turn::structured::Structured,
         workspace::{directory::Workspace, loaded::Loaded},
     },
     library::{Agent, InstructionBlock},
     mcp::{self, ServersLease},
     provider::Model,
+    storage::session_locks::{SessionLock, SoleUse},
 };
 
 /// Context of a session's task.
@@ -41,8 +41,8 @@ pub struct SessionCx {
     /// Limits of the sessions above, for a subagent's session.
     pub parent_limits: ParentLimits,
     pub tickets: Arc<Tickets>,
-    /// The user's choices that are still to be stored.
-    pub chosen: PendingAgent,
+    /// Held by the task while it has the session in memory.
+    pub session_lock: OnceLock<SessionLock>,
     /// Warnings that the user has seen.
     pub warning_log: WarningLog,
     /// For what the session itself starts, such as its title.
@@ -68,6 +68,20 @@ pub struct TurnCx<'a> {
 }
 
 impl SessionCx {
+    /// Takes the session alone: another process that has it in memory would not see that its past changes, and would
+    /// write over it.
+    pub fn sole_use(&self) -> Result<Option<SoleUse<'_>>, EngineError> {
+        let Some(lock) = self.session_lock.get() else { return Ok(None) };
+        let sole_use = lock.alone().ok_or_else(|| {
+            let message = format!(
+                "another windlass has the session {} open; undo it there, or close it there",
+                self.id
+            );
+            EngineError::new(EngineErrorKind::SessionBusy, message)
+        })?;
+        Ok(Some(sole_use))
+    }
+
     /// Tells everyone whether the session works.
     pub async fn show_status(&self, state: &SessionState, status: SessionStatus) {
         let mut journal = Journal::default();

@@ -165,7 +165,10 @@ fn redact_part(kind: &mut PartKind) {
             *metadata = None;
             redact_state(state);
         }
-        PartKind::Patch { hash: _, files } => files.clear(),
+        PartKind::Patch { hash: _, files, left_out } => {
+            files.clear();
+            left_out.clear();
+        }
         PartKind::Agent { name: _, source } => *source = None,
         PartKind::Subtask { prompt, description, agent: _, model: _, command } => {
             REDACTED.clone_into(prompt);

@@ -74,6 +74,7 @@ pub async fn carry_out(
 ) -> Result<Reverted, EngineError> {
     cx.engine.sync_config(&cx.workspace).await;
     let loaded = cx.workspace.loaded();
+    let _sole_use = cx.sole_use()?;
     let before = state.info.revert.clone();
     let Some(changed) = revert::change(state, to)? else {
         return Ok(Reverted { info: state.info.clone(), prompt: None, files: String::new() });
@@ -180,7 +181,7 @@ fn patches(history: &[MessageWithParts], from: &Place, worktree: &Path) -> Vec<P
     for message in history.iter().filter(|it| *it.info.id() >= from.0 && !revert::is_local_only(it, history))
     {
         for (part_idx, part) in message.parts.iter().enumerate() {
-            let PartKind::Patch { hash, files } = &part.kind else { continue };
+            let PartKind::Patch { hash, files, left_out: _ } = &part.kind else { continue };
             let place = (message.info.id().clone(), part_idx);
             if place < *from {
                 continue;
@@ -216,7 +217,7 @@ pub fn sentences(worktree: &Path, end: &FilesEnd, changed: &Changed) -> String {
         let lines = paths.iter().map(|path| format!("- `{}`", worktree.join(path).display()));
         lines.collect::<Vec<_>>().join("\n")
     };
-    let named = |files: &[String]| list(&files.iter().map(PathBuf::from).collect::<Vec<_>>());
+    let named = |files: Vec<&String>| list(&files.into_iter().map(PathBuf::from).collect::<Vec<_>>());
     let reason = match end {
         FilesEnd::Unchanged | FilesEnd::Restored(_) => {
             let mut text = String::new();
@@ -234,7 +235,7 @@ pub fn sentences(worktree: &Path, end: &FilesEnd, changed: &Changed) -> String {
             if !changed.unsaved.is_empty() {
                 text.push_str(&format!(
                     "\n\nThese files are not restored, because no snapshot shows their changes:\n{}",
-                    named(&changed.unsaved)
+                    named(changed.unsaved.iter().collect())
                 ));
             }
             return text;
@@ -249,6 +250,6 @@ pub fn sentences(worktree: &Path, end: &FilesEnd, changed: &Changed) -> String {
     }
     format!(
         "\n\nFiles are not restored: {reason}. These were changed and stay so, like whatever commands changed:\n{}",
-        named(&changed.files)
+        named(changed.files.iter().collect())
     )
 }

@@ -107,11 +107,26 @@ fn title(title: &str) -> String {
 fn todos(messages: &[MessageWithParts]) -> Vec<Todo> {
     let mut parts = messages.iter().rev().flat_map(|message| message.parts.iter().rev());
     let last = parts.find_map(|part| match &part.kind {
-        PartKind::Tool(tool) if tool.tool == "todowrite" => match &tool.state {
-            ToolState::Completed { metadata, .. } => decode::<Todos<'_>>(metadata),
-            ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Error { .. } => None,
+        PartKind::Tool(tool) => match &tool.state {
+            ToolState::Completed { metadata, .. } if tool.tool == "todowrite" => {
+                decode::<Todos<'_>>(metadata)
+            }
+            ToolState::Completed { .. }
+            | ToolState::Pending { .. }
+            | ToolState::Running { .. }
+            | ToolState::Error { .. } => None,
         },
-        _other => None,
+        PartKind::Text(_)
+        | PartKind::File(_)
+        | PartKind::Compaction { .. }
+        | PartKind::Subtask { .. }
+        | PartKind::Agent { .. }
+        | PartKind::Reasoning(_)
+        | PartKind::StepStart { .. }
+        | PartKind::StepFinish { .. }
+        | PartKind::Snapshot { .. }
+        | PartKind::Patch { .. }
+        | PartKind::Retry { .. } => None,
     });
     last.map(|list| list.todos.into_owned()).unwrap_or_default()
 }

@@ -102,7 +102,6 @@ pub async fn select(
     agent: Option<String>,
     model: Option<ModelRef>,
 ) {
-    let is_agent = agent.is_some();
     if let Some(agent) = agent {
         state.info.agent = Some(agent);
     }
@@ -111,9 +110,6 @@ pub async fn select(
             Some(SessionModel { id: model.model_id, provider_id: model.provider_id, variant: model.variant });
     }
     store_info(cx, state).await;
-    if is_agent {
-        cx.chosen.settle();
-    }
 }
 
 pub async fn retitle(cx: &SessionCx, state: &mut SessionState, title: String) {

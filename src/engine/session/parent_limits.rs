@@ -31,10 +31,8 @@ pub async fn stored(engine: &Engine, loaded: &Loaded, info: &Session) -> Result<
     let mut parent = info.parent_id.clone();
     for _ in 0..MAX_LEVELS {
         let Some(id) = parent else { break };
-        // Asked before the store is: a choice that is stored by then is no longer announced.
-        let chosen = engine.chosen_agent(&id);
         let Some(session) = engine.storage().session(id).await? else { break };
-        let agent = chosen.as_deref().or(session.agent.as_deref()).and_then(|name| loaded.agent(name));
+        let agent = session.agent.as_deref().and_then(|name| loaded.agent(name));
         let agent = agent.unwrap_or_else(|| loaded.default_agent());
         let mut policy = agent.policy.clone();
         policy.extend(session.permission.as_deref().unwrap_or_default());

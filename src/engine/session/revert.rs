@@ -1,6 +1,6 @@
 //! Undo and redo of prompts: what is undone is hidden at once and removed by the next prompt (facts: OpenCode §1.6).
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use windlass_protocol::opencode::{
     id::{MessageId, PartId},
@@ -27,8 +27,8 @@ pub struct Changed {
     pub prompt: String,
     /// Files that its answers changed.
     pub files: Vec<String>,
-    /// Those of them that no snapshot shows as changed.
-    pub unsaved: Vec<String>,
+    /// Those of them whose earlier contents no snapshot holds.
+    pub unsaved: BTreeSet<String>,
     /// Prompts that are still taken out.
     pub n_undone: usize,
 }
@@ -223,7 +223,15 @@ pub fn is_prompt(message: &MessageWithParts) -> bool {
         && message.parts.iter().any(|part| match &part.kind {
             PartKind::Text(text) => text.synthetic != Some(true),
             PartKind::Compaction { auto, .. } => !auto,
-            kind => matches!(kind, PartKind::File(_) | PartKind::Subtask { .. }),
+            PartKind::File(_) | PartKind::Subtask { .. } => true,
+            PartKind::Agent { .. }
+            | PartKind::Reasoning(_)
+            | PartKind::Tool(_)
+            | PartKind::StepStart { .. }
+            | PartKind::StepFinish { .. }
+            | PartKind::Snapshot { .. }
+            | PartKind::Patch { .. }
+            | PartKind::Retry { .. } => false,
         })
 }
 
@@ -252,20 +260,33 @@ fn changed(state: &SessionState, before: Option<&Revert>) -> Changed {
         Message::Assistant(answer) => history.iter().find(|it| *it.info.id() == answer.parent_id),
     });
     let words = asked.into_iter().flat_map(|message| &message.parts).filter_map(|part| match &part.kind {
-        PartKind::Text(text) if text.synthetic != Some(true) => Some(text.text.as_str()),
-        _other => None,
+        PartKind::Text(text) => (text.synthetic != Some(true)).then_some(text.text.as_str()),
+        PartKind::File(_)
+        | PartKind::Compaction { .. }
+        | PartKind::Subtask { .. }
+        | PartKind::Agent { .. }
+        | PartKind::Reasoning(_)
+        | PartKind::Tool(_)
+        | PartKind::StepStart { .. }
+        | PartKind::StepFinish { .. }
+        | PartKind::Snapshot { .. }
+        | PartKind::Patch { .. }
+        | PartKind::Retry { .. } => None,
     });
     let prompt = words.collect::<Vec<_>>().join(" ");
     let line = prompt.lines().next().unwrap_or_default();
     let mut files: Vec<String> = parts.iter().flat_map(|part| changed_files(part)).collect();
+    let (mut saved, mut unsaved) = (HashSet::new(), BTreeSet::new());
+    for part in &parts {
+        if let PartKind::Patch { hash: _, files, left_out } = &part.kind {
+            saved.extend(files);
+            unsaved.extend(left_out.iter().cloned());
+        }
+    }
+    files.extend(unsaved.iter().cloned());
     files.sort();
     files.dedup();
-    let patches = parts.iter().filter_map(|part| match &part.kind {
-        PartKind::Patch { files, .. } => Some(files),
-        _other => None,
-    });
-    let saved: HashSet<&String> = patches.flatten().collect();
-    let unsaved = files.iter().filter(|file| !saved.contains(file)).cloned().collect();
+    unsaved.extend(files.iter().filter(|file| !saved.contains(file)).cloned());
     let is_undone = |id: &MessageId| now.is_some_and(|now| *id >= now.message_id);
     let n_undone = history.iter().filter(|it| is_prompt(it) && is_undone(it.info.id())).count();
     Changed { prompt: text::head(line, 200).to_owned(), files, unsaved, n_undone }

@@ -26,6 +26,9 @@ const TITLE_GRACE: Duration = Duration::from_secs(2);
 
 /// Runs until the inbox is closed, the session has had no work for `idle`, or a turn panics.
 pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
+    let session_lock = cx.engine.storage().session_locks.share(&cx.id).await;
+    // Nothing else fills it.
+    let _ = cx.session_lock.set(session_lock);
     let mut state = match load(&cx).await {
         Ok(state) => state,
         Err(error) => {

@@ -32,7 +32,7 @@ use crate::{
         },
         workspace::loaded::Loaded,
     },
-    snapshot::{Change, ComingTree, SnapshotError, Snapshots},
+    snapshot::{Change, ComingTree, SnapshotError, Snapshots, StepChanges},
     tool,
 };
 
@@ -212,11 +212,14 @@ impl After {
                 return Ok(());
             }
         };
-        if !changes.is_empty() {
+        let StepChanges { held, left_out } = changes;
+        if !held.is_empty() || !left_out.is_empty() {
             let mut journal = Journal::default();
             let root = self.snapshots.worktree();
-            let files = changes.iter().map(|change| root.join(&change.path).display().to_string()).collect();
-            state.push_part(PartKind::Patch { hash: self.before, files }, &mut journal);
+            let whole = |path: &Path| root.join(path).display().to_string();
+            let files = held.iter().map(|change| whole(&change.path)).collect();
+            let left_out = left_out.iter().map(|path| whole(path)).collect();
+            state.push_part(PartKind::Patch { hash: self.before, files, left_out }, &mut journal);
             journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
         }
         state.newest_tree = Some(tree);

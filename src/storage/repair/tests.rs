@@ -221,7 +221,8 @@ async fn an_older_store_is_copied_before_it_is_changed_and_few_copies_stay() {
     let (id, history) = histories.iter().next().expect("some");
     drop(storage);
     for n in 1..6 {
-        let older = "ALTER TABLE session DROP COLUMN chosen_title; DROP TABLE noted_file; DROP TABLE approval; \
+        let older = "ALTER TABLE session DROP COLUMN chosen_title; ALTER TABLE session DROP COLUMN chosen_agent; \
+                     ALTER TABLE session DROP COLUMN chosen_model; DROP TABLE noted_file; DROP TABLE approval; \
                      PRAGMA user_version = 1";
         Connection::open(&path).expect("opened").execute_batch(older).expect("older");
         assert_eq!(verdict(&path), Verdict::Note);

@@ -33,7 +33,7 @@ async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
     let opened = engine.create_session(new).await.expect("made");
     let (sender, receiver) = mpsc::channel(8);
     let cx = SessionCx {
-        chosen: Default::default(),
+        session_lock: Default::default(),
         engine: engine.clone(),
         id: opened.info.id.clone(),
         workspace: opened.workspace,
