@@ -19,6 +19,7 @@ lint:
 bench:
 	$(CARGO) build --release
 	$(CARGO) bench --package windlass-bench --bench acp -- $(ARGS) $(RELEASE) acp
+	$(CARGO) bench --package windlass-bench --bench wires -- run
 
 clients:
 	$(CARGO) build

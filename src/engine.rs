@@ -226,7 +226,7 @@ impl Engine {
         let bus = Bus::default();
         let clients = Clients::new(bus.clone());
         let tokens = Tokens::new(environment.clone(), paths.clone());
-        let http = http::Client::with_tokens(tokens);
+        let http = http::Client::new(tokens, &environment);
         Self(Arc::new(EngineState {
             pages: pages::Pages::new(http.clone(), paths.pages()),
             asked: download::Asked::default(),
@@ -347,6 +347,7 @@ impl Engine {
         self.register(&info.id, workspace.clone(), servers);
         let event = SessionInfo { session_id: info.id.clone(), info: Box::new(info.clone()) };
         self.0.bus.publish(EventPayload::SessionCreated(event));
+        self.0.http.warm_up(loaded.answers_next(None, None).ok());
         Ok(Opened {
             info,
             workspace,

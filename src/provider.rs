@@ -21,6 +21,7 @@ pub mod login;
 pub mod openai_chat;
 pub mod openai_responses;
 pub mod retry;
+pub mod small;
 pub mod unusable;
 
 /// The protocol a provider speaks.
@@ -159,6 +160,10 @@ pub enum Quirk {
     SystemRole,
     /// Takes no summary of thoughts.
     NoSummary,
+    /// Wants ids and states on the calls that go back.
+    ItemIds,
+    /// Takes nothing beside a reference in a schema.
+    PlainReferences,
     /// Takes the system prompt as `instructions`.
     Instructions,
     /// Serves Claude under Vertex's address, with the version in the body.

@@ -52,6 +52,7 @@ mod mcp;
 mod mcp_cli;
 mod mcp_resources;
 mod models;
+mod network;
 mod noted;
 mod output;
 mod own_commands;

@@ -12,5 +12,6 @@ pub mod scratch;
 pub mod server;
 pub mod stopwatch;
 pub mod terminal;
+pub mod tls;
 pub mod transcript;
 pub mod web;

@@ -42,7 +42,7 @@ impl Parser {
                 bytes = &bytes[1..];
                 continue;
             }
-            let line_end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let line_end = memchr::memchr2(b'\n', b'\r', bytes);
             let chunk = &bytes[..line_end.unwrap_or(bytes.len())];
             if self.line.len() + chunk.len() > MAX_EVENT_BYTES {
                 return Err(TooLarge);

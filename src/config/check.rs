@@ -337,11 +337,14 @@ impl Checker<'_> {
     fn provider(&mut self, path: &[&str], value: &mut Value) -> bool {
         if let Some(options) = value.get_mut("options").and_then(Value::as_object_mut) {
             let is_limit = |limit: &Value| limit.is_null() || limit.is_u64() || *limit == Value::Bool(false);
-            if let Some(limit) = options.get("timeout").filter(|limit| !is_limit(limit)).cloned() {
-                let path = [path, &["options", "timeout"]].concat();
+            for key in ["timeout", "headerTimeout", "chunkTimeout"] {
+                let Some(limit) = options.get(key).filter(|limit| !is_limit(limit)).cloned() else {
+                    continue;
+                };
+                let path = [path, &["options", key]].concat();
                 let message = format!("{} is ignored; expected milliseconds or false", brief(&path, &limit));
                 self.warn(&path, message);
-                options.shift_remove("timeout");
+                options.shift_remove(key);
             }
         }
         self.prune::<ProviderConfig>(path, value)

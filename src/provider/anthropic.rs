@@ -12,7 +12,7 @@ use super::{
         blocks::Blocks,
         body::{self, Accepted, Fields},
         decode::{Answer, Decode},
-        failure,
+        failure, schema,
     },
 };
 use crate::base::sse;
@@ -22,9 +22,6 @@ mod tests;
 
 /// The version of the wire, which every request names.
 pub(super) const VERSION: &str = "2023-06-01";
-
-/// The prefix of a signature that is really the data of a thought the provider keeps secret.
-const REDACTED: &str = "redacted:";
 
 /// Returns the URL for requests.
 pub fn url(model: &Model) -> String {
@@ -59,12 +56,13 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
     }
     fields.structured("messages", Structured::Messages(messages(model, prompt)));
     if model.takes_tools && !prompt.tools.is_empty() {
-        let tools = prompt.tools.iter().map(|tool| Tool {
+        let tools = prompt.tools.iter().map(|tool| Tool::Ours {
             name: &tool.name,
             description: &tool.description,
-            input_schema: &tool.schema,
+            input_schema: schema::plain_object(&tool.schema),
         });
-        fields.structured("tools", Structured::Tools(tools.collect()));
+        let own = body::own_tools(model, &prompt.options).into_iter().map(Tool::Providers);
+        fields.structured("tools", Structured::Tools(tools.chain(own).collect()));
     }
     fields.json("stream", true);
     // A thinking model refuses sampling settings, and newer ones refuse two of them at once.
@@ -78,6 +76,7 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
         match key.as_str() {
             // OpenCode's users write the names of the JavaScript SDK.
             "thinking" => fields.json("thinking", body::snake_case_budget(value)),
+            "tools" => {}
             "effort" => fields.json("output_config", json!({ "effort": value })),
             key => fields.borrowed(key, value),
         }
@@ -95,10 +94,10 @@ enum Structured<'a> {
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
-    name: &'a str,
-    description: &'a str,
-    input_schema: &'a Value,
+#[serde(untagged)]
+enum Tool<'a> {
+    Ours { name: &'a str, description: &'a str, input_schema: Cow<'a, Value> },
+    Providers(&'a Value),
 }
 
 #[derive(Serialize)]
@@ -124,6 +123,8 @@ enum Block<'a> {
         cache_control: Option<CacheControl>,
     },
     Encoded(&'a RawValue),
+    /// A call or result of a tool of the provider's own.
+    Provided(Box<RawValue>),
 }
 
 impl<'a> From<BlockContent<'a>> for Block<'a> {
@@ -198,7 +199,7 @@ fn system<'a>(prompt: &'a Prompt<'_>) -> Vec<Block<'a>> {
 fn mark(block: &mut Block<'_>) {
     match block {
         Block::Plain { cache_control, .. } => *cache_control = Some(CacheControl { kind: "ephemeral" }),
-        Block::Encoded(_) => {}
+        Block::Encoded(_) | Block::Provided(_) => {}
     }
 }
 
@@ -224,7 +225,7 @@ fn messages<'a>(model: &Model, prompt: &'a Prompt<'_>) -> Vec<Message<'a>> {
             Block::Plain { content, .. } => {
                 !matches!(content, BlockContent::Thinking { .. } | BlockContent::RedactedThinking { .. })
             }
-            Block::Encoded(_) => false,
+            Block::Encoded(_) | Block::Provided(_) => false,
         };
         if let Some(block) = message.content.iter_mut().rev().find(can_be_marked) {
             mark(block);
@@ -294,9 +295,10 @@ fn assistant_blocks<'a>(contents: &'a [AssistantContent<'_>]) -> Vec<Block<'a>> 
             AssistantContent::Text(text) => res.push(BlockContent::Text { text: Cow::Borrowed(text) }.into()),
             AssistantContent::Reasoning { signature: None, .. } => {}
             AssistantContent::Reasoning { text, signature: Some(signature) } => {
-                res.push(match signature.strip_prefix(REDACTED) {
-                    Some(data) => BlockContent::RedactedThinking { data }.into(),
-                    None => BlockContent::Thinking { thinking: text, signature }.into(),
+                res.push(match (signature.strip_prefix(body::REDACTED), body::of_provider(signature)) {
+                    (Some(data), _) => BlockContent::RedactedThinking { data }.into(),
+                    (None, Some(block)) => Block::Provided(block),
+                    (None, None) => BlockContent::Thinking { thinking: text, signature }.into(),
                 });
             }
             // Calls must be the last blocks of a message.
@@ -333,6 +335,8 @@ fn result_block<'a>(model: &Model, result: &'a ToolResult<'_>) -> Block<'a> {
 pub struct Decoder {
     answer: Answer,
     blocks: Blocks,
+    /// The call or result of a tool of the provider's own that is being received, and its arguments.
+    provided: Option<(Value, String)>,
 }
 
 #[derive(Deserialize)]
@@ -392,7 +396,16 @@ impl Decode for Decoder {
             "message_start" => {
                 self.count(event.message.get("usage").unwrap_or(&Value::Null), deltas);
             }
+            "content_block_start" if is_provided(&event.content_block.kind) => {
+                let block = body::parse::<Value>(data)?["content_block"].take();
+                self.provided = Some((block, String::new()));
+            }
             "content_block_start" => self.start(event.index, event.content_block, deltas),
+            "content_block_delta" if self.provided.is_some() => {
+                let json = event.delta.partial_json.unwrap_or_default();
+                self.provided.iter_mut().for_each(|(_, input)| input.push_str(&json));
+            }
+            "content_block_stop" if self.provided.is_some() => self.end_provided(deltas),
             "content_block_delta" => self.delta(event.index, event.delta, deltas),
             "content_block_stop" => self.blocks.end(event.index, deltas),
             "message_delta" => {
@@ -442,7 +455,7 @@ impl Decoder {
             }
             "redacted_thinking" => {
                 let block = self.blocks.begin(answer, index, deltas, |block| Delta::ReasoningStart { block });
-                let signature = format!("{REDACTED}{}", content.data.unwrap_or_default());
+                let signature = format!("{}{}", body::REDACTED, content.data.unwrap_or_default());
                 deltas.push(Delta::Signature { block, signature });
             }
             "tool_use" => {
@@ -450,9 +463,22 @@ impl Decoder {
                 let call = (content.id, content.name.unwrap_or_default(), input);
                 self.blocks.begin_call(answer, index, deltas, call);
             }
-            // Results of the provider's own tools are of no use to us.
+            // Later additions.
             _ => {}
         }
+    }
+
+    /// Shows what a tool of the provider's own was asked, or found.
+    fn end_provided(&mut self, deltas: &mut Vec<Delta>) {
+        let Some((mut block, input)) = self.provided.take() else { return };
+        if let Ok(input) = serde_json::from_str::<Value>(&input) {
+            block["input"] = input;
+        }
+        let shown = match block["content"].as_array() {
+            None => format!("{}: {}", block["name"].as_str().unwrap_or("tool"), block["input"]),
+            Some(found) => body::sources(found.iter().map(|it| (&it["title"], &it["url"]))),
+        };
+        deltas.extend(body::provided(self.answer.next_block(), shown, Some(&block)));
     }
 
     fn delta(&mut self, index: u64, delta: EventDelta, deltas: &mut Vec<Delta>) {
@@ -482,6 +508,11 @@ impl Decoder {
         };
         self.answer.count(usage, deltas);
     }
+}
+
+/// Returns true for a block of a tool that the provider runs itself.
+fn is_provided(kind: &str) -> bool {
+    kind == "server_tool_use" || (kind.ends_with("_tool_result") && kind != "tool_result")
 }
 
 fn push_some(deltas: &mut Vec<Delta>, text: Option<String>, delta: impl FnOnce(String) -> Delta) {

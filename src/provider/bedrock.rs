@@ -7,7 +7,10 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     AssistantContent, Encoded, Media, Model, Prompt, PromptMessage, ToolResult, UserContent, aws,
-    http::body::{self, Accepted, Fields},
+    http::{
+        body::{self, Accepted, Fields},
+        schema,
+    },
 };
 
 mod decoder;
@@ -17,8 +20,6 @@ mod tests;
 
 pub use self::{decoder::Decoder, regions::regional_id};
 
-/// The prefix of a signature that is really the data of a thought the provider keeps secret.
-const REDACTED: &str = "redacted:";
 /// Maximum bytes of a call's id.
 const MAX_ID: usize = 64;
 
@@ -250,7 +251,7 @@ fn tools<'a>(model: &Model, prompt: &'a Prompt<'_>) -> Option<Tools<'a>> {
         .iter()
         .filter(|_| model.takes_tools)
         .map(|tool| {
-            let input_schema = Schema { json: Cow::Borrowed(&*tool.schema) };
+            let input_schema = Schema { json: schema::plain_object(&tool.schema) };
             Tool { tool_spec: Spec { name: &tool.name, description: &tool.description, input_schema } }
         })
         .collect();
@@ -356,7 +357,7 @@ fn answer_blocks<'a>(model: &Model, contents: &'a [AssistantContent<'_>]) -> Vec
             AssistantContent::Text(text) => blocks.push(Block::Text(Cow::Borrowed(text))),
             AssistantContent::Reasoning { signature: None, .. } => {}
             AssistantContent::Reasoning { text, signature: Some(signature) } => {
-                blocks.push(Block::ReasoningContent(match signature.strip_prefix(REDACTED) {
+                blocks.push(Block::ReasoningContent(match signature.strip_prefix(body::REDACTED) {
                     Some(data) => Reasoning::RedactedContent(data),
                     None => Reasoning::ReasoningText { text, signature },
                 }));

@@ -48,7 +48,9 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
             description: &tool.description,
             parameters: schema::of(&tool.schema),
         });
-        fields.structured("tools", Structured::Tools([Tools { declarations: declarations.collect() }]));
+        let ours = Tools::Ours { declarations: declarations.collect() };
+        let own = body::own_tools(model, &prompt.options).into_iter().map(Tools::Providers);
+        fields.structured("tools", Structured::Tools(std::iter::once(ours).chain(own).collect()));
         fields.json("toolConfig", json!({"functionCallingConfig": {"mode": "AUTO"}}));
     }
     let mut generation = Map::new();
@@ -67,10 +69,8 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
     }
     for (key, value) in body::options(model, &prompt.options) {
         match key.as_str() {
-            "setCacheKey" | "interleaved" | "structuredOutputs" => {}
-            "safetySettings" | "cachedContent" | "labels" | "toolConfig" | "tools" => {
-                fields.borrowed(key, value)
-            }
+            "setCacheKey" | "interleaved" | "structuredOutputs" | "tools" => {}
+            "safetySettings" | "cachedContent" | "labels" | "toolConfig" => fields.borrowed(key, value),
             "thinkingConfig" => {
                 let mut thinking = value.clone();
                 // The two are alternatives, of which the more particular option names one.
@@ -108,13 +108,17 @@ pub fn encoded(model: &Model, messages: &[PromptMessage<'_>]) -> Vec<Encoded> {
 #[serde(untagged)]
 enum Structured<'a> {
     Contents(Vec<Content<'a>>),
-    Tools([Tools<'a>; 1]),
+    Tools(Vec<Tools<'a>>),
 }
 
 #[derive(Serialize)]
-struct Tools<'a> {
-    #[serde(rename = "functionDeclarations")]
-    declarations: Vec<Declaration<'a>>,
+#[serde(untagged)]
+enum Tools<'a> {
+    Ours {
+        #[serde(rename = "functionDeclarations")]
+        declarations: Vec<Declaration<'a>>,
+    },
+    Providers(&'a Value),
 }
 
 #[derive(Serialize)]
@@ -133,19 +137,23 @@ enum Content<'a> {
 }
 
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Part<'a> {
-    #[serde(flatten)]
-    content: PartContent<'a>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    thought: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thought_signature: Option<&'a str>,
+#[serde(untagged, rename_all_fields = "camelCase")]
+enum Part<'a> {
+    Plain {
+        #[serde(flatten)]
+        content: PartContent<'a>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        thought: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        thought_signature: Option<&'a str>,
+    },
+    /// A call or result of a tool of the provider's own.
+    Provided(Box<RawValue>),
 }
 
 impl<'a> From<PartContent<'a>> for Part<'a> {
     fn from(content: PartContent<'a>) -> Part<'a> {
-        Part { content, thought: false, thought_signature: None }
+        Part::Plain { content, thought: false, thought_signature: None }
     }
 }
 
@@ -205,9 +213,19 @@ fn answer_parts<'a>(model: &Model, said: &'a [AssistantContent<'_>]) -> Vec<Part
     let mut parts = Vec::with_capacity(said.len());
     let mut needs_signature = is_newer_than_2(model);
     for content in said {
+        if let AssistantContent::Reasoning { signature: Some(signature), .. } = content
+            && let Some(part) = body::of_provider(signature)
+        {
+            parts.push(Part::Provided(part));
+            continue;
+        }
         let (content, thought, signature) = match content {
             AssistantContent::Text(text) if text.is_empty() => continue,
-            AssistantContent::Reasoning { text, .. } if text.is_empty() => continue,
+            AssistantContent::Reasoning { text, signature: None } if text.is_empty() => continue,
+            // The signature of the text before it.
+            AssistantContent::Reasoning { text, signature } if text.is_empty() => {
+                (PartContent::Text(Cow::Borrowed("")), false, *signature)
+            }
             AssistantContent::Text(text) => (PartContent::Text(Cow::Borrowed(text)), false, None),
             AssistantContent::Reasoning { text, signature } => {
                 (PartContent::Text(Cow::Borrowed(text)), true, *signature)
@@ -218,7 +236,7 @@ fn answer_parts<'a>(model: &Model, said: &'a [AssistantContent<'_>]) -> Vec<Part
                 (PartContent::FunctionCall { name, args: body::input_object(input) }, false, signature)
             }
         };
-        parts.push(Part { content, thought, thought_signature: signature });
+        parts.push(Part::Plain { content, thought, thought_signature: signature });
     }
     parts
 }

@@ -3,18 +3,20 @@
 use std::{
     collections::HashMap,
     net::SocketAddr,
+    path::Path,
     sync::{Arc, Mutex, OnceLock},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use reqwest::{
-    ClientBuilder, Response,
+    Certificate, ClientBuilder, Response, Url,
     dns::{Addrs, Name, Resolve, Resolving},
-    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION},
+    header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION},
 };
 use serde_json::Value;
 use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
 
 use self::{credential::Credential, decode::Decode, exchange::Granted, framing::Framing};
 use super::{
@@ -23,28 +25,35 @@ use super::{
 };
 use crate::{
     base::{cause, clock, figures, hash, lock::lock, log, sse},
-    config::secrets,
+    config::{Environment, secrets},
 };
 
 pub(super) mod blocks;
 pub(super) mod body;
 mod credential;
-pub(super) mod decode;
+pub mod decode;
 mod exchange;
 pub mod failure;
 #[cfg(test)]
 pub(super) mod fixture;
-mod framing;
+pub mod framing;
+pub(super) mod schema;
+mod session_headers;
 #[cfg(test)]
 mod tests;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Time for which an unused connection is kept, a little less than reqwest's.
+const WARM: Duration = Duration::from_secs(80);
 
 /// Maximum bytes of a body that is not a stream of events.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
 /// Maximum bytes of a list of models.
 const MAX_LIST_BYTES: usize = 8 << 20;
+/// Number of first bytes that are kept.
+const MAX_HEAD: usize = 16;
 
 /// Multiple of the time between two chunks for which signs of life alone are waited for: some providers send comments
 /// or pings for as long as a model thinks, and some for ever.
@@ -62,12 +71,16 @@ pub struct Client {
     tokens: Option<Arc<Tokens>>,
     /// Tokens that were exchanged, by address and secret.
     exchanged: Arc<Mutex<HashMap<(String, u64), Granted>>>,
+    /// A file of certificates that are trusted beside the system's.
+    certificates: Option<Arc<Path>>,
+    warmed: Arc<Mutex<Warmed>>,
 }
 
 impl Client {
-    /// Makes a client that may send tokens of logins.
-    pub fn with_tokens(tokens: Tokens) -> Self {
-        Self { tokens: Some(Arc::new(tokens)), ..Self::default() }
+    /// Makes a client that may send tokens of logins, and that trusts the certificates that a variable names.
+    pub fn new(tokens: Tokens, environment: &Environment) -> Self {
+        let certificates = environment.get("NODE_EXTRA_CA_CERTS").map(Path::new).map(Arc::from);
+        Self { tokens: Some(Arc::new(tokens)), certificates, ..Self::default() }
     }
 
     /// Returns what a request to a model carries. `refused` is a token that the provider did not take.
@@ -112,9 +125,56 @@ impl Client {
         if let Some(client) = self.built.get() {
             return Ok(client.clone());
         }
-        let client = build(|builder| builder)?;
+        let certificates = self.certificates.as_deref().map(read_certificates).transpose()?;
+        let client = build(|builder| builder, &certificates.unwrap_or_default())?;
         Ok(self.built.get_or_init(|| client).clone())
     }
+
+    /// Connects to a model's provider ahead of the first request, unless that saves nothing.
+    pub fn warm_up(&self, model: Option<Model>) {
+        let Some(url) = model.and_then(|model| Url::parse(&model.base_url).ok()) else { return };
+        let host = url.host_str().unwrap_or_default().to_owned();
+        let is_near = host == "localhost" || host.starts_with("127.") || host == "[::1]";
+        let Ok(root) = url.join("/") else { return };
+        if url.scheme() != "https" || is_near {
+            return;
+        }
+        let Ok(mut warmed) = self.warmed.lock() else { return };
+        if warmed.hosts.get(&host).is_some_and(|then| then.elapsed() < WARM) {
+            return;
+        }
+        warmed.hosts.insert(host, Instant::now());
+        let client = Client { warmed: Arc::default(), ..self.clone() };
+        warmed.newest = Some(AbortOnDropHandle::new(tokio::spawn(async move {
+            // The system's certificates are read here.
+            let built = tokio::task::spawn_blocking(move || client.reqwest()).await;
+            let Ok(Ok(http)) = built else { return };
+            // Any answer will do: it is the connection that counts.
+            let answer = http.head(root).timeout(CONNECT_TIMEOUT).send().await;
+            tracing::debug!(is_warm = answer.is_ok(), "connected ahead of the first request");
+        })));
+    }
+}
+
+/// Connections that were made ahead of requests.
+#[derive(Debug, Default)]
+struct Warmed {
+    hosts: HashMap<String, Instant>,
+    newest: Option<AbortOnDropHandle<()>>,
+}
+
+fn read_certificates(file: &Path) -> Result<Vec<Certificate>, ProviderError> {
+    let read = std::fs::read(file).map_err(|error| cause::innermost(&error));
+    let parsed =
+        read.and_then(|pem| Certificate::from_pem_bundle(&pem).map_err(|error| cause::innermost(&error)));
+    parsed.map_err(|reason| ProviderError::Api {
+        message: format!(
+            "cannot read the certificates in {} ({reason}); correct NODE_EXTRA_CA_CERTS",
+            file.display()
+        ),
+        status: None,
+        body: None,
+    })
 }
 
 /// Makes a client that connects to these addresses only, whatever name the URL has, and never through a proxy.
@@ -122,7 +182,7 @@ impl Client {
 /// Reads the system's certificates; call it on a blocking thread.
 pub fn pinned(addresses: &[SocketAddr]) -> Result<reqwest::Client, ProviderError> {
     let resolver = Arc::new(Pinned(addresses.to_vec()));
-    build(|builder| builder.no_proxy().dns_resolver(resolver.clone()))
+    build(|builder| builder.no_proxy().dns_resolver(resolver.clone()), &[])
 }
 
 struct Pinned(Vec<SocketAddr>);
@@ -134,7 +194,10 @@ impl Resolve for Pinned {
     }
 }
 
-fn build(adapt: impl Fn(ClientBuilder) -> ClientBuilder) -> Result<reqwest::Client, ProviderError> {
+fn build(
+    adapt: impl Fn(ClientBuilder) -> ClientBuilder,
+    certificates: &[Certificate],
+) -> Result<reqwest::Client, ProviderError> {
     // Fails if another part of the process has installed one, which serves as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = || {
@@ -146,7 +209,12 @@ fn build(adapt: impl Fn(ClientBuilder) -> ClientBuilder) -> Result<reqwest::Clie
         adapt(builder)
     };
     // Without root certificates on the system, plain HTTP to a local server must still work.
-    let built = builder().build().or_else(|_| builder().tls_certs_only([]).build());
+    let with_own = || match certificates {
+        [] => builder(),
+        _ => builder().tls_certs_merge(certificates.iter().cloned()),
+    };
+    let built =
+        with_own().build().or_else(|_| builder().tls_certs_only(certificates.iter().cloned()).build());
     built.map_err(|error| ProviderError::Transport {
         message: format!("the HTTP client cannot be set up ({})", causes(error)),
     })
@@ -159,6 +227,9 @@ pub struct Stream {
     decoder: Box<dyn Decode + Send>,
     /// Buffer for events, reused for its capacity.
     events: Vec<sse::Event>,
+    n_events: usize,
+    /// The first bytes, by which a page is told from a stream.
+    head: Vec<u8>,
     chunk_timeout: Duration,
     origin: failure::Origin,
     ended: bool,
@@ -204,6 +275,8 @@ pub async fn stream(client: &Client, model: &Model, prompt: &Prompt<'_>) -> Resu
                 framing: Framing::of(model.wire),
                 decoder: decoder(model.wire),
                 events: Vec::new(),
+                n_events: 0,
+                head: Vec::new(),
                 chunk_timeout: model.timeouts.chunk,
                 origin,
                 ended: false,
@@ -218,7 +291,7 @@ pub async fn stream(client: &Client, model: &Model, prompt: &Prompt<'_>) -> Resu
 }
 
 /// Returns the address and the body of a request.
-pub(super) fn encode(model: &Model, prompt: &Prompt<'_>) -> (String, Vec<u8>) {
+pub fn encode(model: &Model, prompt: &Prompt<'_>) -> (String, Vec<u8>) {
     match model.wire {
         Wire::OpenAiChat => (openai_chat::url(model), openai_chat::encode(model, prompt)),
         Wire::OpenAiResponses => (openai_responses::url(model), openai_responses::encode(model, prompt)),
@@ -231,7 +304,7 @@ pub(super) fn encode(model: &Model, prompt: &Prompt<'_>) -> (String, Vec<u8>) {
 }
 
 /// Returns a decoder of a wire's answers.
-fn decoder(wire: Wire) -> Box<dyn Decode + Send> {
+pub fn decoder(wire: Wire) -> Box<dyn Decode + Send> {
     match wire {
         Wire::OpenAiChat | Wire::Demo => Box::<openai_chat::Decoder>::default(),
         Wire::OpenAiResponses => Box::<openai_responses::Decoder>::default(),
@@ -288,6 +361,7 @@ async fn send(
 ) -> Result<Response, ProviderError> {
     let mut headers = request_headers(model, credential).map_err(|error| origin.named(error))?;
     credential::add_prompt_headers(model, prompt, &mut headers);
+    session_headers::add(model, prompt, &mut headers);
     let http = client.reqwest()?;
     if let Some(account) = signing_account(model) {
         let signed = account.sign(&http, url, body).await;
@@ -389,10 +463,18 @@ fn insert_headers<'a>(
     Ok(())
 }
 
+/// Returns true for a body that holds no events, or none that can be read: nothing packed was asked for.
 fn is_not_a_stream(headers: &HeaderMap) -> bool {
+    if is_packed(headers) {
+        return true;
+    }
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let content_type = content_type.unwrap_or_default().to_ascii_lowercase();
     content_type.starts_with("application/json") || content_type.starts_with("text/html")
+}
+
+fn is_packed(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity")
 }
 
 /// Returns the part of the body that could be read in time; a failure on the way must not hide the status.
@@ -439,16 +521,35 @@ fn refusal(response: &Response, body: &[u8]) -> ProviderError {
     if !status.is_success() {
         return failure::from_response(status.as_u16(), response.headers(), body, clock::now_ms());
     }
+    if is_packed(response.headers()) {
+        return ProviderError::Api {
+            message: "the answer is compressed, which was not asked for; check the gateway at the base URL"
+                .to_owned(),
+            status: Some(status.as_u16()),
+            body: None,
+        };
+    }
     match serde_json::from_slice::<Value>(body) {
         Ok(json) if failure::holds_error(&json) => failure::from_event(&json),
-        Ok(_) | Err(_) => ProviderError::Api {
-            message:
-                "the answer is not a stream of events; check that the base URL is the API's and that it \
-                supports streaming"
-                    .to_owned(),
-            status: Some(status.as_u16()),
-            body: Some(String::from_utf8_lossy(body).into_owned()),
-        },
+        Ok(_) | Err(_) => not_events(Some(String::from_utf8_lossy(body).into_owned())),
+    }
+}
+
+/// Returns true if the first bytes are those of a stream of events, as far as they came.
+fn may_be_events(head: &[u8]) -> bool {
+    let head = head.trim_ascii_start();
+    let fields: [&[u8]; 6] = [b"data:", b"event:", b"id:", b"retry:", b":", b"\xEF\xBB\xBF"];
+    fields.iter().any(|field| head.starts_with(field) || field.starts_with(head))
+}
+
+fn not_events(body: Option<String>) -> ProviderError {
+    ProviderError::Api {
+        message:
+            "the answer is not a stream of events; check that the base URL is the API's and that it supports \
+                  streaming"
+                .to_owned(),
+        status: Some(200),
+        body,
     }
 }
 
@@ -497,11 +598,17 @@ impl Stream {
         let Some(chunk) = chunk else {
             self.ended = true;
             self.record.end = "completed";
-            return self.decoder.finish(deltas);
+            let finished = self.decoder.finish(deltas);
+            // Something came, and none of it was an event: asked again, the same would come.
+            let is_other = self.n_events == 0 && !may_be_events(&self.head);
+            return if finished.is_err() && is_other { Err(not_events(None)) } else { finished };
         };
         self.record.n_bytes += chunk.len();
+        let n_missing = MAX_HEAD.saturating_sub(self.head.len());
+        self.head.extend_from_slice(&chunk[..chunk.len().min(n_missing)]);
         self.events.clear();
         let parsed = self.framing.push(&chunk, &mut self.events);
+        self.n_events += self.events.len();
         for event in &self.events {
             self.decoder.push(event, deltas)?;
         }

@@ -7,7 +7,10 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     AssistantContent, Encoded, Media, Model, Prompt, PromptMessage, Quirk, ToolResult, UserContent,
-    http::body::{self, Accepted, Fields},
+    http::{
+        body::{self, Accepted, Fields},
+        schema,
+    },
 };
 
 mod decoder;
@@ -33,15 +36,16 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
     fields.json("model", model.api_id.as_str());
     fields.structured("messages", Structured::Messages(messages(model, prompt, reasoning_field)));
     if model.takes_tools && !prompt.tools.is_empty() {
-        let tools = prompt.tools.iter().map(|tool| Tool {
+        let tools = prompt.tools.iter().map(|tool| Tool::Ours {
             kind: "function",
             function: ToolFunction {
                 name: &tool.name,
                 description: &tool.description,
-                parameters: &tool.schema,
+                parameters: parameters(model, &tool.schema),
             },
         });
-        fields.structured("tools", Structured::Tools(tools.collect()));
+        let own = body::own_tools(model, &prompt.options).into_iter().map(Tool::Providers);
+        fields.structured("tools", Structured::Tools(tools.chain(own).collect()));
     }
     fields.json("stream", true);
     if model.has(Quirk::AsksForUsage) {
@@ -104,7 +108,7 @@ fn reasoning_field<'a>(model: &'a Model, options: &'a Map<String, Value>) -> Opt
 /// Translates the JavaScript SDK's names, which OpenCode's users write into `options`.
 fn wire_name(option: &str) -> Option<&str> {
     Some(match option {
-        "setCacheKey" | "interleaved" => return None,
+        "setCacheKey" | "interleaved" | "tools" => return None,
         "reasoningEffort" => "reasoning_effort",
         "textVerbosity" => "verbosity",
         "serviceTier" => "service_tier",
@@ -124,17 +128,21 @@ enum Structured<'a> {
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    function: ToolFunction<'a>,
+#[serde(untagged)]
+enum Tool<'a> {
+    Ours {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        function: ToolFunction<'a>,
+    },
+    Providers(&'a Value),
 }
 
 #[derive(Serialize)]
 struct ToolFunction<'a> {
     name: &'a str,
     description: &'a str,
-    parameters: &'a Value,
+    parameters: Cow<'a, Value>,
 }
 
 #[derive(Serialize)]
@@ -163,6 +171,15 @@ enum Message<'a> {
     },
     #[serde(untagged)]
     Encoded(&'a RawValue),
+}
+
+fn parameters<'a>(model: &Model, schema: &'a Value) -> Cow<'a, Value> {
+    let parameters = schema::plain_object(schema);
+    if model.has(Quirk::PlainReferences) {
+        Cow::Owned(schema::with_plain_references(&parameters))
+    } else {
+        parameters
+    }
 }
 
 /// A message's content, as plain text where possible: many servers take nothing else.

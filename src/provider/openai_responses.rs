@@ -9,7 +9,10 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     AssistantContent, Encoded, Media, Model, Prompt, PromptMessage, Quirk, ToolResult, UserContent,
-    http::body::{self, Accepted, Fields},
+    http::{
+        body::{self, Accepted, Fields},
+        schema,
+    },
 };
 
 mod decoder;
@@ -35,14 +38,15 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
         fields.json("instructions", system(prompt));
     }
     if model.takes_tools && !prompt.tools.is_empty() {
-        let tools = prompt.tools.iter().map(|tool| Tool {
+        let tools = prompt.tools.iter().map(|tool| Tool::Ours {
             kind: "function",
             name: &tool.name,
             description: &tool.description,
-            parameters: &tool.schema,
+            parameters: schema::plain_object(&tool.schema),
             strict: false,
         });
-        fields.structured("tools", Structured::Tools(tools.collect()));
+        let own = body::own_tools(model, &prompt.options).into_iter().map(Tool::Providers);
+        fields.structured("tools", Structured::Tools(tools.chain(own).collect()));
         fields.json("tool_choice", "auto");
     }
     fields.json("stream", true);
@@ -100,7 +104,7 @@ fn options<'a>(model: &'a Model, prompt: &'a Prompt<'_>) -> Options<'a> {
                 continue;
             }
             // Settings of the SDK itself, or of other wires.
-            "interleaved" | "strictJsonSchema" | "systemMessageMode" | "forceReasoning" => continue,
+            "tools" | "interleaved" | "strictJsonSchema" | "systemMessageMode" | "forceReasoning" => continue,
             "reasoningEffort" | "reasoning_effort" => (Some(&mut options.reasoning), "effort"),
             "reasoningSummary" if model.has(Quirk::NoSummary) => continue,
             "reasoningSummary" => (Some(&mut options.reasoning), "summary"),
@@ -147,13 +151,17 @@ enum Structured<'a> {
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    name: &'a str,
-    description: &'a str,
-    parameters: &'a Value,
-    strict: bool,
+#[serde(untagged)]
+enum Tool<'a> {
+    Ours {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        name: &'a str,
+        description: &'a str,
+        parameters: Cow<'a, Value>,
+        strict: bool,
+    },
+    Providers(&'a Value),
 }
 
 #[derive(Serialize)]
@@ -164,9 +172,13 @@ enum Item<'a> {
         summary: Vec<Part<'a>>,
     },
     FunctionCall {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<&'a str>,
         call_id: &'a str,
         name: &'a str,
         arguments: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<&'static str>,
     },
     FunctionCallOutput {
         call_id: &'a str,
@@ -232,7 +244,7 @@ fn push_message<'a>(model: &Model, message: &'a PromptMessage<'_>, items: &mut V
                 items.push(Item::Said { role: "user", content: Content::Parts(parts) });
             }
         }
-        PromptMessage::Assistant(contents) => push_answer(contents, items),
+        PromptMessage::Assistant(contents) => push_answer(model, contents, items),
         PromptMessage::ToolResults(results) => {
             items.extend(results.iter().map(|result| result_item(model, result)));
         }
@@ -240,7 +252,7 @@ fn push_message<'a>(model: &Model, message: &'a PromptMessage<'_>, items: &mut V
     }
 }
 
-fn push_answer<'a>(contents: &'a [AssistantContent<'_>], items: &mut Vec<Item<'a>>) {
+fn push_answer<'a>(model: &Model, contents: &'a [AssistantContent<'_>], items: &mut Vec<Item<'a>>) {
     for (at, content) in contents.iter().enumerate() {
         match content {
             AssistantContent::Text(text) if text.is_empty() => {}
@@ -262,7 +274,10 @@ fn push_answer<'a>(contents: &'a [AssistantContent<'_>], items: &mut Vec<Item<'a
                 }
             }
             AssistantContent::ToolCall { call_id, name, input, signature: _ } => {
+                let has_id = model.has(Quirk::ItemIds);
                 items.push(Item::FunctionCall {
+                    id: has_id.then_some(call_id),
+                    status: has_id.then_some("completed"),
                     call_id,
                     name,
                     arguments: body::input_object(input).to_string(),

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs the real SDK clients against a binary, and our MCP client against the real servers:
+# Runs the real SDK clients against a binary, our request bodies against the vendors' SDK types, and our MCP client
+# against the real servers:
 # sh tests/clients/run.sh PATH/TO/windlass
 # Packages go into folders that git ignores. A missing Node or Python is one clear line and a failure.
 set -u
@@ -31,6 +32,7 @@ has_python=no
 if command -v python3 >/dev/null && python3 -c 'import ensurepip, venv' 2>/dev/null; then
     has_python=yes
     install_python "$here/python" && (cd "$here/python" && .venv/bin/python client.py "$binary") || failed=1
+    (cd "$here/python" && .venv/bin/python bodies.py) || failed=1
 else
     echo "Python client: not run, because python3 with venv is not installed." >&2
     failed=1

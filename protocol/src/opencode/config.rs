@@ -242,10 +242,12 @@ pub struct ProviderOptions {
     /// Whole-request limit in milliseconds, or `false` for none.
     #[cfg_attr(feature = "schema", schemars(with = "Option<Limit>"))]
     pub timeout: Option<Value>,
-    /// Maximum milliseconds until the response headers.
-    pub header_timeout: Option<u64>,
-    /// Maximum milliseconds between two pieces of the stream.
-    pub chunk_timeout: Option<u64>,
+    /// Maximum milliseconds until the response headers, or `false` for none.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Limit>"))]
+    pub header_timeout: Option<Value>,
+    /// Maximum milliseconds between two pieces of the stream, or `false` for none.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Limit>"))]
+    pub chunk_timeout: Option<Value>,
     /// True if requests carry a cache key of the session.
     pub set_cache_key: Option<bool>,
     /// The region of Amazon's models.

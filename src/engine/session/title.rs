@@ -8,7 +8,7 @@ use super::{context::TurnCx, history::History, revert, state::SessionState};
 use crate::{
     base::{clock, text},
     engine::turn::model_request::{Draft, Params, request},
-    provider::{self, Model, PromptMessage, ProviderError, UserContent, Wire, http},
+    provider::{self, Model, PromptMessage, ProviderError, UserContent, Wire, http, small},
 };
 
 const DEFAULT_PREFIX: &str = "New session - ";
@@ -96,7 +96,8 @@ impl Request {
             },
             ..Draft::default()
         };
-        provider::text(&self.client, model, &request(model, draft)).await
+        let model = small::without_thinking(model);
+        provider::text(&self.client, &model, &request(&model, draft)).await
     }
 }
 

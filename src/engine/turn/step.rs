@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use windlass_protocol::opencode::{
     id::MessageId,
     message::{
-        ApiError, AssistantMessage, AssistantTime, CacheTokens, Message, MessageError, MessagePath, Tokens,
+        ApiError, AssistantMessage, AssistantTime, CacheTokens, Message, MessageError, MessagePath,
+        MessageWithParts, Tokens,
     },
-    part::{PartKind, ToolPart, ToolState},
+    part::{Part, PartKind, ToolPart, ToolState},
     session::SessionStatus,
 };
 
@@ -29,7 +30,7 @@ use crate::{
             state::{Journal, SessionState, text_part},
         },
     },
-    provider::{self, Finish, Prompt, ProviderError, Usage, cost, retry},
+    provider::{self, Finish, Model, Prompt, ProviderError, Usage, cost, retry},
 };
 
 const MIB: usize = 1 << 20;
@@ -105,6 +106,10 @@ async fn go(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<
             return Err(EngineError::from(&error));
         }
     };
+    if let Some(error) = emptiness(cx, state, &answer) {
+        fail(cx, state, &error).await?;
+        return Err(EngineError::from(&error));
+    }
     let finish = match answer.finish {
         Some(finish) => finish,
         None if answer.calls.is_empty() => Finish::Stop,
@@ -127,6 +132,26 @@ async fn go(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<
         CallsEnd::Rejected => Ok(Step::Rejected),
         CallsEnd::Interrupted => Ok(Step::Interrupted),
     }
+}
+
+/// Returns the error of a first answer that says nothing. Behind the results of tools, saying nothing is an end.
+fn emptiness(cx: &TurnCx<'_>, state: &SessionState, answer: &Answer) -> Option<ProviderError> {
+    let has_ended = matches!(answer.finish, None | Some(Finish::Stop | Finish::Unknown));
+    let history: &[MessageWithParts] = &state.history;
+    let [.., before, newest] = history else { return None };
+    let is_first = matches!(before.info, Message::User(_));
+    let says = |part: &Part| match &part.kind {
+        PartKind::Text(text) => !text.text.trim().is_empty(),
+        PartKind::Reasoning(reasoning) => !reasoning.text.trim().is_empty(),
+        PartKind::Tool(_) => true,
+        _ => false,
+    };
+    if !has_ended || !is_first || !answer.calls.is_empty() || newest.parts.iter().any(says) {
+        return None;
+    }
+    let Model { provider_name, id, .. } = &cx.model;
+    let message = format!("{provider_name}, {id}: the answer is empty");
+    Some(ProviderError::Overloaded { message, status: None, after: None })
 }
 
 /// Runs one call in an answer of its own, which no model gave.

@@ -178,7 +178,15 @@ fn a_thinking_budget_leaves_room_for_the_answer() {
 
 #[test]
 fn unknown_events_are_ignored() {
-    let mut expected = text(0, "Hi").to_vec();
+    let signature =
+        r#"provided:{"type":"server_tool_use","id":"s","name":"web_search","input":{}}"#.to_owned();
+    let mut expected = vec![
+        Delta::ReasoningStart { block: 0 },
+        Delta::Reasoning { block: 0, text: "web_search: {}".to_owned() },
+        Delta::Signature { block: 0, signature },
+        Delta::BlockEnd { block: 0 },
+    ];
+    expected.extend(text(1, "Hi"));
     expected.push(Delta::Finish(Finish::Unknown));
     let (deltas, end) = decode_data(
         Wire::Anthropic,
@@ -207,4 +215,73 @@ fn a_cut_stream_is_a_broken_connection() {
             message: "the connection closed before the answer was complete".to_owned()
         })
     );
+}
+
+#[test]
+fn tools_that_the_provider_runs_are_offered_shown_and_sent_back() {
+    let call = json!({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "rust"}});
+    let found = json!({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [
+        {"type": "web_search_result", "title": "Rust", "url": "https://rust.example", "encrypted_content": "enc"},
+    ]});
+    let mut started = call.clone();
+    started["input"] = json!({});
+    let start = |index: u64, block: &Value| {
+        json!({"type": "content_block_start", "index": index, "content_block": block}).to_string()
+    };
+    let input = json!({"type": "content_block_delta", "index": 0,
+        "delta": {"type": "input_json_delta", "partial_json": "{\"query\": \"rust\"}"}});
+    let stop = |index: u64| json!({"type": "content_block_stop", "index": index}).to_string();
+    let end = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}});
+    let events = [
+        start(0, &started),
+        input.to_string(),
+        stop(0),
+        start(1, &found),
+        stop(1),
+        end.to_string(),
+        json!({"type": "message_stop"}).to_string(),
+    ];
+    let events: Vec<&str> = events.iter().map(String::as_str).collect();
+    let (deltas, ended) = decode_data(Wire::Anthropic, &events);
+    assert_eq!(ended, Ok(()));
+    let block = |block: u32, text: &str, json: &Value| {
+        [
+            Delta::ReasoningStart { block },
+            Delta::Reasoning { block, text: text.to_owned() },
+            Delta::Signature { block, signature: format!("provided:{json}") },
+            Delta::BlockEnd { block },
+        ]
+    };
+    let mut expected = block(0, "web_search: {\"query\":\"rust\"}", &call).to_vec();
+    expected.extend(block(1, "- Rust https://rust.example", &found));
+    expected.push(Delta::Finish(Finish::Stop));
+    assert_eq!(deltas, expected);
+
+    let signatures: Vec<&str> = deltas
+        .iter()
+        .filter_map(|delta| match delta {
+            Delta::Signature { signature, .. } => Some(signature.as_str()),
+            _ => None,
+        })
+        .collect();
+    let thoughts = signatures
+        .iter()
+        .map(|signature| AssistantContent::Reasoning { text: "shown".into(), signature: Some(signature) });
+    let prompt = Prompt {
+        messages: vec![user("Search."), PromptMessage::Assistant(thoughts.collect()), user("And?")],
+        tools: vec![ToolSpec {
+            name: "read".into(),
+            description: "Reads.".into(),
+            schema: Cow::Owned(json!({})),
+        }],
+        options: json!({"tools": [{"type": "web_search_20250305", "name": "web_search"}]})
+            .as_object()
+            .unwrap()
+            .clone(),
+        ..Prompt::default()
+    };
+    let body: Value = serde_json::from_slice(&encode(&model(Wire::Anthropic), &prompt)).unwrap();
+    assert_eq!(body["messages"][1]["content"], json!([call, found]));
+    assert_eq!(body["tools"][0]["name"], "read");
+    assert_eq!(body["tools"][1], json!({"type": "web_search_20250305", "name": "web_search"}));
 }

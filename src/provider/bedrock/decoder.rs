@@ -3,7 +3,6 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::REDACTED;
 use crate::{
     base::sse,
     provider::{
@@ -152,7 +151,7 @@ impl Decoder {
             let block = self.block(index, deltas, |block| Delta::ReasoningStart { block });
             let text = text.filter(|text| !text.is_empty());
             deltas.extend(text.map(|text| Delta::Reasoning { block, text }));
-            let secret = redacted_content.map(|data| format!("{REDACTED}{data}"));
+            let secret = redacted_content.map(|data| format!("{}{data}", body::REDACTED));
             let signature = signature.filter(|signature| !signature.is_empty()).or(secret);
             deltas.extend(signature.map(|signature| Delta::Signature { block, signature }));
         }

@@ -567,13 +567,23 @@ fn api_key(
 
 fn timeouts(provider_config: &ProviderConfig) -> Timeouts {
     let options = &provider_config.options;
-    let milliseconds = |value: Option<u64>| value.filter(|&value| value > 0).map(Duration::from_millis);
+    let limit = |value: &Option<Value>| match value {
+        Some(Value::Bool(false)) => Some(None),
+        Some(value) => {
+            value.as_u64().filter(|&value| value > 0).map(|value| Some(Duration::from_millis(value)))
+        }
+        None => None,
+    };
     Timeouts {
-        headers: milliseconds(options.header_timeout).unwrap_or(Timeouts::DEFAULT.headers),
-        chunk: milliseconds(options.chunk_timeout).unwrap_or(Timeouts::DEFAULT.chunk),
-        // `false` means no limit, which is the default as well.
-        total: milliseconds(options.timeout.as_ref().and_then(Value::as_u64)),
+        headers: limit(&options.header_timeout).map_or(Timeouts::DEFAULT.headers, or_none),
+        chunk: limit(&options.chunk_timeout).map_or(Timeouts::DEFAULT.chunk, or_none),
+        total: limit(&options.timeout).flatten(),
     }
+}
+
+/// Returns a limit, or the longest duration for none.
+fn or_none(limit: Option<Duration>) -> Duration {
+    limit.unwrap_or(Duration::MAX)
 }
 
 fn overlay(under: ModelConfig, over: &ModelConfig) -> ModelConfig {

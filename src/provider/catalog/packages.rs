@@ -88,7 +88,12 @@ const PACKAGES: [Package; 24] = [
         Auth::Bearer,
         &[Quirk::NoCacheKey],
     ),
-    responses("@ai-sdk/xai", "https://api.x.ai/v1", Auth::Bearer, &[Quirk::SystemRole, Quirk::NoSummary]),
+    responses(
+        "@ai-sdk/xai",
+        "https://api.x.ai/v1",
+        Auth::Bearer,
+        &[Quirk::SystemRole, Quirk::NoSummary, Quirk::ItemIds],
+    ),
     chat(
         "@openrouter/ai-sdk-provider",
         Some("https://openrouter.ai/api/v1"),

@@ -68,7 +68,7 @@ pub(super) fn find(id: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.id == id)
 }
 
-const ROWS: [Row; 26] = [
+const ROWS: [Row; 28] = [
     Row {
         id: "anthropic",
         headers: &[(
@@ -136,4 +136,6 @@ const ROWS: [Row; 26] = [
         headers: &[("openai-intent", "conversation-edits"), ("x-github-api-version", "2026-06-01")],
         ..PLAIN
     },
+    Row { id: "moonshotai", quirks: Quirks::of(&[Quirk::PlainReferences]), ..PLAIN },
+    Row { id: "moonshotai-cn", quirks: Quirks::of(&[Quirk::PlainReferences]), ..PLAIN },
 ];

@@ -1,5 +1,6 @@
 //! The usable models, and the default one.
 
+mod every_row;
 mod recorded;
 
 use std::{path::Path, time::Duration};

@@ -1,7 +1,7 @@
 //! Reads the chunks of an answer on the Gemini wire.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     base::sse,
@@ -39,6 +39,10 @@ struct Chunk {
     usage_metadata: Value,
     #[serde(default)]
     prompt_feedback: Value,
+    #[serde(default)]
+    error: Value,
+    #[serde(default, rename = "type")]
+    kind: Value,
 }
 
 #[derive(Deserialize)]
@@ -50,6 +54,8 @@ struct Candidate {
     finish_reason: Option<String>,
     #[serde(default)]
     finish_message: Option<String>,
+    #[serde(default)]
+    grounding_metadata: Value,
 }
 
 #[derive(Deserialize)]
@@ -69,6 +75,10 @@ struct Part {
     thought_signature: Option<String>,
     #[serde(default)]
     function_call: Option<Call>,
+    #[serde(default)]
+    executable_code: Option<Value>,
+    #[serde(default)]
+    code_execution_result: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -85,12 +95,19 @@ impl Decode for Decoder {
         if self.answer.is_done || data.is_empty() || data == "[DONE]" {
             return Ok(());
         }
-        let chunk: Value = body::parse(data)?;
-        let holds_error = failure::holds_error(&chunk) || chunk.get(0).is_some_and(failure::holds_error);
-        if holds_error {
-            return Err(failure::from_event(&chunk));
-        }
-        let chunk: Chunk = body::parse(data)?;
+        let chunk = match body::parse::<Chunk>(data) {
+            Ok(chunk) if chunk.error.is_null() && chunk.kind != "error" => chunk,
+            // An error has another form, and may be in a list.
+            parsed => {
+                let json: Value = body::parse(data)?;
+                let holds_error =
+                    failure::holds_error(&json) || json.get(0).is_some_and(failure::holds_error);
+                if holds_error {
+                    return Err(failure::from_event(&json));
+                }
+                parsed?
+            }
+        };
         self.count(&chunk.usage_metadata, deltas);
         if chunk.prompt_feedback.get("blockReason").is_some_and(|reason| !reason.is_null()) {
             self.answer.finish = Some(Finish::ContentFilter);
@@ -100,6 +117,7 @@ impl Decode for Decoder {
         for part in candidate.content.and_then(|content| content.parts).unwrap_or_default() {
             self.part(part, deltas);
         }
+        self.ground(&candidate.grounding_metadata, deltas);
         if let Some(reason) = candidate.finish_reason.filter(|reason| !reason.is_empty()) {
             self.answer.finish = Some(match reason.as_str() {
                 "STOP" => Finish::Stop,
@@ -149,8 +167,21 @@ impl Decoder {
             deltas.push(Delta::BlockEnd { block });
             return;
         }
-        let Some(text) = part.text.filter(|text| !text.is_empty()) else { return };
+        let code = part.executable_code.map(|code| ("executableCode", "code", code));
+        let result = part.code_execution_result.map(|result| ("codeExecutionResult", "output", result));
+        if let Some((key, shown, json)) = code.or(result) {
+            self.end_blocks(deltas);
+            let shown = json[shown].as_str().unwrap_or_default().to_owned();
+            deltas.extend(body::provided(self.answer.next_block(), shown, Some(&json!({key: json}))));
+            return;
+        }
         let is_thought = part.thought;
+        let Some(text) = part.text.filter(|text| !text.is_empty()) else {
+            if !is_thought {
+                self.sign(signature, deltas);
+            }
+            return;
+        };
         let block = match self.open {
             Some(open) if open.is_thought == is_thought => open.block,
             Some(_) | None => {
@@ -170,7 +201,30 @@ impl Decoder {
             deltas.extend(signature.map(|signature| Delta::Signature { block, signature }));
         } else {
             deltas.push(Delta::Text { block, text });
+            self.sign(signature, deltas);
         }
+    }
+
+    /// Shows what Google's own search was asked, and found.
+    fn ground(&mut self, metadata: &Value, deltas: &mut Vec<Delta>) {
+        let Some(queries) = metadata.get("webSearchQueries") else { return };
+        self.end_blocks(deltas);
+        let chunks = metadata["groundingChunks"].as_array().map_or(&[][..], Vec::as_slice);
+        let sources = body::sources(chunks.iter().map(|it| (&it["web"]["title"], &it["web"]["uri"])));
+        let shown = format!("google_search: {queries}\n{sources}");
+        deltas.extend(body::provided(self.answer.next_block(), shown, None));
+    }
+
+    /// Keeps the signature of a text as that of an empty thought behind it, which goes back in the same place.
+    fn sign(&mut self, signature: Option<String>, deltas: &mut Vec<Delta>) {
+        let Some(signature) = signature else { return };
+        self.end_blocks(deltas);
+        let block = self.answer.next_block();
+        deltas.extend([
+            Delta::ReasoningStart { block },
+            Delta::Signature { block, signature },
+            Delta::BlockEnd { block },
+        ]);
     }
 
     fn count(&mut self, usage: &Value, deltas: &mut Vec<Delta>) {

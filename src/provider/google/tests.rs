@@ -41,7 +41,13 @@ fn a_text() {
     expected.extend(text(0, "Hoist the anchor – steady ⚓."));
     let usage = Delta::Usage(Usage { input: 176, output: 9, cache_read: 1024, ..Usage::default() });
     expected.insert(3, usage);
-    expected.push(Delta::Finish(Finish::Stop));
+    // The signature of the text.
+    expected.extend([
+        Delta::ReasoningStart { block: 1 },
+        Delta::Signature { block: 1, signature: "ZW5k".to_owned() },
+        Delta::BlockEnd { block: 1 },
+        Delta::Finish(Finish::Stop),
+    ]);
     check("text", &gemini(), &prompt, &expected, Ok(()));
 }
 
@@ -224,4 +230,62 @@ fn schemas_in_the_subset_that_gemini_takes() {
         (0..30).map(|n| (format!("a{n}"), json!({"$ref": "#"}))).collect();
     let endless = schema::of(&json!({"type": "object", "properties": itself})).unwrap();
     assert_eq!(endless["properties"]["a0"]["properties"]["a29"], json!({"type": "object"}));
+}
+
+#[test]
+fn the_signature_of_a_text_goes_back_behind_it() {
+    let chunk = |part: Value| json!({"candidates": [{"content": {"parts": [part]}}]}).to_string();
+    let end = json!({"candidates": [{"content": {"parts": [{"text": "", "thoughtSignature": "c2ln"}]},
+        "finishReason": "STOP"}]});
+    let (deltas, ended) = decode_data(Wire::Google, &[&chunk(json!({"text": "Ahoy."})), &end.to_string()]);
+    assert_eq!(ended, Ok(()));
+    let mut expected = text(0, "Ahoy.").to_vec();
+    expected.extend([
+        Delta::ReasoningStart { block: 1 },
+        Delta::Signature { block: 1, signature: "c2ln".to_owned() },
+        Delta::BlockEnd { block: 1 },
+        Delta::Finish(Finish::Stop),
+    ]);
+    assert_eq!(deltas, expected);
+    let answer = vec![
+        AssistantContent::Text("Ahoy.".into()),
+        AssistantContent::Reasoning { text: "".into(), signature: Some("c2ln") },
+    ];
+    let prompt = Prompt { messages: vec![user("Hi"), PromptMessage::Assistant(answer)], ..Prompt::default() };
+    let expected = json!([{"text": "Ahoy."}, {"text": "", "thoughtSignature": "c2ln"}]);
+    assert_eq!(body(&gemini(), &prompt)["contents"][1]["parts"], expected);
+}
+
+#[test]
+fn googles_own_tools_are_offered_shown_and_sent_back() {
+    let code = json!({"executableCode": {"language": "PYTHON", "code": "print(1)"}});
+    let grounding = json!({"webSearchQueries": ["rust"], "groundingChunks": [
+        {"web": {"title": "Rust", "uri": "https://rust.example"}},
+    ]});
+    let chunks = [
+        json!({"candidates": [{"content": {"parts": [code]}}]}).to_string(),
+        json!({"candidates": [{"content": {"parts": [{"text": "One."}]}, "groundingMetadata": grounding,
+            "finishReason": "STOP"}]})
+        .to_string(),
+    ];
+    let (deltas, ended) = decode_data(Wire::Google, &[&chunks[0], &chunks[1]]);
+    assert_eq!(ended, Ok(()));
+    let shown = |block: u32, text: &str| Delta::Reasoning { block, text: text.to_owned() };
+    assert!(deltas.contains(&shown(0, "print(1)")), "{deltas:?}");
+    assert!(
+        deltas.contains(&shown(2, "google_search: [\"rust\"]\n- Rust https://rust.example")),
+        "{deltas:?}"
+    );
+    let signature = format!("provided:{code}");
+    assert!(deltas.contains(&Delta::Signature { block: 0, signature: signature.clone() }), "{deltas:?}");
+    let answer = vec![AssistantContent::Reasoning { text: "print(1)".into(), signature: Some(&signature) }];
+    let prompt = Prompt {
+        messages: vec![user("Hi"), PromptMessage::Assistant(answer)],
+        tools: vec![ToolSpec { name: "read".into(), description: "".into(), schema: Cow::Owned(json!({})) }],
+        options: json!({"tools": [{"googleSearch": {}}]}).as_object().unwrap().clone(),
+        ..Prompt::default()
+    };
+    let body = body(&gemini(), &prompt);
+    assert_eq!(body["contents"][1]["parts"], json!([code]));
+    assert_eq!(body["tools"][1], json!({"googleSearch": {}}));
 }

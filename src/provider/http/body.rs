@@ -3,9 +3,12 @@
 use std::borrow::Cow;
 
 use serde::{Serialize, Serializer, de::DeserializeOwned};
-use serde_json::{Map, Value, value::to_raw_value};
+use serde_json::{
+    Map, Value,
+    value::{RawValue, to_raw_value},
+};
 
-use super::super::{Encoded, Media, Model, ProviderError};
+use super::super::{Delta, Encoded, Media, Model, ProviderError};
 
 /// The fields of a JSON object in the order they were first set.
 pub(in crate::provider) struct Fields<'a, T> {
@@ -62,6 +65,12 @@ pub(in crate::provider) fn options<'a>(
     over: &'a Map<String, Value>,
 ) -> impl Iterator<Item = (&'a String, &'a Value)> {
     model.options.iter().filter(|(key, _)| !over.contains_key(*key)).chain(over)
+}
+
+/// Returns the tools of the provider's own that the options ask for; they are offered beside ours.
+pub(in crate::provider) fn own_tools<'a>(model: &'a Model, over: &'a Map<String, Value>) -> Vec<&'a Value> {
+    let named = options(model, over).filter(|(key, _)| *key == "tools");
+    named.filter_map(|(_, tools)| tools.as_array()).flatten().collect()
 }
 
 /// Encodes a piece of the conversation for later requests.
@@ -134,6 +143,33 @@ pub(in crate::provider) fn cap_output(model: &Model, wanted: Option<u64>) -> u64
         (limit, None) => limit.min(CAP),
         (limit, Some(wanted)) => wanted.min(limit),
     }
+}
+
+/// The prefix of a signature that is really the data of a thought the provider keeps secret.
+pub(in crate::provider) const REDACTED: &str = "redacted:";
+
+/// The prefix of a thought's signature that is really what a tool of the provider's own did, in the wire's own JSON.
+const PROVIDED: &str = "provided:";
+
+/// Returns the deltas of a call or result of a provider's own tool: shown as a thought, and sent back as it came.
+pub(in crate::provider) fn provided(block: u32, shown: String, sent_back: Option<&Value>) -> Vec<Delta> {
+    let mut deltas = vec![Delta::ReasoningStart { block }, Delta::Reasoning { block, text: shown }];
+    deltas.extend(sent_back.map(|json| Delta::Signature { block, signature: format!("{PROVIDED}{json}") }));
+    deltas.push(Delta::BlockEnd { block });
+    deltas
+}
+
+/// Returns what a provider's own tool did, if a signature holds that.
+pub(in crate::provider) fn of_provider(signature: &str) -> Option<Box<RawValue>> {
+    RawValue::from_string(signature.strip_prefix(PROVIDED)?.to_owned()).ok()
+}
+
+/// Returns the sources that a tool of a provider's found, a line each.
+pub(in crate::provider) fn sources<'a>(found: impl Iterator<Item = (&'a Value, &'a Value)>) -> String {
+    let lines = found.map(|(title, url)| {
+        format!("- {} {}", title.as_str().unwrap_or_default(), url.as_str().unwrap_or_default())
+    });
+    lines.collect::<Vec<String>>().join("\n")
 }
 
 /// Returns the output limit of a model that may think: thinking counts as output, and the limit must leave room for an

@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// A decoder of the events of one answer.
-pub(in crate::provider) trait Decode {
+pub trait Decode {
     /// Appends the deltas of `event` to `deltas`.
     fn push(&mut self, event: &sse::Event, deltas: &mut Vec<Delta>) -> Result<(), ProviderError>;
 
@@ -37,7 +37,7 @@ pub(in crate::provider) trait Decode {
 
 /// The state of an answer.
 #[derive(Debug, Default)]
-pub(in crate::provider) struct Answer {
+pub struct Answer {
     n_blocks: u32,
     /// Set once the model has called a tool.
     pub has_calls: bool,

@@ -53,8 +53,11 @@ const OVERFLOW_PHRASES: &[&str] = &[
 pub(in crate::provider) struct Origin {
     pub provider_id: String,
     pub provider_name: String,
+    pub model_id: String,
     pub host: String,
     pub has_login: bool,
+    /// True for requests that AWS's credentials sign.
+    pub is_signed: bool,
 }
 
 impl Origin {
@@ -70,21 +73,16 @@ impl Origin {
         Origin {
             provider_id: model.provider_id.clone(),
             provider_name: model.provider_name.clone(),
+            model_id: model.id.clone(),
             host,
             has_login: model.has_login,
+            is_signed: model.aws.is_some() && model.api_key.is_none(),
         }
     }
 
-    /// Adds the provider to the error's message and, for a refused key, the remedy.
+    /// Adds provider, model and remedy to the error's message.
     pub fn named(&self, mut error: ProviderError) -> ProviderError {
-        let remedy = match &error {
-            ProviderError::Auth { .. } => self.key_remedy(),
-            ProviderError::RateLimited { .. }
-            | ProviderError::Overflow { .. }
-            | ProviderError::Overloaded { .. }
-            | ProviderError::Api { .. }
-            | ProviderError::Transport { .. } => String::new(),
-        };
+        let remedy = self.remedy(&error);
         match &mut error {
             ProviderError::Auth { message }
             | ProviderError::RateLimited { message, .. }
@@ -92,15 +90,43 @@ impl Origin {
             | ProviderError::Overloaded { message, .. }
             | ProviderError::Api { message, .. }
             | ProviderError::Transport { message } => {
-                *message = format!("{} ({}): {message}{remedy}", self.provider_name, self.host);
+                *message =
+                    format!("{}, {} ({}): {message}{remedy}", self.provider_name, self.model_id, self.host);
             }
         }
         error
     }
 
+    /// Returns the way out of a failure that the provider is the one to know; the engine has those of the others.
+    fn remedy(&self, error: &ProviderError) -> String {
+        match error {
+            ProviderError::Auth { .. } => self.key_remedy(),
+            ProviderError::RateLimited { .. }
+            | ProviderError::Overflow { .. }
+            | ProviderError::Overloaded { .. }
+            | ProviderError::Transport { .. } => String::new(),
+            ProviderError::Api { message, .. } if is_about_tools(message) => format!(
+                " – set `\"tool_call\": false` at `provider.{}.models.{}`, or use another model.",
+                self.provider_id, self.model_id
+            ),
+            ProviderError::Api { status: Some(404), .. } => {
+                format!(" – `windlass models {}` lists the models that are known.", self.provider_id)
+            }
+            ProviderError::Api { status: Some(402), .. } => {
+                " – look at the account's plan, or use another provider.".to_owned()
+            }
+            ProviderError::Api { .. } => String::new(),
+        }
+    }
+
     fn key_remedy(&self) -> String {
         if self.has_login {
             return format!(" – log in again by `windlass auth login --provider {}`.", self.provider_id);
+        }
+        if self.is_signed {
+            return " – check AWS's credentials (`aws sts get-caller-identity`), the region, and whether the account may \
+                    use the model."
+                .to_owned();
         }
         let variable = match self.provider_id.as_str() {
             "anthropic" => "ANTHROPIC_API_KEY",
@@ -331,6 +357,14 @@ fn html_sentence(status: u16) -> String {
         _ => "a web page came instead of an answer; check the base URL, or a gateway on the way has a fault"
             .to_owned(),
     }
+}
+
+/// Returns true if a server says that its model takes no tools.
+fn is_about_tools(message: &str) -> bool {
+    let message = message.to_lowercase();
+    ["does not support tools", "not support tool use", "support tool use", "doesn't support tool"]
+        .iter()
+        .any(|phrase| message.contains(phrase))
 }
 
 fn is_overflow(message: &str) -> bool {

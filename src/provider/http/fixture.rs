@@ -17,6 +17,8 @@ use super::{
 };
 use crate::base::event_stream;
 
+pub(in crate::provider) mod judge;
+
 /// Makes a model with every capability.
 pub(in crate::provider) fn model(wire: Wire) -> Model {
     Model {

@@ -9,14 +9,14 @@ use crate::{
 };
 
 /// A stream's framing, with the received part of its next event.
-pub(super) enum Framing {
+pub enum Framing {
     ServerSentEvents(sse::Parser),
     /// AWS's own.
     EventStream(event_stream::Parser),
 }
 
 impl Framing {
-    pub(super) fn of(wire: Wire) -> Framing {
+    pub fn of(wire: Wire) -> Framing {
         match wire {
             Wire::Bedrock => Framing::EventStream(event_stream::Parser::default()),
             Wire::OpenAiChat | Wire::OpenAiResponses | Wire::Anthropic | Wire::Google | Wire::Demo => {
@@ -26,7 +26,7 @@ impl Framing {
     }
 
     /// Appends the events that `bytes` complete to `events`, also those before an error.
-    pub(super) fn push(&mut self, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), ProviderError> {
+    pub fn push(&mut self, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), ProviderError> {
         let message = match self {
             Framing::ServerSentEvents(parser) => match parser.push(bytes, events) {
                 Ok(()) => return Ok(()),

@@ -1,5 +1,7 @@
 //! The driver against a server on the loopback that answers with prepared bytes.
 
+mod bad_input;
+
 use std::{net::SocketAddr, time::Duration};
 
 use tokio::{
@@ -206,7 +208,7 @@ fn a_rate_limit_says_how_long() {
     assert_eq!(
         end,
         Err(ProviderError::RateLimited {
-            message: "Acme (HOST): Slow down. (HTTP 429)".to_owned(),
+            message: "Acme, large (HOST): Slow down. (HTTP 429)".to_owned(),
             status: 429,
             after: Some(Duration::from_secs(7)),
         })
@@ -219,7 +221,7 @@ fn an_overloaded_server_is_its_own_kind() {
     assert_eq!(
         end,
         Err(ProviderError::Overloaded {
-            message: "Acme (HOST): the provider gave no reason (HTTP 529)".to_owned(),
+            message: "Acme, large (HOST): the provider gave no reason (HTTP 529)".to_owned(),
             status: Some(529),
             after: None,
         })
@@ -231,14 +233,14 @@ fn a_connection_that_breaks_is_noticed() {
     let closed = "the connection closed before the answer was complete";
     let (deltas, end, _) = exchange(&format!("{EVENTS}\r\n{HELLO}"), Then::Close, |_| {});
     assert_eq!(deltas, hello_cut());
-    assert_eq!(end, Err(ProviderError::Transport { message: format!("Acme (HOST): {closed}") }));
+    assert_eq!(end, Err(ProviderError::Transport { message: format!("Acme, large (HOST): {closed}") }));
 
     let (deltas, end, _) =
         exchange(&format!("{EVENTS}content-length: 9000\r\n\r\n{HELLO}"), Then::Close, |_| {});
     assert_eq!(deltas, hello_cut());
     match end {
         Err(ProviderError::Transport { message }) => {
-            assert!(message.starts_with("Acme (HOST): the connection broke"), "{message}");
+            assert!(message.starts_with("Acme, large (HOST): the connection broke"), "{message}");
         }
         other => panic!("{other:?}"),
     }
@@ -263,7 +265,7 @@ fn silence_ends_the_request() {
     assert_eq!(
         end,
         Err(ProviderError::Transport {
-            message: "Acme (HOST): the answer stopped: nothing arrived for 30 ms".to_owned()
+            message: "Acme, large (HOST): the answer stopped: nothing arrived for 30 ms".to_owned()
         })
     );
 
@@ -273,7 +275,7 @@ fn silence_ends_the_request() {
     assert_eq!(deltas, []);
     assert_eq!(
         end,
-        Err(ProviderError::Transport { message: "Acme (HOST): no answer within 30 ms".to_owned() })
+        Err(ProviderError::Transport { message: "Acme, large (HOST): no answer within 30 ms".to_owned() })
     );
 }
 
@@ -283,7 +285,7 @@ fn signs_of_life_alone_are_not_waited_for_for_ever() {
         model.timeouts.chunk = Duration::from_millis(400);
     });
     assert_eq!(deltas, hello_cut());
-    let message = "Acme (HOST): the answer stopped: only signs of life arrived for 2 s".to_owned();
+    let message = "Acme, large (HOST): the answer stopped: only signs of life arrived for 2 s".to_owned();
     assert_eq!(end, Err(ProviderError::Transport { message }));
 }
 
@@ -299,7 +301,7 @@ fn an_answer_that_is_no_stream_is_an_error() {
     assert_eq!(
         end,
         Err(ProviderError::Overloaded {
-            message: "Acme (HOST): Busy.".to_owned(),
+            message: "Acme, large (HOST): Busy.".to_owned(),
             status: Some(503),
             after: None
         })
@@ -320,7 +322,7 @@ fn the_key_does_not_follow_a_redirection() {
     assert_eq!(
         end,
         Err(ProviderError::Api {
-            message: "Acme (HOST): the base URL is redirected to https://elsewhere.example/; put the final address \
+            message: "Acme, large (HOST): the base URL is redirected to https://elsewhere.example/; put the final address \
                 into the configuration"
                 .to_owned(),
             status: Some(307),
@@ -360,7 +362,7 @@ fn a_refused_connection_is_reported_without_the_key() {
         model.base_url.push_str("?key=secret");
         ask(&Client::default(), &model).await.1.map_err(|error| error.to_string()).unwrap_err()
     });
-    assert!(error.starts_with("Acme (127.0.0.1:"), "{error}");
+    assert!(error.starts_with("Acme, large (127.0.0.1:"), "{error}");
     assert!(error.contains("cannot connect"), "{error}");
     assert!(!error.contains("secret"), "{error}");
 }
@@ -381,7 +383,7 @@ fn a_key_that_the_provider_repeats_is_not_shown() {
         assert_eq!(
             end,
             Err(ProviderError::Api {
-                message: format!("Acme (HOST): {shown} (HTTP 400)"),
+                message: format!("Acme, large (HOST): {shown} (HTTP 400)"),
                 status: Some(400),
                 body: Some(body.replace(said, shown)),
             })

@@ -72,6 +72,10 @@ struct OutputItem {
     encrypted_content: Option<String>,
     content: Option<Vec<ItemPart>>,
     summary: Option<Vec<ItemPart>>,
+    // The arguments of the provider's own tools.
+    action: Option<Value>,
+    queries: Option<Value>,
+    code: Option<Value>,
 }
 
 #[derive(Default, Deserialize)]
@@ -212,6 +216,13 @@ impl Decoder {
     fn end_item(&mut self, index: Option<u64>, done: OutputItem, deltas: &mut Vec<Delta>) {
         let kind = kind_of(&done);
         if kind == Kind::Other {
+            // Without storage at the provider it cannot go back.
+            let name = done.name.as_deref().unwrap_or(done.kind.trim_end_matches("_call"));
+            let shown = match done.action.as_ref().or(done.queries.as_ref()).or(done.code.as_ref()) {
+                Some(asked) => format!("{name}: {asked}"),
+                None => name.to_owned(),
+            };
+            deltas.extend(body::provided(self.answer.next_block(), shown, None));
             return;
         }
         let at = self.find(index, kind);

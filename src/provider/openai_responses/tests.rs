@@ -216,6 +216,9 @@ fn items_that_arrive_whole_are_passed_on() {
         call_start(2, "c1", "read"),
         call_input(2, "{}"),
         Delta::BlockEnd { block: 2 },
+        Delta::ReasoningStart { block: 3 },
+        Delta::Reasoning { block: 3, text: "web_search".to_owned() },
+        Delta::BlockEnd { block: 3 },
         Delta::Finish(Finish::ToolCalls),
     ]);
     assert_eq!((deltas, finished), (expected, Ok(())));
@@ -238,4 +241,45 @@ fn an_incomplete_answer_says_why() {
     let quota = r#"{"type":"error","code":"insufficient_quota","message":"Pay"}"#;
     let (_, error) = decode_data(Wire::OpenAiResponses, &[quota]);
     assert!(!error.unwrap_err().is_retryable());
+}
+
+#[test]
+fn tools_that_the_provider_runs_are_offered_and_shown() {
+    let searched = json!({"type": "web_search_call", "id": "ws_1", "action": {"query": "rust"}});
+    let done = json!({"type": "response.output_item.done", "output_index": 0, "item": searched}).to_string();
+    let added =
+        json!({"type": "response.output_item.added", "output_index": 0, "item": searched}).to_string();
+    let end = json!({"type": "response.completed", "response": {}}).to_string();
+    let (deltas, ended) = decode_data(Wire::OpenAiResponses, &[&added, &done, &end]);
+    assert_eq!(ended, Ok(()));
+    let expected = [
+        Delta::ReasoningStart { block: 0 },
+        Delta::Reasoning { block: 0, text: "web_search: {\"query\":\"rust\"}".to_owned() },
+        Delta::BlockEnd { block: 0 },
+        Delta::Finish(Finish::Stop),
+    ];
+    assert_eq!(deltas, expected);
+    let prompt = Prompt {
+        messages: vec![user("Search.")],
+        tools: vec![ToolSpec { name: "read".into(), description: "".into(), schema: Cow::Owned(json!({})) }],
+        options: json!({"tools": [{"type": "web_search"}]}).as_object().unwrap().clone(),
+        ..Prompt::default()
+    };
+    let body = body(&gpt(), &prompt);
+    assert_eq!(
+        (&body["tools"][0]["name"], &body["tools"][1]),
+        (&json!("read"), &json!({"type": "web_search"}))
+    );
+}
+
+#[test]
+fn calls_go_back_with_ids_where_the_provider_wants_them() {
+    let mut grok = model(Wire::OpenAiResponses);
+    grok.quirks = Quirks::of(&[Quirk::ItemIds]);
+    let call =
+        AssistantContent::ToolCall { call_id: "call_1", name: "read", input: &json!({}), signature: None };
+    let prompt = Prompt { messages: vec![PromptMessage::Assistant(vec![call])], ..Prompt::default() };
+    let expected = json!({"type": "function_call", "id": "call_1", "call_id": "call_1", "name": "read",
+        "arguments": "{}", "status": "completed"});
+    assert_eq!(body(&grok, &prompt)["input"][0], expected);
 }

@@ -24,6 +24,8 @@ struct Recorded {
     keys: BTreeSet<String>,
 }
 
+pub(super) const RECORDED: &str = include_str!("../../../../fixtures/providers/recorded.json");
+
 /// Differences by model or by wire: what OpenCode or we alone send, and why.
 const DIFFERENCES: [(&str, &str, &str); 6] = [
     ("chat", "tool_choice", "`auto` is what holds without it"),
@@ -91,8 +93,7 @@ fn reason(model: &Model, name: &str, key: &str) -> Option<&'static str> {
 
 #[test]
 fn requests_are_those_of_opencode_but_for_the_differences_in_the_table() {
-    let recorded = include_str!("../../../../fixtures/providers/recorded.json");
-    let recorded: Vec<Recorded> = serde_json::from_str(recorded).unwrap();
+    let recorded: Vec<Recorded> = serde_json::from_str(RECORDED).unwrap();
     let providers = recorded.iter().filter_map(|it| it.model.split('/').next());
     let options: Map<String, Value> = providers.map(|id| (id.to_owned(), json!({}))).collect();
     let mut text = json!({"provider": options});

@@ -65,7 +65,7 @@ fn a_refused_key_comes_with_a_remedy() {
         respond(401, &[], body),
         ProviderError::Auth {
             message:
-                "Acme (api.acme.example): Incorrect API key provided. (HTTP 401) – correct `provider.acme.options.apiKey` if \
+                "Acme, large (api.acme.example): Incorrect API key provided. (HTTP 401) – correct `provider.acme.options.apiKey` if \
                  opencode.json sets it, else set the provider's key variable in the environment or run `windlass \
                  auth login` and choose acme."
                     .to_owned()
@@ -79,7 +79,7 @@ fn an_empty_account_is_not_asked_again() {
     assert_eq!(
         respond(429, &[("retry-after", "3")], body),
         ProviderError::Api {
-            message: "Acme (api.acme.example): You exceeded your current quota. (HTTP 429)".to_owned(),
+            message: "Acme, large (api.acme.example): You exceeded your current quota. (HTTP 429)".to_owned(),
             status: Some(429),
             body: Some(body.to_owned()),
         }
@@ -162,12 +162,12 @@ fn the_providers_words_are_found() {
         r#"{"error":true,"message":"Bad model."}"#,
         " Bad model.\n",
     ] {
-        assert_eq!(said(body), "Acme (api.acme.example): Bad model. (HTTP 400)", "{body}");
+        assert_eq!(said(body), "Acme, large (api.acme.example): Bad model. (HTTP 400)", "{body}");
     }
-    assert_eq!(said(""), "Acme (api.acme.example): the provider gave no reason (HTTP 400)");
+    assert_eq!(said(""), "Acme, large (api.acme.example): the provider gave no reason (HTTP 400)");
     assert_eq!(
         said(r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"Bad model."}}}"#),
-        "Acme (api.acme.example): Provider returned error: Bad model. (HTTP 400)"
+        "Acme, large (api.acme.example): Provider returned error: Bad model. (HTTP 400)"
     );
 }
 
@@ -178,7 +178,7 @@ fn a_web_page_becomes_a_sentence() {
         respond(502, &[("content-type", "text/html")], page),
         ProviderError::Overloaded {
             message:
-                "Acme (api.acme.example): a web page came instead of an answer; check the base URL, or a \
+                "Acme, large (api.acme.example): a web page came instead of an answer; check the base URL, or a \
                 gateway on the way has a fault (HTTP 502)"
                     .to_owned(),
             status: Some(502),
