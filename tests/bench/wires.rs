@@ -159,6 +159,8 @@ fn model(wire: Wire) -> Model {
         api_key: None,
         auth: Auth::Bearer,
         aws: None,
+        exchange: None,
+        has_login: false,
         quirks: Quirks::default(),
         headers: Vec::new(),
         limit: serde_json::from_value(json!({"context": 200_000, "output": 64_000})).unwrap_or_default(),
