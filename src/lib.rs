@@ -13,6 +13,7 @@ pub mod lsp;
 pub mod mcp;
 pub mod permission;
 pub mod provider;
+pub mod pty;
 pub mod snapshot;
 pub mod transcript;
 

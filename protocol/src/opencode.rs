@@ -11,6 +11,7 @@ pub mod message;
 pub mod part;
 pub mod permission;
 pub mod project;
+pub mod provider;
 pub mod pty;
 pub mod question;
 pub mod service;

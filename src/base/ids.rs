@@ -45,6 +45,11 @@ pub fn event() -> EventId {
     EventId::from_trusted(make(EventId::PREFIX, next_stamp()))
 }
 
+/// Makes a terminal's id (`pty_…`).
+pub fn pty() -> String {
+    make("pty", next_stamp())
+}
+
 /// Makes an id for a saved tool output (`tool_…`).
 pub fn tool_output() -> String {
     make("tool", next_stamp())

@@ -5,6 +5,7 @@ use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
     io,
+    os::fd::OwnedFd,
     path::Path,
     process::{ExitStatus, Stdio},
     time::Duration,
@@ -74,13 +75,25 @@ pub struct Child {
 pub fn spawn(spawn: &Spawn<'_>) -> io::Result<Child> {
     let mut command = Command::new(spawn.program);
     command
-        .args(spawn.args)
-        .current_dir(spawn.directory)
-        .envs(spawn.environment)
         .stdin(if spawn.stdin { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
+    start(command, spawn)
+}
+
+/// Starts a child as the leader of a new session on a terminal, which is its input and output.
+///
+/// Must be called on the runtime's own thread, as [`spawn`].
+pub fn spawn_on_terminal(spawn: &Spawn<'_>, terminal: OwnedFd) -> io::Result<Child> {
+    let mut command = Command::new(spawn.program);
+    command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal);
+    lead_session(&mut command);
+    start(command, spawn)
+}
+
+fn start(mut command: Command, spawn: &Spawn<'_>) -> io::Result<Child> {
+    command.args(spawn.args).current_dir(spawn.directory).envs(spawn.environment);
     for name in spawn.without {
         command.env_remove(name);
     }
@@ -108,6 +121,19 @@ pub fn spawn(spawn: &Spawn<'_>) -> io::Result<Child> {
         is_reaped: false,
         registration,
     })
+}
+
+/// Makes the child leader of a session, and thereby of a group, whose terminal is the child's standard input.
+#[expect(unsafe_code, reason = "pre_exec is unsafe; the closure makes two async-signal-safe system calls")]
+fn lead_session(command: &mut Command) {
+    // SAFETY: setsid and ioctl are plain system calls; they neither allocate nor take locks.
+    unsafe {
+        command.pre_exec(|| {
+            nix::unistd::setsid()?;
+            Errno::result(libc::ioctl(libc::STDIN_FILENO, libc::TIOCSCTTY as _, 0))?;
+            Ok(())
+        });
+    }
 }
 
 /// Runs a child to its end and returns what it printed, cut to `max_bytes`.

@@ -64,10 +64,6 @@ pub enum ServiceNews {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
     },
-    #[serde(rename = "server.instance.disposed")]
-    InstanceDisposed { directory: String },
-    #[serde(rename = "global.disposed")]
-    GlobalDisposed {},
 }
 
 #[cfg(test)]

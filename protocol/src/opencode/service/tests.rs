@@ -16,9 +16,3 @@ fn a_service_event_has_the_shape_of_every_event() {
     });
     assert_eq!(json, wanted);
 }
-
-#[test]
-fn an_event_without_data_has_empty_properties() {
-    let json = serde_json::to_value(ServiceNews::GlobalDisposed {}).unwrap();
-    assert_eq!(json, serde_json::json!({ "type": "global.disposed", "properties": {} }));
-}
