@@ -33,6 +33,7 @@ pub mod market;
 pub mod merge;
 pub mod model;
 pub mod normalize;
+pub mod patch;
 pub mod paths;
 pub mod policy;
 pub mod protected_paths;

@@ -1,7 +1,7 @@
 //! The engine: sessions, turns and steps behind one façade, the API boundary for every front end.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry},
+    collections::{BTreeMap, HashMap, hash_map::Entry},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, OnceLock,
@@ -19,7 +19,6 @@ use windlass_protocol::opencode::{
     message::ModelRef,
     permission::Rule,
     session::{Session, SessionModel, SessionTime},
-    tool::Look,
 };
 
 use crate::{
@@ -28,9 +27,10 @@ use crate::{
     config::{self, Environment, Hook, paths::Paths, sandbox::enclosure::Enclosure},
     mcp,
     provider::{http, login::tokens::Tokens, retry},
+    pty::Terminals,
     snapshot::Snapshots,
     storage::{SessionQuery, Storage},
-    tool::{self, row::Tool, truncate},
+    tool::truncate,
 };
 
 mod asking;
@@ -38,11 +38,13 @@ mod command;
 mod compaction;
 mod diagnostics;
 mod error;
+mod files;
 mod generate;
 pub mod keys;
 pub mod logins;
 mod remote;
 mod session;
+mod tools;
 mod turn;
 mod workspace;
 
@@ -51,6 +53,7 @@ pub use crate::{
     mcp::{Report as ServerReport, Status as ServerStatus},
     permission::denying_rules,
     provider::{Model, unusable::Unusable},
+    pty::{Reader as TerminalReader, Terminal},
 };
 pub use asking::{
     approvals,
@@ -63,6 +66,7 @@ pub use diagnostics::{
     upkeep::{Repaired, StoreFinding, Verdict},
 };
 pub use error::{EngineError, EngineErrorKind};
+pub use files::{ApplyError, DiffBase, FileQuery, FilesError, terminals::shells, worktrees::WorktreeError};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
 pub use session::{
     auto_summaries::AutoSummaries,
@@ -78,6 +82,7 @@ pub use session::{
     revert::created,
     stats::{Counts, Scope, Stats},
 };
+pub use tools::{is_own_permission, permission_names, tool_ids, tool_list, tool_look};
 pub use turn::{attach::check_readable, structured::check_format};
 pub use workspace::{
     config_change::PERMISSION as CONFIG_PERMISSION,
@@ -118,6 +123,7 @@ struct EngineState {
     pages: pages::Pages,
     asked: download::Asked,
     clients: Clients,
+    terminals: Terminals,
     asks: asks::Asks,
     questions: questions::Questions,
     workspaces: Mutex<HashMap<PathBuf, Arc<Workspace>>>,
@@ -237,6 +243,7 @@ impl Engine {
             asks: asks::Asks::new(bus.clone(), clients.clone()),
             questions: questions::Questions::new(bus.clone(), clients.clone()),
             clients,
+            terminals: Terminals::new(bus.clone()),
             bus,
             http,
             workspaces: Mutex::default(),
@@ -597,6 +604,7 @@ impl Engine {
     }
 
     async fn close_workspaces(&self) {
+        self.0.terminals.remove_all(None);
         let workspaces = std::mem::take(&mut *lock(&self.0.workspaces));
         futures_util::future::join_all(workspaces.values().map(|workspace| workspace.close())).await;
     }
@@ -622,23 +630,6 @@ async fn end_session(open: OpenSession) {
     if let Some(mcp) = mcp.filter(|_| !is_mcp_lent) {
         mcp.close().await;
     }
-}
-
-/// Returns the permissions that built-in tools ask for, sorted.
-pub fn permission_names() -> Vec<&'static str> {
-    let names = tool::BUILTIN.iter().map(Tool::permission);
-    let names: BTreeSet<&str> = names.filter(|name| *name != "invalid").collect();
-    names.into_iter().collect()
-}
-
-/// Returns true if a permission is asked for by windlass itself, which then chose what the question shows.
-pub fn is_own_permission(name: &str) -> bool {
-    permission_names().contains(&name) || tool::OTHER_PERMISSIONS.contains(&name) || name == CONFIG_PERMISSION
-}
-
-/// Returns the look of a tool's calls.
-pub fn tool_look(name: &str) -> Look {
-    tool::look(name)
 }
 
 /// Returns a session in which nothing has been said.

@@ -191,6 +191,21 @@ impl Servers {
         }
     }
 
+    /// Asks the running servers for symbols by a part of their names.
+    pub async fn symbols(&self, directory: &Path, name: &str) -> Vec<Value> {
+        let operation = Operation::WorkspaceSymbol;
+        let question = Question { operation, path: directory, line: 0, character: 0, query: name };
+        let running = self.others(&[]);
+        let asked = running.iter().map(|leased| leased.client.ask(&question));
+        join_all(asked).await.into_iter().flatten().flatten().collect()
+    }
+
+    /// Returns the id and root of each server that was started, and if it runs.
+    pub fn states(&self) -> Vec<(String, PathBuf, bool)> {
+        let clients = lock(&self.clients);
+        clients.iter().map(|((root, id), leased)| (id.clone(), root.clone(), leased.is_running())).collect()
+    }
+
     /// Ends the servers whose configuration has changed; failed servers may be started again.
     pub fn replace(&self, config: &Config) {
         let definitions = definitions(config);

@@ -34,6 +34,7 @@ pub mod migrations;
 mod open;
 pub mod opencode;
 mod presence;
+pub mod projects;
 pub mod repair;
 pub mod session_locks;
 mod upkeep;
@@ -409,36 +410,6 @@ impl Storage {
     /// Reads a page of root sessions.
     pub async fn list(&self, query: SessionQuery) -> Result<Vec<Session>, StorageError> {
         self.reader.read(move |connection| list(connection, &query)).await
-    }
-
-    /// Reads the project id stored for a worktree.
-    pub async fn project_of(&self, worktree: String) -> Result<Option<String>, StorageError> {
-        self.reader
-            .read(move |connection| {
-                let mut statement =
-                    connection.prepare_cached("SELECT id FROM project WHERE worktree = ?1")?;
-                Ok(statement.query_row([worktree], |row| row.get(0)).optional()?)
-            })
-            .await
-    }
-
-    /// Stores a worktree's project id and gives it to the sessions that were made before it was known.
-    pub async fn set_project(&self, worktree: String, project_id: String) -> Result<(), StorageError> {
-        self.writer
-            .write(move |connection| {
-                connection.execute(
-                    "INSERT INTO project (worktree, id) VALUES (?1, ?2) \
-                     ON CONFLICT (worktree) DO UPDATE SET id = excluded.id",
-                    [&worktree, &project_id],
-                )?;
-                connection.execute(
-                    "UPDATE session SET project_id = ?2 WHERE project_id = ?3 AND \
-                     (directory = ?1 OR substr(directory, 1, length(?1) + 1) = ?1 || '/')",
-                    [&worktree, &project_id, UNKNOWN_PROJECT],
-                )?;
-                Ok(())
-            })
-            .await
     }
 }
 

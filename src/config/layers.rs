@@ -3,12 +3,13 @@
 use std::{collections::BTreeSet, path::Path};
 
 use super::{
-    Config, Environment, Findings, Hook, Warning,
+    ADMINISTRATOR, Config, Environment, Findings, Hook, Warning,
     decode::{Place, resolve},
     layer::{Kind, Layer},
     markdown::{self, Broken},
     paths::Paths,
     reader::{STILL_HOLDS, project_directories, read, read_again},
+    secrets,
     sources::{Leaf, leaves},
     worktree::worktree,
 };
@@ -56,6 +57,19 @@ pub fn explain(
     let (config, layers) = resolve(&Place { paths, directory, worktree: &worktree }, sources, hooks);
     let leaves = leaves(&config.raw, &layers);
     (config, leaves)
+}
+
+/// Returns the merged JSON of a directory as people may see it, without secrets. Does blocking reads.
+pub fn shown(
+    environment: &Environment,
+    paths: &Paths,
+    directory: &Path,
+    hooks: &[Hook],
+) -> serde_json::Map<String, serde_json::Value> {
+    let (config, _) = explain(environment, paths, directory, hooks);
+    let mut shown = secrets::masked(&config.raw);
+    shown.shift_remove(ADMINISTRATOR);
+    shown
 }
 
 /// Returns the reasons why there may be MCP servers that the configuration does not show: sources that cannot

@@ -2,6 +2,7 @@
 
 pub mod config_change;
 pub mod directory;
+pub mod dispose;
 pub mod files;
 pub mod loaded;
 pub mod loosening;
@@ -9,4 +10,7 @@ pub mod model_names;
 pub mod models;
 pub mod project;
 pub mod reload;
+pub mod server_choice;
+pub mod servers;
+pub mod settings;
 pub mod state_file;

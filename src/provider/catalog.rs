@@ -3,6 +3,7 @@
 mod build;
 mod defaults;
 pub mod keys;
+pub mod listing;
 mod packages;
 mod plans;
 mod rank;

@@ -47,6 +47,9 @@ const STEPS: &[&str] = &[
     ALTER TABLE session ADD COLUMN chosen_agent TEXT;
     ALTER TABLE session ADD COLUMN chosen_model TEXT;
 ",
+    "
+    ALTER TABLE project ADD COLUMN settings TEXT;
+",
 ];
 
 /// The version that all steps lead to.

@@ -18,7 +18,8 @@ use crate::base::{clock, figures, text};
 mod file;
 mod prose;
 
-const STYLE: &str = include_str!("html/page.css");
+/// The style of the page.
+pub const STYLE: &str = include_str!("html/page.css");
 /// Hash of [`STYLE`], without which the page's own policy refuses it.
 const STYLE_HASH: &str = "sha256-TOfmH9RqH2Pj1qSiT6iPQpbmXUwJg/nk8Q3G0r/837k=";
 /// Maximum lines of a diff that is shown open; longer ones are folded.

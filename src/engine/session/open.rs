@@ -1,8 +1,8 @@
 //! Opens stored sessions and reads their histories by the page.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
-    path::{Path, PathBuf},
+    collections::{HashMap, HashSet},
+    path::Path,
     sync::Arc,
 };
 
@@ -209,12 +209,8 @@ impl Engine {
         for id in &ids {
             self.close_session(id).await;
         }
+        self.close_services(directory).await;
         ids
-    }
-
-    /// Returns the directories of open sessions.
-    pub fn open_directories(&self) -> BTreeSet<PathBuf> {
-        lock(&self.0.sessions).values().map(|open| open.workspace.directory().to_owned()).collect()
     }
 
     /// Returns true if a session of this process has a turn that runs or waits.

@@ -12,7 +12,11 @@ use std::{
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{loaded::Loaded, state_file};
+use super::{
+    loaded::Loaded,
+    server_choice::{self, ServerChoices},
+    state_file,
+};
 use crate::{
     base::{
         lock::lock,
@@ -33,8 +37,9 @@ pub struct Workspace {
     pub(crate) reloading: Mutex<Option<Reloading>>,
     /// True if changes can be missed: the system does not allow watching, or there is too much to watch.
     pub(crate) polls_each_turn: AtomicBool,
-    /// Servers of the configuration.
+    /// Servers of the configuration, and those that clients added.
     mcp: mcp::Servers,
+    pub(super) server_choices: Mutex<ServerChoices>,
     lsp: lsp::Servers,
     pub(crate) approvals: Approvals,
 }
@@ -99,6 +104,7 @@ impl Workspace {
         let approvals = Approvals::new(storage, &directory, &loaded.config.worktree);
         Self {
             mcp: mcp::Servers::start(loaded.servers(), directory.clone(), bus.clone()),
+            server_choices: Mutex::default(),
             lsp: lsp::Servers::default(),
             directory,
             current: Mutex::new(Current {
@@ -197,7 +203,7 @@ impl Workspace {
     fn put(&self, current: &mut Current, loaded: Loaded) -> bool {
         let is_new = *current.loaded != loaded;
         if is_new {
-            self.mcp.replace(loaded.servers());
+            self.mcp.replace(server_choice::specs(&loaded, &lock(&self.server_choices)));
             self.lsp.replace(&loaded.config);
             current.loaded = Arc::new(loaded);
         }

@@ -24,6 +24,8 @@ use crate::{
     },
 };
 
+pub(super) mod describe;
+
 /// A provider as far as it is known without the configuration.
 pub(super) struct Known<'a> {
     pub id: &'a str,

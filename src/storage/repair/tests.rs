@@ -145,7 +145,7 @@ async fn text_that_is_no_utf8_is_left_out_and_nothing_else() {
     let part = &history[0].parts[0];
     connection.execute(broken, [part.id.as_str(), id.as_str()]).expect("broken");
     connection
-        .execute("INSERT INTO project VALUES (CAST(x'ff' AS TEXT), 'a'), ('/work', 'b')", [])
+        .execute("INSERT INTO project (worktree, id) VALUES (CAST(x'ff' AS TEXT), 'a'), ('/work', 'b')", [])
         .expect("broken");
     drop(connection);
     assert_eq!(verdict(&path), Verdict::Damaged);
@@ -222,7 +222,8 @@ async fn an_older_store_is_copied_before_it_is_changed_and_few_copies_stay() {
     drop(storage);
     for n in 1..6 {
         let older = "ALTER TABLE session DROP COLUMN chosen_title; ALTER TABLE session DROP COLUMN chosen_agent; \
-                     ALTER TABLE session DROP COLUMN chosen_model; DROP TABLE noted_file; DROP TABLE approval; \
+                     ALTER TABLE session DROP COLUMN chosen_model; ALTER TABLE project DROP COLUMN settings; \
+                     DROP TABLE noted_file; DROP TABLE approval; \
                      PRAGMA user_version = 1";
         Connection::open(&path).expect("opened").execute_batch(older).expect("older");
         assert_eq!(verdict(&path), Verdict::Note);

@@ -1,0 +1,50 @@
+//! Files keep what a change does not name.
+
+use std::fs;
+
+use serde_json::{Map, Value, json};
+
+use super::{PatchError, change, project_file};
+
+fn object(value: Value) -> Map<String, Value> {
+    value.as_object().unwrap().clone()
+}
+
+#[track_caller]
+fn check(before: &str, patch: Value, after: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("opencode.jsonc");
+    fs::write(&file, before).unwrap();
+    change(&file, object(patch)).unwrap();
+    assert_eq!(fs::read_to_string(&file).unwrap(), after);
+}
+
+#[test]
+fn comments_and_order_stay() {
+    let before = "{\n  // the model\n  \"model\": \"a/b\", // best\n  \"username\": \"x\",\n  \"permission\": { \"bash\": \"ask\" }\n}\n";
+    check(
+        before,
+        json!({"username": "y", "permission": {"edit": "deny"}}),
+        "{\n  // the model\n  \"model\": \"a/b\", // best\n  \"username\": \"y\",\n  \"permission\": {\n    \"bash\": \"ask\",\n    \"edit\": \"deny\"\n  }\n}\n",
+    );
+    check(before, json!({}), before);
+    check(before, json!({"username": null}), &before.replace("  \"username\": \"x\",\n", ""));
+    let key = "{ \"provider\": { \"p\": { \"options\": { \"apiKey\": \"k\" } } } }";
+    check(key, json!({"provider": {"p": {"options": {"apiKey": "********"}}}}), key);
+}
+
+#[test]
+fn a_new_file_is_made_and_a_wrong_value_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = project_file(directory.path());
+    assert_eq!(file, directory.path().join("opencode.json"));
+    let error = change(&file, object(json!({"model": 3}))).unwrap_err();
+    assert!(matches!(&error, PatchError::Invalid(text) if text.starts_with("model: ")), "{error}");
+    assert!(!file.exists());
+    change(&file, object(json!({"username": "y"}))).unwrap();
+    let written: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(written, json!({"username": "y"}));
+    fs::write(&file, "{ broken").unwrap();
+    assert!(matches!(change(&file, object(json!({"username": "z"}))), Err(PatchError::File { .. })));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "{ broken");
+}

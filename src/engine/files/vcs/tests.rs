@@ -1,0 +1,88 @@
+//! Changes of a repository as git reports them, without touching its index.
+
+use std::{fs, path::Path};
+
+use windlass_protocol::opencode::project::FileChange;
+
+use super::DiffBase;
+use crate::engine::{ApplyError, files::tests::Scene};
+
+#[tokio::test]
+async fn changed_new_and_removed_files_are_listed_with_their_diffs() {
+    let scene =
+        Scene::with_commit(&[("a.txt", "one\ntwo\n"), ("gone.txt", "x\n"), ("näme.txt", "n\n")]).await;
+    fs::write(scene.path("a.txt"), "one\nTWO\n").unwrap();
+    fs::write(scene.path("näme.txt"), "m\n").unwrap();
+    fs::remove_file(scene.path("gone.txt")).unwrap();
+    fs::create_dir(scene.path("sub")).unwrap();
+    fs::write(scene.path("sub/new.txt"), "new\n").unwrap();
+    let index = fs::read(scene.path(".git/index")).unwrap();
+    let workspace = scene.workspace().await;
+    let status = workspace.vcs_status().await.unwrap();
+    let rows: Vec<_> =
+        status.iter().map(|it| (it.file.as_str(), it.additions, it.deletions, it.status)).collect();
+    assert_eq!(
+        rows,
+        [
+            ("a.txt", 1, 1, FileChange::Modified),
+            ("gone.txt", 0, 1, FileChange::Deleted),
+            ("näme.txt", 1, 1, FileChange::Modified),
+            ("sub/new.txt", 1, 0, FileChange::Added),
+        ]
+    );
+    let diff = workspace.vcs_diff(DiffBase::Head, Some(0)).await.unwrap();
+    let patch = |idx: usize| diff[idx].patch.as_deref().unwrap();
+    assert!(patch(0).ends_with("@@ -2 +2 @@ one\n-two\n+TWO\n"), "{}", patch(0));
+    assert!(patch(3).contains("new file mode"), "{}", patch(3));
+    assert!(diff.iter().all(|file| file.patch.is_some()));
+    let raw = workspace.vcs_patch().await.unwrap();
+    assert_eq!(raw.matches("diff --git ").count(), 4);
+    assert_eq!(fs::read(scene.path(".git/index")).unwrap(), index);
+    let files = workspace.changed_files().await.unwrap();
+    assert_eq!(files[3].path, "sub/new.txt");
+}
+
+#[tokio::test]
+async fn branches_are_named_and_compared_with_the_default_one() {
+    let scene = Scene::with_commit(&[("a.txt", "one\n")]).await;
+    let workspace = scene.workspace().await;
+    let info = workspace.vcs_info().await;
+    assert_eq!((info.branch.as_deref(), info.default_branch.as_deref()), (Some("main"), Some("main")));
+    assert_eq!(workspace.vcs_diff(DiffBase::Branch, None).await.unwrap(), []);
+    scene.git(&["checkout", "-qb", "work"]).await;
+    fs::write(scene.path("b.txt"), "b\n").unwrap();
+    scene.git(&["add", "-A"]).await;
+    scene.git(&["commit", "-qm", "second"]).await;
+    fs::write(scene.path("c.txt"), "c\n").unwrap();
+    let files = workspace.vcs_diff(DiffBase::Branch, None).await.unwrap();
+    let names: Vec<&str> = files.iter().map(|it| it.file.as_str()).collect();
+    assert_eq!(names, ["b.txt", "c.txt"]);
+    assert_eq!(workspace.vcs_info().await.branch.as_deref(), Some("work"));
+}
+
+#[tokio::test]
+async fn a_repository_without_commits_and_a_directory_without_a_repository_are_answered() {
+    let scene = Scene::empty();
+    let workspace = scene.workspace().await;
+    assert_eq!(workspace.vcs_info().await, Default::default());
+    assert_eq!(workspace.vcs_status().await.unwrap(), []);
+    assert_eq!(workspace.vcs_apply("x").await, Err(ApplyError::NonGit));
+    let project = scene.engine.init_git(&workspace).await.unwrap();
+    assert_eq!((project.id.as_str(), Path::new(&project.worktree)), ("global", scene.directory.as_path()));
+    fs::write(scene.path("a.txt"), "a\n").unwrap();
+    let workspace = scene.workspace().await;
+    assert_eq!(workspace.vcs_status().await.unwrap()[0].file, "a.txt");
+}
+
+#[tokio::test]
+async fn a_patch_is_applied_wholly_or_not_at_all() {
+    let scene = Scene::with_commit(&[("a.txt", "one\n"), ("b.txt", "one\n")]).await;
+    let workspace = scene.workspace().await;
+    let good = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n";
+    let bad = "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-three\n+two\n";
+    let error = workspace.vcs_apply(&format!("{good}{bad}")).await.unwrap_err();
+    assert!(matches!(error, ApplyError::NotClean(_)), "{error}");
+    assert_eq!(fs::read_to_string(scene.path("a.txt")).unwrap(), "one\n");
+    workspace.vcs_apply(good).await.unwrap();
+    assert_eq!(fs::read_to_string(scene.path("a.txt")).unwrap(), "two\n");
+}

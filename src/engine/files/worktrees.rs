@@ -1,0 +1,239 @@
+//! Linked worktrees of a repository, made for tasks that must not disturb each other.
+
+use std::path::{Path, PathBuf};
+
+use windlass_protocol::opencode::{
+    event::EventPayload,
+    project::{Worktree, WorktreeCreate},
+    service::{ServiceEvent, ServiceNews},
+};
+
+use super::{
+    Roots,
+    git::{self, GitError},
+    vcs::default_branch,
+};
+use crate::{
+    base::path::real,
+    bus::Bus,
+    engine::{Engine, Workspace, workspace::project},
+    tool::bash,
+};
+
+/// The part of a branch's name before the worktree's own.
+const PREFIX: &str = "opencode/";
+/// Names that are tried before one is free.
+const MAX_TRIES: usize = 20;
+const MAX_NAME: usize = 64;
+
+/// The reason for which nothing was done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WorktreeError {
+    #[error("the directory is not in a git repository with a commit; commit something first")]
+    NotGit,
+    #[error("no free name was found; give one")]
+    NoName,
+    #[error("the worktree was not made: {0}")]
+    Create(String),
+    #[error("the worktree was not removed: {0}")]
+    Remove(String),
+    #[error("the worktree was not reset: {0}")]
+    Reset(String),
+}
+
+impl Engine {
+    /// Returns the directories of a project's worktrees that were made for tasks.
+    pub async fn worktrees(&self, workspace: &Workspace) -> Result<Vec<String>, WorktreeError> {
+        let Some(place) = self.place(workspace).await else { return Ok(Vec::new()) };
+        Ok(place.list().await.into_iter().map(|(directory, _)| directory.display().to_string()).collect())
+    }
+
+    /// Makes a worktree on a branch of its own. Its files follow, and the event `worktree.ready` behind them.
+    pub async fn create_worktree(
+        &self,
+        workspace: &Workspace,
+        create: WorktreeCreate,
+    ) -> Result<Worktree, WorktreeError> {
+        let place = self.place(workspace).await.ok_or(WorktreeError::NotGit)?;
+        let wanted = create.name.as_deref().map(slug).filter(|name| !name.is_empty());
+        let (name, directory, branch) = place.free(wanted).await?;
+        let failed = |GitError(reason)| WorktreeError::Create(reason);
+        if let Some(parent) = directory.parent() {
+            let made = tokio::fs::create_dir_all(parent).await;
+            made.map_err(|error| WorktreeError::Create(format!("{}: {error}", parent.display())))?;
+        }
+        let text = directory.display().to_string();
+        git::run(&place.worktree, &["worktree", "add", "--no-checkout", "-b", &branch, &text], &[])
+            .await
+            .map_err(failed)?;
+        let own = self.project(workspace).await.ok().and_then(|it| it.commands?.start);
+        let lines: Vec<String> = own.into_iter().chain(create.start_command).collect();
+        let filling = Filling {
+            bus: self.bus().clone(),
+            config: workspace.loaded(),
+            name: name.clone(),
+            branch: branch.clone(),
+            directory,
+            lines: lines.into_iter().filter(|line| !line.trim().is_empty()).collect(),
+        };
+        // Its end is an event; a process that ends meanwhile leaves a worktree that can be reset.
+        self.0.tasks.spawn(filling.run());
+        Ok(Worktree { name, branch: Some(branch), directory: text })
+    }
+
+    /// Removes a worktree with its branch. One that is gone already is removed.
+    pub async fn remove_worktree(&self, workspace: &Workspace, directory: &str) -> Result<(), WorktreeError> {
+        let place = self.place(workspace).await.ok_or(WorktreeError::NotGit)?;
+        let (path, branch) = place.find(directory).await.map_err(WorktreeError::Remove)?;
+        self.close_directory(&path).await;
+        let failed = |GitError(reason)| WorktreeError::Remove(reason);
+        let text = path.display().to_string();
+        git::run(&place.worktree, &["worktree", "remove", "--force", &text], &[]).await.map_err(failed)?;
+        if let Some(branch) = branch.filter(|branch| branch.starts_with(PREFIX)) {
+            git::run(&place.worktree, &["branch", "-D", &branch], &[]).await.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a worktree back to the default branch, without any file that is not in it.
+    pub async fn reset_worktree(&self, workspace: &Workspace, directory: &str) -> Result<(), WorktreeError> {
+        let place = self.place(workspace).await.ok_or(WorktreeError::NotGit)?;
+        let (path, _) = place.find(directory).await.map_err(WorktreeError::Reset)?;
+        let failed = |GitError(reason)| WorktreeError::Reset(reason);
+        let base = default_branch(&place.worktree).await;
+        let base = base.ok_or_else(|| WorktreeError::Reset("no default branch was found".to_owned()))?;
+        git::run(&path, &["reset", "--hard", "--quiet", &base], &[]).await.map_err(failed)?;
+        git::run(&path, &["clean", "-ffdxq"], &[]).await.map_err(failed)?;
+        Ok(())
+    }
+
+    /// Returns the place of a project's worktrees; none outside of repositories, and before the first commit.
+    async fn place(&self, workspace: &Workspace) -> Option<Place> {
+        let roots = Roots::of(workspace);
+        if !roots.is_git() {
+            return None;
+        }
+        let id = project::root_commit(&roots.worktree).await?;
+        Some(Place { root: self.worktree_root().join(id), worktree: roots.worktree })
+    }
+}
+
+/// The place of a project's worktrees.
+struct Place {
+    root: PathBuf,
+    worktree: PathBuf,
+}
+
+impl Place {
+    /// Returns the worktrees below the place, as git knows them, with their branches.
+    async fn list(&self) -> Vec<(PathBuf, Option<String>)> {
+        let args = ["worktree", "list", "--porcelain"];
+        let printed = git::run(&self.worktree, &args, &[]).await.unwrap_or_default();
+        let printed = String::from_utf8_lossy(&printed).into_owned();
+        let root = real(&self.root);
+        let mut found: Vec<(PathBuf, Option<String>)> = Vec::new();
+        for line in printed.lines() {
+            if let Some(directory) = line.strip_prefix("worktree ") {
+                found.push((PathBuf::from(directory), None));
+            } else if let Some(branch) = line.strip_prefix("branch refs/heads/")
+                && let Some((_, known)) = found.last_mut()
+            {
+                *known = Some(branch.to_owned());
+            }
+        }
+        found.retain(|(directory, _)| real(directory).starts_with(&root));
+        found
+    }
+
+    /// Returns the worktree that a client names. Only one that was made here is found.
+    async fn find(&self, directory: &str) -> Result<(PathBuf, Option<String>), String> {
+        let wanted = real(Path::new(directory));
+        let found = self.list().await.into_iter().find(|(known, _)| real(known) == wanted);
+        found.ok_or_else(|| format!("{directory} is no worktree that was made for a task of this project"))
+    }
+
+    /// Returns a name that is free, with its directory and branch.
+    async fn free(&self, wanted: Option<String>) -> Result<(String, PathBuf, String), WorktreeError> {
+        for n_tries in 0..MAX_TRIES {
+            let name = match &wanted {
+                Some(name) if n_tries == 0 => name.clone(),
+                Some(name) => format!("{name}-{}", project::slug()),
+                None => project::slug(),
+            };
+            let (directory, branch) = (self.root.join(&name), format!("{PREFIX}{name}"));
+            let reference = format!("refs/heads/{branch}");
+            let has_branch = git::run(&self.worktree, &["show-ref", "--verify", "-q", &reference], &[]).await;
+            if has_branch.is_err() && !directory.exists() {
+                return Ok((name, directory, branch));
+            }
+        }
+        Err(WorktreeError::NoName)
+    }
+}
+
+/// Returns a name as a part of a path and of a branch.
+fn slug(name: &str) -> String {
+    let mut slug = String::new();
+    for char in name.trim().to_lowercase().chars().take(MAX_NAME) {
+        if char.is_ascii_alphanumeric() {
+            slug.push(char);
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    slug.trim_end_matches('-').to_owned()
+}
+
+/// A new worktree that gets its files.
+struct Filling {
+    bus: Bus,
+    config: std::sync::Arc<crate::engine::Loaded>,
+    name: String,
+    branch: String,
+    directory: PathBuf,
+    /// Shell lines that prepare it.
+    lines: Vec<String>,
+}
+
+impl Filling {
+    async fn run(self) {
+        let news = match self.fill().await {
+            Ok(()) => {
+                ServiceNews::WorktreeReady { name: self.name.clone(), branch: Some(self.branch.clone()) }
+            }
+            Err(message) => ServiceNews::WorktreeFailed { message },
+        };
+        let directory = Some(self.directory.display().to_string());
+        self.bus.publish(EventPayload::Service(ServiceEvent { directory, news }));
+    }
+
+    async fn fill(&self) -> Result<(), String> {
+        git::run(&self.directory, &["reset", "--hard", "--quiet"], &[]).await.map_err(|error| error.0)?;
+        for line in &self.lines {
+            let started = bash::start(&self.config.config, line, &self.directory, None);
+            let mut child = started.map_err(|error| error.to_string())?;
+            let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+            let drain = async {
+                let mut sink = tokio::io::sink();
+                if let Some(mut stdout) = stdout {
+                    let _ = tokio::io::copy(&mut stdout, &mut sink).await;
+                }
+            };
+            let drain_errors = async {
+                let mut sink = tokio::io::sink();
+                if let Some(mut stderr) = stderr {
+                    let _ = tokio::io::copy(&mut stderr, &mut sink).await;
+                }
+            };
+            let (status, (), ()) = tokio::join!(child.wait(), drain, drain_errors);
+            let status = status.map_err(|error| error.to_string())?;
+            if !status.success() {
+                return Err(format!("the start command `{line}` failed: {status}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
