@@ -1,22 +1,37 @@
 //! The HTTP front end: OpenCode's server API, for its SDK and the programs that were written against it.
 
 mod access;
+mod api;
 mod api_session;
 mod ask;
 mod body;
+mod catalog;
+mod config;
 mod connection;
 mod cors;
+mod doc;
 mod error;
 mod event;
+mod experimental;
+mod files;
 mod global;
+mod here;
 mod history;
 mod listener;
 mod message;
+mod page;
+mod project;
 mod prompt;
+mod provider;
+mod pty;
 mod router;
 mod selection;
 mod server;
+mod services;
 mod session;
+mod ticket;
+mod tui;
+mod vcs;
 
 use tokio_util::sync::CancellationToken;
 

@@ -4,4 +4,5 @@ mod access;
 mod api;
 mod limits;
 mod prompt;
+mod services;
 mod session;

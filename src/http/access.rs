@@ -18,7 +18,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::json;
 use subtle::ConstantTimeEq;
 
-use super::error::Failure;
+use super::{error::Failure, ticket::Tickets};
 use crate::base::lock::lock;
 
 /// Failed tries that an address has in a minute.
@@ -60,6 +60,8 @@ pub struct Access {
     /// Origins that the user allows beside the known ones.
     origins: Vec<String>,
     failed: Mutex<HashMap<Option<IpAddr>, Tries>>,
+    /// Tickets for terminals, each of which stands for the password once.
+    pub tickets: Tickets,
 }
 
 #[derive(Debug)]
@@ -70,7 +72,7 @@ struct Tries {
 
 impl Access {
     pub fn new(password: Option<Password>, origins: Vec<String>) -> Self {
-        Self { password, origins, failed: Mutex::default() }
+        Self { password, origins, failed: Mutex::default(), tickets: Tickets::default() }
     }
 
     /// Returns true if pages of this origin may use the server.
@@ -116,6 +118,9 @@ impl Access {
 
     fn check_password(&self, request: &Request, peer: Option<IpAddr>) -> Result<(), Refusal> {
         let Some(password) = &self.password else { return Ok(()) };
+        if Tickets::is_shown(request) {
+            return Ok(());
+        }
         if !self.has_tries(peer) {
             return Err(Refusal::TooManyTries);
         }

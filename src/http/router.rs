@@ -10,21 +10,33 @@ use serde_json::json;
 use tower_http::compression::CompressionLayer;
 
 use super::{
-    access, api_session, ask, cors, error::Failure, event, global, history, message, prompt, server::Shared,
-    session,
+    access, api, api_session, ask, config, cors, doc, error::Failure, event, experimental, files, global,
+    history, message, page, project, prompt, provider, pty, server::Shared, services, session, tui, vcs,
 };
 
 /// Returns the routes and what every request passes on its way to them.
 pub fn router(server: &Shared) -> Router {
     Router::new()
+        .merge(api::routes())
         .merge(api_session::routes())
         .merge(ask::routes())
+        .merge(config::routes())
+        .merge(doc::routes())
         .merge(event::routes())
+        .merge(experimental::routes())
+        .merge(files::routes())
         .merge(global::routes())
         .merge(history::routes())
         .merge(message::routes())
+        .merge(page::routes())
+        .merge(project::routes())
         .merge(prompt::routes())
+        .merge(provider::routes())
+        .merge(pty::routes())
+        .merge(services::routes())
         .merge(session::routes())
+        .merge(tui::routes())
+        .merge(vcs::routes())
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)
         .layer(CompressionLayer::new())

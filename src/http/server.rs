@@ -8,7 +8,7 @@ use std::{
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{id::SessionId, session::Session};
 
-use super::{access::Access, error::Failure, event::hub::Hub};
+use super::{access::Access, catalog::Catalogs, error::Failure, event::hub::Hub};
 use crate::{
     bus::{Filter, Subscriber},
     engine::{Answerable, Client, Engine, Workspace},
@@ -29,6 +29,7 @@ pub struct Server {
     /// Cancelled when the server ends.
     pub stop: CancellationToken,
     pub hub: Arc<Hub>,
+    pub catalogs: Catalogs,
     /// Holds the sessions that were used by HTTP: any client may answer what they ask.
     lease: Client,
 }
@@ -42,7 +43,7 @@ impl Server {
         let subscriber: Arc<dyn Subscriber> = hub.clone();
         engine.bus().subscribe(Filter::All, &subscriber);
         let lease = engine.client(Answerable::Everything);
-        Arc::new(Self { engine, options, stop, hub, lease })
+        Arc::new(Self { engine, options, stop, hub, catalogs: Catalogs::default(), lease })
     }
 
     /// Returns a stored session.

@@ -1,0 +1,60 @@
+//! The whole catalog as it is sent: written once for a configuration, and kept with its compressed form.
+
+use std::{
+    io::Write,
+    sync::{Arc, Mutex, Weak},
+};
+
+use axum::body::Bytes;
+use flate2::{Compression, write::GzEncoder};
+
+use crate::{
+    base::{blocking::blocking, lock::lock},
+    engine::Loaded,
+};
+
+/// Configurations whose catalogs are kept.
+const MAX_KEPT: usize = 8;
+
+/// The catalogs that were written, each as long as its configuration holds.
+#[derive(Default)]
+pub struct Catalogs(Mutex<Vec<(Weak<Loaded>, Arc<Written>)>>);
+
+/// A catalog as it is sent.
+pub struct Written {
+    pub plain: Bytes,
+    pub packed: Bytes,
+    pub tag: String,
+}
+
+impl Catalogs {
+    /// Returns the catalog of a configuration, which is written at its first use.
+    pub async fn get(&self, loaded: &Arc<Loaded>) -> Arc<Written> {
+        let known = {
+            let mut kept = lock(&self.0);
+            kept.retain(|(owner, _)| owner.strong_count() > 0);
+            kept.iter().find(|(owner, _)| owner.as_ptr() == Arc::as_ptr(loaded)).map(|(_, it)| it.clone())
+        };
+        if let Some(written) = known {
+            return written;
+        }
+        let plain = loaded.all_providers().await;
+        let written = blocking(move || write(plain)).await;
+        let mut kept = lock(&self.0);
+        // Most configurations have the same catalog, which is kept once.
+        let same = kept.iter().find(|(_, it)| it.tag == written.tag).map(|(_, it)| it.clone());
+        let written = same.unwrap_or_else(|| Arc::new(written));
+        if kept.len() >= MAX_KEPT {
+            kept.remove(0);
+        }
+        kept.push((Arc::downgrade(loaded), written.clone()));
+        written
+    }
+}
+
+fn write(plain: Vec<u8>) -> Written {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    let packed = encoder.write_all(&plain).and_then(|()| encoder.finish()).unwrap_or_default();
+    let tag = format!("\"{:08x}-{:x}\"", crc32fast::hash(&plain), plain.len());
+    Written { plain: plain.into(), packed: packed.into(), tag }
+}

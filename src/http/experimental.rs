@@ -1,0 +1,130 @@
+//! Routes under `/experimental`, `/sync` and others that OpenCode's clients ask, in the shape for "there is none".
+
+use axum::{
+    Router,
+    extract::State,
+    http::StatusCode,
+    routing::{get, post},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_protocol::opencode::session::Session;
+
+use super::{
+    body::{Answer, Params, Payload, number},
+    error::{Failure, Piece},
+    here::{Here, required},
+    server::Shared,
+};
+use crate::engine::{SessionFilter, tool_ids, tool_list};
+
+/// Sessions of a list where its client names no number.
+const LISTED: usize = 100;
+
+pub fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/experimental/capabilities", get(capabilities))
+        .route("/experimental/console", get(console))
+        .route("/experimental/console/orgs", get(organisations))
+        .route("/experimental/console/switch", post(no_console))
+        .route("/experimental/tool", get(tools))
+        .route("/experimental/tool/ids", get(ids))
+        .route("/experimental/resource", get(empty_object))
+        .route("/experimental/session", get(sessions))
+        .route("/experimental/workspace", get(empty_list).post(no_workspace))
+        .route("/experimental/workspace/status", get(empty_list))
+        .route("/experimental/workspace/adapter", get(adapters))
+        .route("/experimental/workspace/sync-list", post(done))
+        .route("/sync/start", post(done))
+        .route("/sync/history", post(empty_list))
+        .route("/global/upgrade", post(upgrade))
+}
+
+async fn capabilities() -> Answer<Value> {
+    Answer(json!({"backgroundSubagents": false}))
+}
+
+async fn console() -> Answer<Value> {
+    Answer(json!({"consoleManagedProviders": [], "switchableOrgCount": 0}))
+}
+
+async fn organisations() -> Answer<Value> {
+    Answer(json!({"orgs": []}))
+}
+
+async fn no_console() -> Failure {
+    Failure::bad_request(Piece::Payload, "There is no account of OpenCode's console to switch.")
+}
+
+async fn no_workspace() -> Failure {
+    Failure::bad_request(Piece::Payload, "Remote workspaces are not offered; make a worktree instead.")
+}
+
+async fn empty_list() -> Answer<[Value; 0]> {
+    Answer([])
+}
+
+async fn empty_object() -> Answer<Value> {
+    Answer(json!({}))
+}
+
+async fn done() -> Answer<bool> {
+    Answer(true)
+}
+
+async fn adapters() -> Answer<Value> {
+    Answer(json!([{"type": "worktree", "name": "Worktree", "description": "Create a git worktree"}]))
+}
+
+async fn ids(Here(_): Here) -> Answer<Vec<&'static str>> {
+    Answer(tool_ids())
+}
+
+async fn tools(Here(_): Here) -> Answer<Vec<Value>> {
+    Answer(tool_list())
+}
+
+#[derive(Debug, Deserialize)]
+struct SessionsParams {
+    directory: Option<String>,
+    archived: Option<String>,
+    roots: Option<String>,
+    start: Option<String>,
+    search: Option<String>,
+    limit: Option<String>,
+}
+
+/// Lists the sessions of all projects, or of one directory.
+async fn sessions(
+    State(server): State<Shared>,
+    Params(params): Params<SessionsParams>,
+) -> Result<Answer<Vec<Session>>, Failure> {
+    let filter = SessionFilter {
+        directory: params.directory.filter(|directory| !directory.is_empty()),
+        is_root: params.roots.as_deref() == Some("true"),
+        since: number(params.start.as_deref()),
+        title: params.search.filter(|search| !search.is_empty()),
+        limit: number(params.limit.as_deref()).filter(|limit| *limit > 0).unwrap_or(LISTED),
+        ..SessionFilter::default()
+    };
+    let mut sessions = server.engine.filter_sessions(filter).await?;
+    if params.archived.as_deref() != Some("true") {
+        sessions.retain(|session| session.time.archived.is_none());
+    }
+    Ok(Answer(sessions))
+}
+
+#[derive(Debug, Deserialize)]
+struct UpgradeBody {
+    target: Option<String>,
+}
+
+async fn upgrade(Payload(body): Payload<UpgradeBody>) -> Result<Answer<Value>, Failure> {
+    let target = required(body.target, Piece::Payload, "target")?;
+    let is_version = target.split('.').count() == 3 && target.split('.').all(|it| it.parse::<u32>().is_ok());
+    if !is_version {
+        return Err(Failure::bad_request(Piece::Payload, "Expected a semantic version\n  at [\"target\"]"));
+    }
+    let error = "windlass is updated by the program that installed it.";
+    Err(Failure::named(StatusCode::BAD_REQUEST, "UpgradeFailed", json!({"message": error})))
+}

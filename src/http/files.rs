@@ -1,0 +1,112 @@
+//! Routes of files, and of finding in them.
+
+use axum::{Router, routing::get};
+use serde::Deserialize;
+use windlass_protocol::opencode::file::{FileContent, FileNode, FileStatus, LineMatch, NodeType, Symbol};
+
+use super::{
+    body::{Answer, Params, number},
+    error::{Failure, Piece},
+    here::{Here, required},
+    server::Shared,
+};
+use crate::engine::FileQuery;
+
+/// Paths that a search returns where its client names no number.
+const FOUND: usize = 10;
+const MAX_FOUND: usize = 200;
+
+pub fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/file", get(list))
+        .route("/file/content", get(read))
+        .route("/file/status", get(status))
+        .route("/find", get(find_text))
+        .route("/find/file", get(find_files))
+        .route("/find/symbol", get(find_symbols))
+}
+
+#[derive(Debug, Deserialize)]
+struct PathParams {
+    path: Option<String>,
+}
+
+async fn list(
+    Here(workspace): Here,
+    Params(params): Params<PathParams>,
+) -> Result<Answer<Vec<FileNode>>, Failure> {
+    let path = required(params.path, Piece::Query, "path")?;
+    Ok(Answer(workspace.list_directory(&path).await?))
+}
+
+async fn read(
+    Here(workspace): Here,
+    Params(params): Params<PathParams>,
+) -> Result<Answer<FileContent>, Failure> {
+    let path = required(params.path, Piece::Query, "path")?;
+    Ok(Answer(workspace.read_file(&path).await?))
+}
+
+async fn status(Here(workspace): Here) -> Result<Answer<Vec<FileStatus>>, Failure> {
+    Ok(Answer(workspace.changed_files().await?))
+}
+
+#[derive(Debug, Deserialize)]
+struct FindParams {
+    pattern: Option<String>,
+}
+
+async fn find_text(
+    Here(workspace): Here,
+    Params(params): Params<FindParams>,
+) -> Result<Answer<Vec<LineMatch>>, Failure> {
+    let pattern = required(params.pattern, Piece::Query, "pattern")?;
+    Ok(Answer(workspace.find_text(&pattern).await?))
+}
+
+#[derive(Debug, Deserialize)]
+struct FindFilesParams {
+    query: Option<String>,
+    limit: Option<String>,
+    r#type: Option<String>,
+    dirs: Option<String>,
+}
+
+async fn find_files(
+    Here(workspace): Here,
+    Params(params): Params<FindFilesParams>,
+) -> Result<Answer<Vec<String>>, Failure> {
+    let wrong = |message: String| Failure::bad_request(Piece::Query, message);
+    let letters = required(params.query, Piece::Query, "query")?;
+    let limit = match params.limit.as_deref() {
+        None => FOUND,
+        Some(text) => {
+            number(Some(text)).filter(|limit| (1..=MAX_FOUND).contains(limit)).ok_or_else(|| {
+                wrong(format!("Expected a number from 1 to {MAX_FOUND}, got {text:?}\n  at [\"limit\"]"))
+            })?
+        }
+    };
+    let only = match (params.r#type.as_deref(), params.dirs.as_deref()) {
+        (Some("file"), _) | (None, Some("false")) => Some(NodeType::File),
+        (Some("directory"), _) => Some(NodeType::Directory),
+        (Some(other), _) => {
+            let message = format!("Expected \"file\" | \"directory\", got {other:?}\n  at [\"type\"]");
+            return Err(wrong(message));
+        }
+        (None, _) => None,
+    };
+    Ok(Answer(workspace.find_files(FileQuery { letters, limit, only }).await))
+}
+
+#[derive(Debug, Deserialize)]
+struct SymbolParams {
+    query: Option<String>,
+}
+
+async fn find_symbols(
+    Here(workspace): Here,
+    Params(params): Params<SymbolParams>,
+) -> Result<Answer<Vec<Symbol>>, Failure> {
+    let query = required(params.query, Piece::Query, "query")?;
+    Ok(Answer(workspace.find_symbols(&query).await))
+}

@@ -1,0 +1,41 @@
+//! The services of the directory that a request selects.
+
+use std::sync::Arc;
+
+use axum::{extract::FromRequestParts, http::request::Parts};
+
+use super::{
+    error::{Failure, Piece},
+    selection::Selected,
+    server::Shared,
+};
+use crate::engine::{FilesError, Workspace};
+
+/// The services of the selected directory, started where they do not run.
+pub struct Here(pub Arc<Workspace>);
+
+impl FromRequestParts<Shared> for Here {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, server: &Shared) -> Result<Self, Failure> {
+        let Selected(directory) = Selected::from_request_parts(parts, server).await?;
+        let workspace = server.engine.workspace(&directory).await?;
+        server.engine.watch(&workspace);
+        Ok(Self(workspace))
+    }
+}
+
+/// Returns a parameter that a request has to have.
+pub fn required<T>(value: Option<T>, piece: Piece, name: &str) -> Result<T, Failure> {
+    value.ok_or_else(|| Failure::bad_request(piece, format!("Missing key\n  at [\"{name}\"]")))
+}
+
+impl From<FilesError> for Failure {
+    fn from(error: FilesError) -> Self {
+        match error {
+            FilesError::NotFound(message) => Self::not_found(message),
+            FilesError::Invalid(message) => Self::bad_request(Piece::Query, message),
+            FilesError::Failed(message) => Self::unknown(message),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Routes of projects and of the paths that belong to them.
+
+use axum::{
+    Router,
+    extract::{Path, State},
+    http::StatusCode,
+    routing::{get, patch, post},
+};
+use serde_json::{Value, json};
+use windlass_protocol::opencode::project::{Project, ProjectUpdate};
+
+use super::{
+    body::{Answer, Payload},
+    error::Failure,
+    here::Here,
+    server::Shared,
+};
+
+pub fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/path", get(paths))
+        .route("/project", get(list))
+        .route("/project/current", get(current))
+        .route("/project/git/init", post(init_git))
+        .route("/project/{id}", patch(update))
+        .route("/project/{id}/directories", get(directories))
+}
+
+async fn paths(Here(workspace): Here) -> Answer<Value> {
+    let config = &workspace.loaded().config;
+    Answer(json!({
+        "home": config.environment.home,
+        "state": config.paths.data,
+        "config": config.paths.opencode_config,
+        "worktree": config.worktree,
+        "directory": config.directory,
+    }))
+}
+
+async fn list(State(server): State<Shared>) -> Result<Answer<Vec<Project>>, Failure> {
+    Ok(Answer(server.engine.projects().await?))
+}
+
+async fn current(State(server): State<Shared>, Here(workspace): Here) -> Result<Answer<Project>, Failure> {
+    Ok(Answer(server.engine.project(&workspace).await?))
+}
+
+async fn init_git(State(server): State<Shared>, Here(workspace): Here) -> Result<Answer<Project>, Failure> {
+    Ok(Answer(server.engine.init_git(&workspace).await?))
+}
+
+async fn update(
+    State(server): State<Shared>,
+    Path(id): Path<String>,
+    Payload(update): Payload<ProjectUpdate>,
+) -> Result<Answer<Project>, Failure> {
+    let project = server.engine.update_project(&id, update).await?;
+    project.map(Answer).ok_or_else(|| {
+        let fields = json!({"projectID": id, "message": format!("Project not found: {id}")});
+        Failure::tagged(StatusCode::NOT_FOUND, "ProjectNotFoundError", fields)
+    })
+}
+
+async fn directories(State(server): State<Shared>, Path(id): Path<String>) -> Result<Answer<Value>, Failure> {
+    let directories = server.engine.project_directories(&id).await?;
+    Ok(Answer(directories.into_iter().map(|directory| json!({"directory": directory})).collect()))
+}

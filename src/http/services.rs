@@ -1,0 +1,141 @@
+//! Routes of the servers and programs that work for a directory, and of the log.
+
+use std::collections::BTreeMap;
+
+use axum::{
+    Router,
+    extract::Path,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_protocol::opencode::config::McpConfig;
+
+use super::{
+    body::{Answer, Payload, json_response},
+    error::{Failure, Piece},
+    here::{Here, required},
+    server::Shared,
+};
+use crate::engine::{ServerStatus, Workspace};
+
+/// Bytes of a client's message that the log takes.
+const MAX_MESSAGE: usize = 4096;
+
+pub fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/mcp", get(servers).post(add))
+        .route("/mcp/{name}/connect", post(connect))
+        .route("/mcp/{name}/disconnect", post(disconnect))
+        .route("/mcp/{name}/auth", post(login).delete(logout))
+        .route("/mcp/{name}/auth/callback", post(login))
+        .route("/mcp/{name}/auth/authenticate", post(login))
+        .route("/lsp", get(language_servers))
+        .route("/formatter", get(formatters))
+        .route("/log", post(log))
+}
+
+async fn servers(Here(workspace): Here) -> Answer<BTreeMap<String, Value>> {
+    Answer(states(&workspace).await)
+}
+
+async fn states(workspace: &Workspace) -> BTreeMap<String, Value> {
+    let states = workspace.server_states().await;
+    let shown = states.into_iter().map(|(name, status)| {
+        let status = match status {
+            None | Some(ServerStatus::Disabled) => json!({"status": "disabled"}),
+            Some(ServerStatus::Connected) => json!({"status": "connected"}),
+            Some(ServerStatus::Connecting) => json!({"status": "failed", "error": "It is still connecting."}),
+            Some(ServerStatus::Failed { error }) => json!({"status": "failed", "error": error}),
+            Some(ServerStatus::NeedsAuth) => json!({"status": "needs_auth"}),
+        };
+        (name, status)
+    });
+    shown.collect()
+}
+
+#[derive(Debug, Deserialize)]
+struct AddBody {
+    name: Option<String>,
+    config: Option<McpConfig>,
+}
+
+async fn add(
+    Here(workspace): Here,
+    Payload(body): Payload<AddBody>,
+) -> Result<Answer<BTreeMap<String, Value>>, Failure> {
+    let name = required(body.name.filter(|name| !name.is_empty()), Piece::Payload, "name")?;
+    let config = required(body.config, Piece::Payload, "config")?;
+    workspace.add_server(&name, config);
+    Ok(Answer(states(&workspace).await))
+}
+
+async fn connect(Here(workspace): Here, Path(name): Path<String>) -> Result<Answer<bool>, Failure> {
+    if workspace.connect_server(&name) { Ok(Answer(true)) } else { Err(no_server(&name)) }
+}
+
+async fn disconnect(Here(workspace): Here, Path(name): Path<String>) -> Result<Answer<bool>, Failure> {
+    if workspace.disconnect_server(&name) { Ok(Answer(true)) } else { Err(no_server(&name)) }
+}
+
+fn no_server(name: &str) -> Failure {
+    let fields = json!({"name": name, "message": format!("MCP server not found: {name}")});
+    Failure::tagged(StatusCode::NOT_FOUND, "McpServerNotFoundError", fields)
+}
+
+async fn login(Here(workspace): Here, Path(name): Path<String>) -> Result<Response, Failure> {
+    if !workspace.has_server(&name) {
+        return Err(no_server(&name));
+    }
+    let error = format!("MCP server {name} does not support OAuth");
+    Ok(json_response(StatusCode::BAD_REQUEST, &json!({"error": error, "message": error})))
+}
+
+async fn logout(Here(workspace): Here, Path(name): Path<String>) -> Result<Answer<Value>, Failure> {
+    if workspace.has_server(&name) { Ok(Answer(json!({"success": true}))) } else { Err(no_server(&name)) }
+}
+
+async fn language_servers(Here(workspace): Here) -> Answer<Vec<Value>> {
+    let states = workspace.language_servers().into_iter();
+    let shown = states.map(|(id, root, is_running)| {
+        let status = if is_running { "connected" } else { "error" };
+        json!({"id": id, "name": id, "root": root, "status": status})
+    });
+    Answer(shown.collect())
+}
+
+// No formatter runs behind an edit, so none is listed.
+async fn formatters(Here(_): Here) -> Answer<Vec<Value>> {
+    Answer(Vec::new())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+#[derive(Debug, Deserialize)]
+struct LogBody {
+    service: String,
+    level: Level,
+    message: String,
+}
+
+async fn log(Payload(body): Payload<LogBody>) -> impl IntoResponse {
+    let LogBody { service, level, message } = body;
+    let (service, message) =
+        (crate::base::text::head(&service, 64), crate::base::text::head(&message, MAX_MESSAGE));
+    match level {
+        Level::Debug => tracing::debug!(service, "{message}"),
+        Level::Info => tracing::info!(service, "{message}"),
+        Level::Warn => tracing::warn!(service, "{message}"),
+        Level::Error => tracing::error!(service, "{message}"),
+    }
+    Answer(true)
+}

@@ -1,0 +1,138 @@
+//! Routes of version control, and of worktrees for tasks.
+
+use axum::{
+    Router,
+    extract::State,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_protocol::opencode::project::{VcsFile, VcsInfo, Worktree, WorktreeCreate};
+
+use super::{
+    body::{Answer, Params, Payload, number},
+    error::{Failure, Piece},
+    here::{Here, required},
+    server::Shared,
+};
+use crate::engine::{ApplyError, DiffBase, WorktreeError};
+
+pub fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/vcs", get(info))
+        .route("/vcs/status", get(status))
+        .route("/vcs/diff", get(diff))
+        .route("/vcs/diff/raw", get(raw_diff))
+        .route("/vcs/apply", post(apply))
+        .route("/experimental/worktree", get(worktrees).post(create).delete(remove))
+        .route("/experimental/worktree/reset", post(reset))
+}
+
+async fn info(Here(workspace): Here) -> Answer<VcsInfo> {
+    Answer(workspace.vcs_info().await)
+}
+
+async fn status(Here(workspace): Here) -> Result<Answer<Vec<VcsFile>>, Failure> {
+    Ok(Answer(workspace.vcs_status().await?))
+}
+
+#[derive(Debug, Deserialize)]
+struct DiffParams {
+    mode: Option<String>,
+    context: Option<String>,
+}
+
+async fn diff(
+    Here(workspace): Here,
+    Params(params): Params<DiffParams>,
+) -> Result<Answer<Vec<VcsFile>>, Failure> {
+    let base = match required(params.mode, Piece::Query, "mode")?.as_str() {
+        "git" => DiffBase::Head,
+        "branch" => DiffBase::Branch,
+        other => {
+            let message = format!("Expected \"git\" | \"branch\", got {other:?}\n  at [\"mode\"]");
+            return Err(Failure::bad_request(Piece::Query, message));
+        }
+    };
+    Ok(Answer(workspace.vcs_diff(base, number(params.context.as_deref())).await?))
+}
+
+async fn raw_diff(Here(workspace): Here) -> Result<Response, Failure> {
+    let mut response = workspace.vcs_patch().await?.into_response();
+    let content_type = HeaderValue::from_static("text/x-diff; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    Ok(response)
+}
+
+#[derive(Debug, Deserialize)]
+struct ApplyBody {
+    patch: Option<String>,
+}
+
+async fn apply(Here(workspace): Here, Payload(body): Payload<ApplyBody>) -> Result<Answer<Value>, Failure> {
+    let patch = required(body.patch, Piece::Payload, "patch")?;
+    workspace.vcs_apply(&patch).await.map_err(|error| {
+        let reason = match &error {
+            ApplyError::NonGit => "non-git",
+            ApplyError::NotClean(_) => "not-clean",
+        };
+        let data = json!({"message": error.to_string(), "reason": reason});
+        Failure::named(StatusCode::BAD_REQUEST, "VcsApplyError", data)
+    })?;
+    Ok(Answer(json!({"applied": true})))
+}
+
+async fn worktrees(
+    State(server): State<Shared>,
+    Here(workspace): Here,
+) -> Result<Answer<Vec<String>>, Failure> {
+    Ok(Answer(server.engine.worktrees(&workspace).await?))
+}
+
+async fn create(
+    State(server): State<Shared>,
+    Here(workspace): Here,
+    Payload(body): Payload<WorktreeCreate>,
+) -> Result<Answer<Worktree>, Failure> {
+    Ok(Answer(server.engine.create_worktree(&workspace, body).await?))
+}
+
+#[derive(Debug, Deserialize)]
+struct DirectoryBody {
+    directory: Option<String>,
+}
+
+async fn remove(
+    State(server): State<Shared>,
+    Here(workspace): Here,
+    Payload(body): Payload<DirectoryBody>,
+) -> Result<Answer<bool>, Failure> {
+    let directory = required(body.directory, Piece::Payload, "directory")?;
+    server.engine.remove_worktree(&workspace, &directory).await?;
+    Ok(Answer(true))
+}
+
+async fn reset(
+    State(server): State<Shared>,
+    Here(workspace): Here,
+    Payload(body): Payload<DirectoryBody>,
+) -> Result<Answer<bool>, Failure> {
+    let directory = required(body.directory, Piece::Payload, "directory")?;
+    server.engine.reset_worktree(&workspace, &directory).await?;
+    Ok(Answer(true))
+}
+
+impl From<WorktreeError> for Failure {
+    fn from(error: WorktreeError) -> Self {
+        let name = match &error {
+            WorktreeError::NotGit => "WorktreeNotGitError",
+            WorktreeError::NoName => "WorktreeNameGenerationFailedError",
+            WorktreeError::Create(_) => "WorktreeCreateFailedError",
+            WorktreeError::Remove(_) => "WorktreeRemoveFailedError",
+            WorktreeError::Reset(_) => "WorktreeResetFailedError",
+        };
+        Self::named(StatusCode::BAD_REQUEST, name, json!({"message": error.to_string()}))
+    }
+}
