@@ -16,7 +16,7 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch}
 use ignore::{WalkBuilder, WalkState};
 use windlass_protocol::opencode::file::{LineMatch, NodeType, Submatch, Symbol, Text};
 
-use super::{FilesError, fuzzy};
+use super::{fuzzy, roots::FilesError};
 use crate::{
     base::{blocking::blocking, lock::lock, text},
     engine::Workspace,

@@ -14,7 +14,10 @@ use windlass_protocol::opencode::{
     project::{FileChange, VcsFile},
 };
 
-use super::{FilesError, Roots, git};
+use super::{
+    git,
+    roots::{FilesError, Roots},
+};
 use crate::{
     base::{blocking::blocking, mime},
     engine::Workspace,

@@ -8,7 +8,10 @@ use windlass_protocol::opencode::{
     service::{ServiceEvent, ServiceNews},
 };
 
-use super::{FilesError, Roots, git};
+use super::{
+    git,
+    roots::{FilesError, Roots},
+};
 use crate::{
     base::{blocking::blocking, clock},
     engine::{

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, ffi::OsString, path::Path, sync::Arc};
 
 use windlass_protocol::opencode::pty::{Pty, PtyCreate, PtyUpdate, Shell};
 
-use super::FilesError;
+use super::roots::FilesError;
 use crate::{
     base::path::absolute,
     engine::{Engine, Workspace},

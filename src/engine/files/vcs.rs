@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use windlass_protocol::opencode::project::{VcsFile, VcsInfo};
 
 use super::{
-    FilesError, Roots,
     git::{self, GitError},
     look::change,
+    roots::{FilesError, Roots},
 };
 use crate::{base::ids, engine::Workspace};
 

@@ -9,8 +9,8 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    Roots,
     git::{self, GitError},
+    roots::Roots,
     vcs::default_branch,
 };
 use crate::{

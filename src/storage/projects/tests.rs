@@ -1,3 +1,5 @@
+//! Settings of projects with several worktrees.
+
 use windlass_protocol::opencode::project::ProjectUpdate;
 
 use crate::storage::Storage;

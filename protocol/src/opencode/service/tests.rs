@@ -1,3 +1,5 @@
+//! The shape of a service's event.
+
 use super::super::event::{Event, EventPayload};
 use super::*;
 

@@ -1,3 +1,5 @@
+//! The order of paths, and paths that do not match.
+
 use super::score;
 
 #[track_caller]
