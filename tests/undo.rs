@@ -195,7 +195,7 @@ async fn files_without_a_snapshot_are_named() {
 #[tokio::test]
 async fn files_that_no_snapshot_held_are_named_by_undo() {
     let agent = Agent::start().await;
-    agent.scratch.write("large.bin", &"x".repeat(3 << 20));
+    agent.scratch.write("large.bin", "x".repeat(3 << 20));
     let session = agent.new_session().await;
     run(&agent, &session, "fill", "head -c 3000000 /dev/zero > large.bin; echo more >> a.txt").await;
     let undone = own(&agent, &session, "/undo").await;

@@ -248,9 +248,9 @@ fn make_older(database: &std::path::Path) {
     let connection = rusqlite::Connection::open(database).unwrap();
     connection
         .execute_batch(
-            "ALTER TABLE session DROP COLUMN chosen_title; ALTER TABLE project DROP COLUMN settings; \
-             DROP TABLE noted_file; DROP TABLE approval; \
-             PRAGMA user_version = 1",
+            "ALTER TABLE session DROP COLUMN chosen_title; ALTER TABLE session DROP COLUMN chosen_agent; \
+             ALTER TABLE session DROP COLUMN chosen_model; ALTER TABLE project DROP COLUMN settings; \
+             DROP TABLE noted_file; DROP TABLE approval; PRAGMA user_version = 1",
         )
         .unwrap();
 }

@@ -75,7 +75,7 @@ impl Engine {
             })
         });
         // Every answer counts, not only the first.
-        changed.fold(false, |any, changed| any || changed)
+        changed.filter(|has_changed| *has_changed).count() > 0
     }
 
     /// Has organisations' configurations fetched in the background when they are no longer fresh, and what they

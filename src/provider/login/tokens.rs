@@ -75,7 +75,7 @@ impl Tokens {
         provider: &str,
         refused: Option<&Secret>,
     ) -> Result<Access, ProviderError> {
-        let issuer = rows::issuer(provider).ok_or_else(|| gone())?;
+        let issuer = rows::issuer(provider).ok_or_else(gone)?;
         let stored = self.stored(provider).await;
         let now_ms = clock::now_ms();
         if let Some(good) = stored.iter().find(|stored| is_good(stored, issuer, refused, now_ms)) {

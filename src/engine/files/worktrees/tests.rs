@@ -28,9 +28,9 @@ async fn a_worktree_is_made_reset_and_removed() {
     let file = |name: &str| std::path::Path::new(&made.directory).join(name);
     assert_eq!(fs::read_to_string(file("a.txt")).unwrap(), "one\n");
     assert!(file("made.txt").exists());
-    assert_eq!(scene.engine.worktrees(&workspace).await.unwrap(), [made.directory.clone()]);
+    assert_eq!(scene.engine.worktrees(&workspace).await.unwrap(), std::slice::from_ref(&made.directory));
     let project = scene.engine.project(&workspace).await.unwrap();
-    assert_eq!(project.sandboxes, [made.directory.clone()]);
+    assert_eq!(project.sandboxes, std::slice::from_ref(&made.directory));
     fs::write(file("a.txt"), "two\n").unwrap();
     scene.engine.reset_worktree(&workspace, &made.directory).await.unwrap();
     assert_eq!(fs::read_to_string(file("a.txt")).unwrap(), "one\n");
