@@ -104,8 +104,8 @@ pub(super) fn provider(
     let is_at_vendor = base.configured_url.is_none()
         && base.provider_url.is_none()
         && (known.listed.is_some() || packages::find(base.npm).is_some_and(|package| package.url.is_some()));
-    let is_local =
-        base.vendor_url.is_some_and(|url| url.contains("//localhost") || url.contains("//127.0.0.1"));
+    let is_loopback = |url: &str| url.contains("//localhost") || url.contains("//127.0.0.1");
+    let is_local = base.vendor_url.is_some_and(is_loopback);
     let is_free = is_at_vendor && !has_credential && id.starts_with("opencode") && configured.is_some();
     if is_free {
         // Free models are served without an account.
@@ -449,7 +449,8 @@ fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, La
             headers.push((name.to_owned(), value.to_owned()));
         }
     }
-    let variants = variants(defaults::variants(&subject, offered.reasoning.as_deref()), &config.variants);
+    let variants =
+        defaults::with_written(defaults::variants(&subject, offered.reasoning.as_deref()), &config.variants);
     Ok(Model {
         provider_id: base.id.to_owned(),
         provider_name: base.name.clone(),
@@ -510,23 +511,6 @@ fn is_gpt_5(api_id: &str) -> bool {
     let version = api_id.strip_prefix("gpt-").and_then(|rest| rest.split(['-', '.']).next());
     version.and_then(|version| version.parse::<u32>().ok()).is_some_and(|version| version >= 5)
         && !api_id.starts_with("gpt-5-mini")
-}
-
-/// Lays the configured variants over the family's, without those that are switched off.
-fn variants(
-    family: Vec<(String, Map<String, Value>)>,
-    written: &BTreeMap<String, Map<String, Value>>,
-) -> Vec<(String, Map<String, Value>)> {
-    let mut variants = family;
-    for (name, options) in written {
-        let at = variants.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
-            variants.push((name.clone(), Map::new()));
-            variants.len() - 1
-        });
-        variants[at].1.extend(options.clone());
-    }
-    variants.retain_mut(|(_, options)| options.shift_remove("disabled") != Some(Value::Bool(true)));
-    variants
 }
 
 /// Returns the variables that may hold a provider's key, the first one first.

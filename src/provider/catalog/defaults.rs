@@ -1,5 +1,7 @@
 //! Settings that OpenCode gives models of certain families (facts: provider requests §5, §6).
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::{rows::Row, table::ReasoningOption};
@@ -204,6 +206,23 @@ fn claude_version(id: &str) -> Option<(u32, u32)> {
     // A day is no version.
     let minor = numbers.next().flatten().filter(|minor| *minor < 100).unwrap_or(0);
     Some((major, minor))
+}
+
+/// Lays the configured variants over the family's, without those that are switched off.
+pub(super) fn with_written(
+    family: Vec<(String, Map<String, Value>)>,
+    written: &BTreeMap<String, Map<String, Value>>,
+) -> Vec<(String, Map<String, Value>)> {
+    let mut variants = family;
+    for (name, options) in written {
+        let at = variants.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+            variants.push((name.clone(), Map::new()));
+            variants.len() - 1
+        });
+        variants[at].1.extend(options.clone());
+    }
+    variants.retain_mut(|(_, options)| options.shift_remove("disabled") != Some(Value::Bool(true)));
+    variants
 }
 
 #[cfg(test)]
