@@ -116,6 +116,9 @@ fn too_long_a_prompt_is_known_by_code_and_by_words() {
     assert_eq!(kind(&respond(400, &[], by_code)), "overflow");
     for words in [
         "prompt is too long: 210000 tokens > 200000 maximum",
+        "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000, decrease input length",
+        "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens.",
+        "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
         "This model's maximum context length is 8192 tokens. However, you requested 9000.",
         "Maximum prompt length is 131,072 but the request contains 140000 tokens.",
         "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
