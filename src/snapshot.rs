@@ -17,8 +17,10 @@ use crate::base::{hash, ids};
 
 mod cleaning;
 mod git;
+mod index;
 mod listing;
 mod locking;
+mod modes;
 mod restoring;
 mod unchanged;
 
@@ -30,7 +32,7 @@ pub use self::{
 
 /// Files that are larger are left out.
 const MAX_FILE: u64 = 2 << 20;
-/// Trees of which the files are known that they do not hold.
+/// Trees of which the files are known that they do not hold, and sets of moved files.
 const MAX_LEFT_OUT: usize = 16;
 /// New or changed files of one snapshot; a directory with more is no project.
 const MAX_FILES: usize = 200_000;
@@ -93,6 +95,10 @@ struct State {
     newest: Option<Newest>,
     /// The files that the newest trees do not hold; of other trees none are known.
     left_out: VecDeque<(String, HashSet<PathBuf>)>,
+    /// The files that a snapshot found moved or linked, with its time; the newest first.
+    moved: VecDeque<(SystemTime, HashSet<PathBuf>)>,
+    /// The newest list of permissions, with the name of its content.
+    modes: Option<(Vec<u8>, String)>,
     /// The time before which another look at the directories is not worth its cost.
     next_look: Option<Instant>,
     /// The time of the last refresh of the index.
@@ -166,10 +172,11 @@ impl Snapshots {
             state.refreshed = Some(Instant::now());
         }
         let stamp = self.index_stamp();
-        let State { newest, next_look, left_out, .. } = &mut *state;
+        let State { newest, next_look, left_out, modes, .. } = &mut *state;
         if let (Some(stamp), Some(newest)) = (stamp, newest)
             && stamp == newest.index
             && listing::are_left_out(&changes, left_out_of(left_out, &newest.tree), &self.worktree)
+            && self.unsaved_modes(modes.as_ref()).await?.is_none()
         {
             if changes.is_empty() {
                 if newest.is_confirmed && look.is_none() {
@@ -181,10 +188,11 @@ impl Snapshots {
             self.freshen(&newest.tree);
             return Ok(newest.tree.clone());
         }
-        let (tree, left_out) = match self.write(changes).await {
+        self.remember_moved(&mut state, &changes).await?;
+        let (tree, left_out) = match self.write(&mut state, changes).await {
             Err(SnapshotError::Git(error)) => {
                 tracing::info!(error, "the index of the snapshots is made anew");
-                self.rewrite().await?
+                self.rewrite(&mut state).await?
             }
             written => written?,
         };
@@ -226,27 +234,67 @@ impl Snapshots {
 
     /// Returns the look if it still holds.
     async fn confirm(&self, look: Look, tree: &str) -> Option<Look> {
-        let (index, worktree) = (self.git.directory().join("index"), self.worktree.clone());
+        let (index, worktree) = (self.git.index(), self.worktree.clone());
         let hash_size = tree.len() / 2;
         let confirm = move || look.holds(&index, &worktree, hash_size).then_some(look);
         tokio::task::spawn_blocking(confirm).await.ok()?
     }
 
+    /// Notes which of the changed files were under another path in the newest tree.
+    async fn remember_moved(&self, state: &mut State, changes: &[PathBuf]) -> Result<(), SnapshotError> {
+        let (index, worktree, hash_size) = (self.git.index(), self.worktree.clone(), self.git.hash_size()?);
+        let (changes, now) = (changes.to_vec(), SystemTime::now());
+        let find = move || listing::moved(&index, &worktree, &changes, hash_size);
+        let moved = tokio::task::spawn_blocking(find).await.map_err(io::Error::other)?;
+        if !moved.is_empty() {
+            state.moved.push_front((now, moved));
+            state.moved.truncate(MAX_LEFT_OUT);
+        }
+        Ok(())
+    }
+
     /// Saves changed files and writes the tree of all; returns it with the files that it does not hold.
-    async fn write(&self, changes: Vec<PathBuf>) -> Result<(String, HashSet<PathBuf>), SnapshotError> {
+    async fn write(
+        &self,
+        state: &mut State,
+        changes: Vec<PathBuf>,
+    ) -> Result<(String, HashSet<PathBuf>), SnapshotError> {
         let left_out = listing::save(&self.git, &self.worktree, changes).await?;
+        if let Some(content) = self.unsaved_modes(state.modes.as_ref()).await? {
+            let saved = self.git.with_input(&["hash-object", "-w", "--stdin"], &content).await?;
+            let saved = String::from_utf8_lossy(&saved).trim().to_owned();
+            let entry = format!("100644,{saved},{}", modes::NAME);
+            self.git.run(&["update-index", "--add", "--cacheinfo", &entry]).await?;
+            state.modes = Some((content, saved));
+        }
         Ok((self.git.line(&["write-tree"]).await?, left_out))
+    }
+
+    /// Returns the list of permissions if the index has another one; `known` is the one that was saved last.
+    async fn unsaved_modes(
+        &self,
+        known: Option<&(Vec<u8>, String)>,
+    ) -> Result<Option<Vec<u8>>, SnapshotError> {
+        let (index, worktree, hash_size) = (self.git.index(), self.worktree.clone(), self.git.hash_size()?);
+        let list = move || modes::list(&index, &worktree, hash_size);
+        let Some(modes::List { content, saved }) =
+            tokio::task::spawn_blocking(list).await.map_err(io::Error::other)??
+        else {
+            return Ok(None);
+        };
+        let is_saved = known.is_some_and(|(known, name)| *known == content && Some(name) == saved.as_ref());
+        Ok((!is_saved).then_some(content))
     }
 
     /// Writes the tree from the worktree alone: contents that the index took from the user's repository may have left
     /// it, and that may have been made anew.
-    async fn rewrite(&self) -> Result<(String, HashSet<PathBuf>), SnapshotError> {
-        match fs::remove_file(self.git.directory().join("index")) {
+    async fn rewrite(&self, state: &mut State) -> Result<(String, HashSet<PathBuf>), SnapshotError> {
+        match fs::remove_file(self.git.index()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
             _ => {}
         }
         self.prepare().await?;
-        self.write(listing::unsaved(&self.git).await?).await
+        self.write(state, listing::unsaved(&self.git).await?).await
     }
 
     /// Returns the files that differ between two trees, with their diffs where `with_patches` is set.
@@ -270,10 +318,12 @@ impl Snapshots {
         after: &str,
     ) -> Result<StepChanges, SnapshotError> {
         let changes = self.changes(before, after, false).await?;
-        let (not_before, not_after) = {
+        let (not_before, not_after, moved) = {
             let state = self.state.lock().await;
             let left_out_of = |tree| left_out_of(&state.left_out, tree).cloned().unwrap_or_default();
-            (left_out_of(before), left_out_of(after))
+            let since = state.moved.iter().take_while(|(time, _)| *time >= began);
+            let moved: HashSet<PathBuf> = since.flat_map(|(_, moved)| moved).cloned().collect();
+            (left_out_of(before), left_out_of(after), moved)
         };
         if not_after.is_empty() && changes.iter().all(|it| it.status != FileStatus::Added) {
             return Ok(listing::divide(changes, &not_before, HashSet::new()));
@@ -281,7 +331,8 @@ impl Snapshots {
         let worktree = self.worktree.clone();
         let divided = tokio::task::spawn_blocking(move || {
             let not_after = listing::changed_since(not_after, &worktree, began);
-            let old = listing::added_before(&changes, &worktree, began);
+            // To undo a move is to remove the file at its new path: the tree `before` has it at the other.
+            let old = &listing::added_before(&changes, &worktree, began) - &moved;
             listing::divide(changes, &(&not_before | &old), not_after)
         });
         Ok(divided.await.map_err(io::Error::other)?)
@@ -327,7 +378,7 @@ impl Snapshots {
     fn index_stamp(&self) -> Option<IndexStamp> {
         use std::os::unix::fs::MetadataExt;
 
-        let metadata = fs::metadata(self.git.directory().join("index")).ok()?;
+        let metadata = fs::metadata(self.git.index()).ok()?;
         Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
     }
 }

@@ -43,7 +43,7 @@ const VARIABLES: [&str; 12] = [
 ];
 
 /// Settings that hold over the user's: contents stay as they are, and nothing of the repository is run.
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 13] = [
     // Copies live for days; calls wait for them.
     "core.looseCompression=1",
     "core.autocrlf=false",
@@ -57,6 +57,8 @@ const SETTINGS: [&str; 12] = [
     "core.splitIndex=false",
     "gc.auto=0",
     "index.sparse=false",
+    // Of the versions, this one is read without git.
+    "index.version=2",
 ];
 
 /// Attributes that hold over those of the worktree.
@@ -109,6 +111,16 @@ impl Git {
 
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    pub fn index(&self) -> PathBuf {
+        self.directory.join("index")
+    }
+
+    /// Returns the bytes of the name of an object.
+    pub fn hash_size(&self) -> io::Result<usize> {
+        let config = fs::read_to_string(self.directory.join("config"))?;
+        Ok(if config.contains("objectformat = sha256") { 32 } else { 20 })
     }
 
     /// Returns true if the repository is there.

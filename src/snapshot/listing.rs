@@ -1,15 +1,15 @@
 //! Finds the files that a snapshot has to save, and those that differ between two.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     ffi::OsStr,
     fs,
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{MAX_FILE, MAX_FILES, SnapshotError, StepChanges, git::Git};
+use super::{MAX_FILE, MAX_FILES, SnapshotError, StepChanges, git::Git, index, modes};
 
 /// Bytes of all diffs between two trees; larger ones are left out.
 const MAX_PATCHES: u64 = 1 << 20;
@@ -52,7 +52,7 @@ pub async fn unsaved(git: &Git) -> Result<Vec<PathBuf>, SnapshotError> {
         git.run(&["ls-files", "-z", "--others", "--modified", "--deleted", "--exclude-standard"]).await?;
     let mut paths: Vec<PathBuf> = split(&printed)
         // A repository within this one is shown as a directory.
-        .filter(|path| !path.ends_with(b"/"))
+        .filter(|path| !path.ends_with(b"/") && *path != modes::NAME.as_bytes())
         .map(|path| PathBuf::from(OsStr::from_bytes(path)))
         .collect();
     // A deleted file is listed as changed too.
@@ -106,6 +106,24 @@ pub async fn save(
     Ok(left_out)
 }
 
+/// Returns those of the paths at which there is a file that the index has under another path: it was moved or linked.
+pub fn moved(index: &Path, worktree: &Path, paths: &[PathBuf], hash_size: usize) -> HashSet<PathBuf> {
+    let mut by_identity: HashMap<(u32, u32), Vec<&PathBuf>> = HashMap::new();
+    for path in paths {
+        if let Ok(found) = fs::symlink_metadata(worktree.join(path)) {
+            // The index has the low 32 bits of every number.
+            by_identity.entry((found.dev() as u32, found.ino() as u32)).or_default().push(path);
+        }
+    }
+    let bytes = if by_identity.is_empty() { Vec::new() } else { fs::read(index).unwrap_or_default() };
+    let mut moved = HashSet::new();
+    for entry in index::entries(&bytes, hash_size).into_iter().flatten() {
+        let found = by_identity.get(&entry.identity()).into_iter().flatten();
+        moved.extend(found.filter(|path| path.as_os_str().as_bytes() != entry.name).map(|it| (*it).clone()));
+    }
+    moved
+}
+
 /// Returns true if the newest tree holds none of the paths, and a new one would not either.
 pub fn are_left_out(paths: &[PathBuf], left_out: Option<&HashSet<PathBuf>>, worktree: &Path) -> bool {
     paths.iter().all(|path| {
@@ -149,14 +167,15 @@ pub async fn changes(
             }
         }
     }
+    modes::replace_list(git, [before, after], &mut changes).await?;
     Ok(changes)
 }
 
 /// Clocks of file systems are behind.
 const COARSE: Duration = Duration::from_millis(20);
 
-/// Returns the added files that were made before `began`, as far as the file system tells: git ignored them, or somebody
-/// else made them before the work whose changes these are.
+/// Returns the added files that were made before `began`, as far as the file system tells: git ignored them, somebody
+/// else made them before the work whose changes these are, or they were moved here.
 pub fn added_before(changes: &[Change], worktree: &Path, began: SystemTime) -> HashSet<PathBuf> {
     let is_old = |path: &Path| {
         let made = fs::symlink_metadata(worktree.join(path)).and_then(|metadata| metadata.created());
@@ -166,11 +185,16 @@ pub fn added_before(changes: &[Change], worktree: &Path, began: SystemTime) -> H
     added.filter(|change| is_old(&change.path)).map(|change| change.path.clone()).collect()
 }
 
-/// Returns those of the files that were written since `began`.
+/// Returns those of the files that were written, moved or given other permissions since `began`.
 pub fn changed_since(files: HashSet<PathBuf>, worktree: &Path, began: SystemTime) -> HashSet<PathBuf> {
     let is_new = |path: &PathBuf| {
-        let written = fs::symlink_metadata(worktree.join(path)).and_then(|metadata| metadata.modified());
-        written.is_ok_and(|written| written + COARSE >= began)
+        let Ok(metadata) = fs::symlink_metadata(worktree.join(path)) else { return false };
+        // A move leaves the time of the last writing as it is.
+        let changed = UNIX_EPOCH.checked_add(Duration::new(
+            u64::try_from(metadata.ctime()).unwrap_or_default(),
+            u32::try_from(metadata.ctime_nsec()).unwrap_or_default(),
+        ));
+        metadata.modified().ok().into_iter().chain(changed).any(|time| time + COARSE >= began)
     };
     files.into_iter().filter(is_new).collect()
 }

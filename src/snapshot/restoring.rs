@@ -12,7 +12,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{SnapshotError, git::Git, listing::split, temporary};
+use super::{
+    SnapshotError,
+    git::Git,
+    listing::split,
+    modes::{self, Modes},
+    temporary,
+};
 
 /// Paths that one command is given.
 const PATHS_AT_ONCE: usize = 500;
@@ -39,6 +45,28 @@ struct Entry {
     kind: Kind,
     object: String,
     n_bytes: u64,
+    /// Its permissions, if the tree has them.
+    mode: Option<u32>,
+}
+
+impl Entry {
+    fn has_content_of(&self, other: &Self) -> bool {
+        self.object == other.object && self.kind.is_link() == other.kind.is_link()
+    }
+
+    fn is_as(&self, other: &Self) -> bool {
+        let is_mode_known = self.mode.is_some() && other.mode.is_some();
+        self.has_content_of(other) && self.kind == other.kind && (self.mode == other.mode || !is_mode_known)
+    }
+}
+
+/// A file to be brought back.
+#[derive(Debug, Clone)]
+struct Wanted {
+    path: PathBuf,
+    entry: Entry,
+    /// The file that is there now, if a snapshot holds it.
+    present: Option<Entry>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +74,12 @@ enum Kind {
     File,
     Program,
     Link,
+}
+
+impl Kind {
+    fn is_link(self) -> bool {
+        self == Self::Link
+    }
 }
 
 /// See [`super::Snapshots::restore`].
@@ -59,24 +93,34 @@ pub async fn restore(
     for (path, tree) in &targets {
         by_tree.entry(tree).or_default().push(path);
     }
+    let trees: Vec<&str> = by_tree.keys().copied().chain([now]).collect();
+    let mut modes = modes::of_trees(git, &trees).await?;
+    let modes_now = modes.pop().flatten();
     let mut wanted: HashMap<PathBuf, Entry> = HashMap::new();
-    for (tree, paths) in &by_tree {
-        wanted.extend(entries(git, tree, paths).await?);
+    let mut directories: HashMap<PathBuf, u32> = HashMap::new();
+    for ((tree, paths), modes) in by_tree.iter().zip(modes) {
+        let entries = entries(git, tree, paths, modes.as_ref()).await?;
+        for path in entries.keys().flat_map(|path| path.ancestors().skip(1)) {
+            let mode = modes.as_ref().map(|modes| modes.of(path, modes::Kind::Directory));
+            directories.extend(mode.map(|mode| (path.to_owned(), mode)));
+        }
+        wanted.extend(entries);
     }
-    let present = entries(git, now, &targets.keys().map(PathBuf::as_path).collect::<Vec<_>>()).await?;
+    let paths = targets.keys().map(PathBuf::as_path).collect::<Vec<_>>();
+    let mut present = entries(git, now, &paths, modes_now.as_ref()).await?;
     let mut removed = Vec::new();
     let mut written = Vec::new();
     for path in targets.into_keys() {
-        match (wanted.remove(&path), present.get(&path)) {
+        match (wanted.remove(&path), present.remove(&path)) {
             (None, None) => {}
-            (Some(entry), Some(present)) if entry == *present => {}
-            (Some(entry), present) => written.push((path, entry, present.is_some())),
+            (Some(entry), Some(present)) if entry.is_as(&present) => {}
+            (Some(entry), present) => written.push(Wanted { path, entry, present }),
             (None, Some(_)) => removed.push(path),
         }
     }
     // Contents come first: what is not there any more must be found out before anything is changed.
     for batch in batches(&written) {
-        contents(git, &batch.iter().map(|(_, entry, _)| entry).collect::<Vec<_>>(), true).await?;
+        contents(git, &batch.iter().map(|it| &it.entry).collect::<Vec<_>>(), true).await?;
     }
     let mut restored = on_files(worktree, move |root, restored| {
         for path in removed {
@@ -85,17 +129,16 @@ pub async fn restore(
     })
     .await?;
     for batch in batches(&written) {
-        let contents =
-            contents(git, &batch.iter().map(|(_, entry, _)| entry).collect::<Vec<_>>(), false).await?;
-        let batch: Vec<_> = batch.to_vec();
+        let contents = contents(git, &batch.iter().map(|it| &it.entry).collect::<Vec<_>>(), false).await?;
+        let (batch, directories) = (batch.to_vec(), directories.clone());
         let done = on_files(worktree, move |root, restored| {
-            for ((path, entry, is_held), content) in batch.into_iter().zip(contents) {
-                match write(root, &path, &entry, &content, is_held) {
-                    Ok(true) => restored.changed.push(path),
-                    Ok(false) => restored.skipped.push(path),
+            for (wanted, content) in batch.into_iter().zip(contents) {
+                match write(root, &wanted, &content, &directories) {
+                    Ok(true) => restored.changed.push(wanted.path),
+                    Ok(false) => restored.skipped.push(wanted.path),
                     Err(error) => {
-                        tracing::warn!(path = %path.display(), %error, "a file was not restored");
-                        restored.skipped.push(path);
+                        tracing::warn!(path = %wanted.path.display(), %error, "a file was not restored");
+                        restored.skipped.push(wanted.path);
                     }
                 }
             }
@@ -122,10 +165,10 @@ async fn on_files(
 }
 
 /// Divides files so that the contents of each batch fit into memory.
-fn batches(files: &[(PathBuf, Entry, bool)]) -> Vec<&[(PathBuf, Entry, bool)]> {
+fn batches(files: &[Wanted]) -> Vec<&[Wanted]> {
     let mut batches = Vec::new();
     let (mut start, mut n_bytes) = (0, 0);
-    for (at, (_, entry, _)) in files.iter().enumerate() {
+    for (at, Wanted { entry, .. }) in files.iter().enumerate() {
         if at > start && n_bytes + entry.n_bytes > BATCH {
             batches.push(&files[start..at]);
             (start, n_bytes) = (at, 0);
@@ -139,7 +182,12 @@ fn batches(files: &[(PathBuf, Entry, bool)]) -> Vec<&[(PathBuf, Entry, bool)]> {
 }
 
 /// Looks paths up in a tree.
-async fn entries(git: &Git, tree: &str, paths: &[&Path]) -> Result<HashMap<PathBuf, Entry>, SnapshotError> {
+async fn entries(
+    git: &Git,
+    tree: &str,
+    paths: &[&Path],
+    modes: Option<&Modes>,
+) -> Result<HashMap<PathBuf, Entry>, SnapshotError> {
     let wanted: BTreeSet<&Path> = paths.iter().copied().collect();
     let mut found = HashMap::new();
     for paths in paths.chunks(PATHS_AT_ONCE) {
@@ -152,7 +200,14 @@ async fn entries(git: &Git, tree: &str, paths: &[&Path]) -> Result<HashMap<PathB
             let Some((path, entry)) = entry(record) else { continue };
             // A path that is a directory in this tree brings all of its files.
             if wanted.contains(path) {
-                found.insert(path.to_owned(), entry?);
+                let entry = entry?;
+                let kind = match entry.kind {
+                    Kind::File => Some(modes::Kind::File),
+                    Kind::Program => Some(modes::Kind::Program),
+                    Kind::Link => None,
+                };
+                let mode = modes.zip(kind).map(|(modes, kind)| modes.of(path, kind));
+                found.insert(path.to_owned(), Entry { mode, ..entry });
             }
         }
     }
@@ -171,7 +226,8 @@ fn entry(record: &[u8]) -> Option<(&Path, Result<Entry, SnapshotError>)> {
     };
     let object = words.nth(1)?.to_owned();
     let n_bytes = words.next()?.parse();
-    let entry = n_bytes.map(|n_bytes| Entry { kind, object, n_bytes }).map_err(|_| SnapshotError::Gone);
+    let entry =
+        n_bytes.map(|n_bytes| Entry { kind, object, n_bytes, mode: None }).map_err(|_| SnapshotError::Gone);
     Some((Path::new(OsStr::from_bytes(&record[at + 1..])), entry))
 }
 
@@ -218,8 +274,15 @@ fn remove(root: &Path, path: PathBuf, restored: &mut Restored) {
     restored.changed.push(path);
 }
 
-/// Writes a file; false if something is in its place that no snapshot holds.
-fn write(root: &Path, path: &Path, entry: &Entry, content: &[u8], is_held: bool) -> io::Result<bool> {
+/// Writes a file; false if something is in its place that no snapshot holds. Directories that are made get their
+/// permissions.
+fn write(
+    root: &Path,
+    wanted: &Wanted,
+    content: &[u8],
+    directories: &HashMap<PathBuf, u32>,
+) -> io::Result<bool> {
+    let Wanted { path, entry, present: held } = wanted;
     let mut directory = root.to_owned();
     for part in path.parent().into_iter().flat_map(Path::components) {
         directory.push(part);
@@ -227,7 +290,12 @@ fn write(root: &Path, path: &Path, entry: &Entry, content: &[u8], is_held: bool)
             Ok(metadata) if metadata.is_dir() => {}
             // A file, or a link that may lead out of the worktree.
             Ok(_) => return Ok(false),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir(&directory)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir(&directory)?;
+                let mode = directory.strip_prefix(root).ok().and_then(|path| directories.get(path));
+                // Files have yet to be written into it.
+                mode.map_or(Ok(()), |mode| set_mode(&directory, mode | 0o700))?;
+            }
             Err(error) => return Err(error),
         }
     }
@@ -240,11 +308,17 @@ fn write(root: &Path, path: &Path, entry: &Entry, content: &[u8], is_held: bool)
             }
             None
         }
-        Ok(_) if !is_held => return Ok(false),
+        Ok(_) if held.is_none() => return Ok(false),
         Ok(metadata) => Some(metadata),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };
+    if let (Some(held), Some(mode)) = (held, entry.mode)
+        && entry.has_content_of(held)
+        && present.as_ref().is_some_and(fs::Metadata::is_file)
+    {
+        return set_mode(&whole, mode).map(|()| true);
+    }
     let new = directory.join(temporary());
     let written =
         make(&new, entry, content, present.filter(|it| it.is_file())).and_then(|()| fs::rename(&new, &whole));
@@ -254,20 +328,32 @@ fn write(root: &Path, path: &Path, entry: &Entry, content: &[u8], is_held: bool)
     written.map(|()| true)
 }
 
-/// Makes a file or link; a file that is replaced keeps the permissions to read and write it.
+/// Makes a file or link. Where the tree does not have its permissions, a file that is replaced keeps those to read and
+/// write it.
 fn make(path: &Path, entry: &Entry, content: &[u8], replaced: Option<fs::Metadata>) -> io::Result<()> {
-    if entry.kind == Kind::Link {
+    if entry.kind.is_link() {
         return symlink(OsStr::from_bytes(content), path);
     }
     let is_program = entry.kind == Kind::Program;
-    let mode = if is_program { 0o777 } else { NO_EXEC };
+    let mode = match (entry.mode, is_program) {
+        (Some(mode), _) => mode & NO_EXEC,
+        (None, true) => 0o777,
+        (None, false) => NO_EXEC,
+    };
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.write_all(content)?;
-    if let Some(replaced) = replaced {
+    let kept = replaced.map(|replaced| {
         let kept = replaced.permissions().mode() & NO_EXEC;
         // A program may be run by all who may read it.
-        let mode = if is_program { kept | (kept & 0o444) >> 2 } else { kept };
-        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        if is_program { kept | (kept & 0o444) >> 2 } else { kept }
+    });
+    entry.mode.or(kept).map_or(Ok(()), |mode| set_mode(path, mode))
+}
+
+/// Sets permissions that are others: a disk without permissions refuses to set any.
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    if fs::symlink_metadata(path)?.permissions().mode() & 0o777 == mode {
+        return Ok(());
     }
-    Ok(())
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }

@@ -6,13 +6,13 @@ use std::{
     fs,
     os::unix::{
         ffi::OsStringExt,
-        fs::{PermissionsExt, symlink},
+        fs::{MetadataExt, PermissionsExt, symlink},
     },
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
-use super::{FileStatus, MAX_FILE, Restored, SnapshotError, Snapshots, cleaning, locking};
+use super::{FileStatus, MAX_FILE, Restored, SnapshotError, Snapshots, StepChanges, cleaning, locking};
 use crate::base::process::{self, Spawn};
 
 pub(super) struct Scene {
@@ -91,7 +91,7 @@ async fn git(directory: &Path, args: &[&str]) -> String {
     String::from_utf8(process::output(&spawn, 1 << 20).await.unwrap()).unwrap()
 }
 
-/// Returns every file with its kind, permissions and content, but not those in `.git`.
+/// Returns every file and directory with its kind, permissions and content, but not those in `.git`.
 fn tree_of(directory: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap().flatten() {
@@ -100,10 +100,11 @@ fn tree_of(directory: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
         let content = if metadata.is_symlink() {
             fs::read_link(&path).unwrap().into_os_string().into_vec()
         } else if metadata.is_dir() {
-            if entry.file_name() != ".git" {
-                found.extend(tree_of(&path));
+            if entry.file_name() == ".git" {
+                continue;
             }
-            continue;
+            found.extend(tree_of(&path));
+            Vec::new()
         } else {
             fs::read(&path).unwrap()
         };
@@ -127,7 +128,13 @@ async fn contents_modes_and_links_come_back_and_forth() {
     scene.write("secret", b"private");
     scene.mode("secret", 0o600);
     scene.write("bytes ä \n\"name", &[0, 255, 13, 10]);
+    scene.write("only-its-mode", b"private");
+    scene.mode("only-its-mode", 0o600);
+    scene.write("only-its-program-mode", b"");
+    scene.mode("only-its-program-mode", 0o755);
     scene.write("gone/deep/file", b"deep");
+    scene.mode("gone/deep/file", 0o640);
+    scene.mode("gone/deep", 0o750);
     scene.write("becomes-a-directory", b"file");
     scene.write("becomes-a-file/inner", b"inner");
     symlink("a.txt", scene.path("link")).unwrap();
@@ -148,6 +155,10 @@ async fn contents_modes_and_links_come_back_and_forth() {
     scene.write("link", b"a file now");
     fs::remove_file(scene.path("gone-link")).unwrap();
     scene.write("new/file", b"new");
+    scene.mode("new/file", 0o700);
+    scene.mode("new", 0o700);
+    scene.mode("only-its-mode", 0o666);
+    scene.mode("only-its-program-mode", 0o700);
     symlink("/etc/passwd", scene.path("new/link")).unwrap();
     let after = tree_of(&scene.work());
     let second = scene.track().await;
@@ -259,20 +270,71 @@ async fn a_file_that_was_there_in_no_snapshot_is_no_new_file() {
 }
 
 #[tokio::test]
-async fn a_large_file_that_a_step_wrote_is_left_out_by_name() {
+async fn files_that_were_moved_or_linked_go_back() {
     let scene = Scene::new().await;
-    for name in ["changed", "kept"] {
+    scene.write("dir/below/one", b"one");
+    scene.write("edited", b"before");
+    scene.write("private", b"mine");
+    scene.mode("private", 0o600);
+    symlink("a.txt", scene.path("link")).unwrap();
+    scene.write(".gitignore", b"secret\n");
+    scene.write("secret", b"one");
+    let before = tree_of(&scene.work());
+    let first = scene.track().await;
+    // Clocks of file systems are coarse.
+    let began = SystemTime::now() + Duration::from_secs(1);
+    for (from, to) in [("a.txt", "b.txt"), ("dir", "moved"), ("private", "public"), ("link", "other-link")] {
+        fs::rename(scene.path(from), scene.path(to)).unwrap();
+    }
+    fs::rename(scene.path("edited"), scene.path("renamed")).unwrap();
+    fs::File::options().append(true).open(scene.path("renamed")).unwrap().set_len(2).unwrap();
+    fs::hard_link(scene.path("b.txt"), scene.path("hard")).unwrap();
+    fs::rename(scene.path("secret"), scene.path("shown")).unwrap();
+    let after = tree_of(&scene.work());
+    let second = scene.track().await;
+    scene.snapshots.state.lock().await.moved.iter_mut().for_each(|(time, _)| *time = began);
+    let StepChanges { held, left_out } = scene.snapshots.changes_since(began, &first, &second).await.unwrap();
+    // Its content was in no snapshot before.
+    assert_eq!(left_out, paths(&["shown"]));
+    let now = scene.track().await;
+    let back = |tree: &str| held.iter().map(|change| (change.path.clone(), tree.to_owned())).collect();
+    let restored = scene.snapshots.restore(back(&first), &now).await.unwrap();
+    assert_eq!(restored.skipped, paths(&[]));
+    let mut expected = before;
+    expected.insert(scene.path("shown"), expected[&scene.path("secret")].clone());
+    expected.remove(&scene.path("secret"));
+    assert_eq!(tree_of(&scene.work()), expected);
+    let now = scene.track().await;
+    scene.snapshots.restore(back(&second), &now).await.unwrap();
+    assert_eq!(tree_of(&scene.work()), after);
+}
+
+#[tokio::test]
+async fn a_large_file_that_a_step_wrote_or_moved_is_left_out_by_name() {
+    let scene = Scene::new().await;
+    for name in ["changed", "kept", "from"] {
         scene.write(name, &vec![b'x'; MAX_FILE as usize + 1]);
     }
     let before = scene.track().await;
-    let past = SystemTime::now() - Duration::from_secs(60);
-    fs::File::options().write(true).open(scene.path("kept")).unwrap().set_modified(past).unwrap();
-    let began = SystemTime::now();
-    scene.write("changed", &vec![b'y'; MAX_FILE as usize + 1]);
+    // Clocks of file systems are coarse.
+    let began = SystemTime::now() + Duration::from_secs(1);
     scene.write("made", &vec![b'z'; MAX_FILE as usize + 1]);
+    for name in ["changed", "made"] {
+        fs::File::options().write(true).open(scene.path(name)).unwrap().set_modified(began).unwrap();
+    }
     let after = scene.track().await;
     let changes = scene.snapshots.changes_since(began, &before, &after).await.unwrap();
-    assert_eq!(changes, super::StepChanges { held: Vec::new(), left_out: paths(&["changed", "made"]) });
+    assert_eq!(changes, StepChanges { held: Vec::new(), left_out: paths(&["changed", "made"]) });
+
+    let moved = scene.path("moved");
+    fs::rename(scene.path("from"), &moved).unwrap();
+    let past = SystemTime::now() - Duration::from_secs(60);
+    fs::File::options().write(true).open(&moved).unwrap().set_modified(past).unwrap();
+    let changed = fs::metadata(&moved).unwrap();
+    let began = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(changed.ctime()).unwrap());
+    let after = scene.track().await;
+    let changes = scene.snapshots.changes_since(began, &before, &after).await.unwrap();
+    assert!(changes.left_out.contains(&PathBuf::from("moved")), "{changes:?}");
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use nix::{
     sys::stat::{FileStat, fstat, fstatat},
 };
 
-use super::{SnapshotError, git::Git, listing};
+use super::{SnapshotError, git::Git, index, listing, modes};
 
 /// Directories of a worktree; with more of them git is as quick.
 const MAX_DIRECTORIES: usize = 20_000;
@@ -83,7 +83,7 @@ impl Look {
 }
 
 /// Path lookups below an open directory cost half of those from the root.
-fn stat(worktree: &File, path: &Path) -> nix::Result<FileStat> {
+pub fn stat(worktree: &File, path: &Path) -> nix::Result<FileStat> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     fstatat(worktree, path, AtFlags::AT_SYMLINK_NOFOLLOW)
 }
@@ -124,17 +124,15 @@ fn walk(root: &Path, ignored: &HashSet<PathBuf>) -> io::Result<Option<Vec<(PathB
     Ok(stamps.iter().all(is_settled).then_some(stamps))
 }
 
-/// Returns true if every file of an index is there with the times and the size that the index has (gitformat-index);
+/// Returns true if every file of an index is there with the times and the size that the index has;
 /// `None` where it has something that only git understands.
 fn has_all(index: &Path, worktree: &File, hash_size: usize) -> Option<bool> {
     let written = Stamp::of(&fstat(File::open(index).ok()?).ok()?).modified;
     let bytes = fs::read(index).ok()?;
-    let mut reader = Reader(&bytes);
-    if reader.take(4)? != b"DIRC" || reader.number()? != 2 {
-        return None;
-    }
-    for _ in 0..reader.number()? {
-        let entry = Entry::read(&mut reader, hash_size)?;
+    for entry in index::entries(&bytes, hash_size)? {
+        if entry.name == modes::NAME.as_bytes() {
+            continue;
+        }
         let Ok(now) = stat(worktree, Path::new(OsStr::from_bytes(entry.name))) else { return Some(false) };
         // A file that changed as the index was written may have changed again, with the same times.
         let is_racy = Stamp::of(&now).modified >= written;
@@ -143,62 +141,6 @@ fn has_all(index: &Path, worktree: &File, hash_size: usize) -> Option<bool> {
         }
     }
     Some(true)
-}
-
-/// An entry of an index of version 2.
-struct Entry<'a> {
-    /// Seconds and nanoseconds of the change and of the modification, device, inode, mode, user, group and size.
-    numbers: [u32; 10],
-    name: &'a [u8],
-}
-
-impl<'a> Entry<'a> {
-    const FIXED: usize = 40 + 2;
-    const REGULAR_OR_LINK: [u32; 2] = [0o10, 0o12];
-
-    fn read(reader: &mut Reader<'a>, hash_size: usize) -> Option<Self> {
-        let mut numbers = [0; 10];
-        for number in &mut numbers {
-            *number = reader.number()?;
-        }
-        reader.take(hash_size)?;
-        let flags = reader.take(2)?;
-        // Anything but a length is for git: unmerged, assumed to be unchanged, a name that is too long to be counted.
-        let length = usize::from(u16::from_be_bytes([flags[0], flags[1]]));
-        let is_plain = length < 0xfff && Self::REGULAR_OR_LINK.contains(&(numbers[6] >> 12));
-        let name = is_plain.then(|| reader.take(length)).flatten()?;
-        let size = Self::FIXED + hash_size + length;
-        reader.take(8 - size % 8)?;
-        Some(Self { numbers, name })
-    }
-
-    /// The index has the low 32 bits of every number.
-    fn is_of(&self, stat: &FileStat) -> bool {
-        let [changed, changed_nanos, modified, modified_nanos, _, inode, _, user, group, size] = self.numbers;
-        changed == stat.st_ctime as u32
-            && changed_nanos == stat.st_ctime_nsec as u32
-            && modified == stat.st_mtime as u32
-            && modified_nanos == stat.st_mtime_nsec as u32
-            && inode == stat.st_ino as u32
-            && user == stat.st_uid
-            && group == stat.st_gid
-            && size == stat.st_size as u32
-    }
-}
-
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn number(&mut self) -> Option<u32> {
-        let bytes = self.take(4)?;
-        Some(u32::from_be_bytes(bytes.try_into().ok()?))
-    }
 }
 
 #[cfg(test)]
