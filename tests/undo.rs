@@ -1,12 +1,14 @@
 //! Undo and redo of files: they follow the conversation back and forth, and the user's git stays as it is.
 
-use std::{fs, os::unix::fs::PermissionsExt, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt, process::Command, time::Duration};
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::Agent,
+    agent::{Agent, Builder},
     llm::{Reply, task},
+    process,
 };
 
 async fn own(agent: &Agent, session: &str, command: &str) -> String {
@@ -77,6 +79,90 @@ async fn files_follow_undo_and_redo_whatever_changed_them() {
     assert_eq!(agent.scratch.read("a.txt"), "one\nzwei\nthree\nmore\n");
     assert!(!agent.scratch.exists("README.md"));
     assert_eq!(git_state(&agent), before);
+    agent.finish().await;
+}
+
+/// Returns every file of the worktree with its mode, its target if it is a link, and its content.
+fn files(agent: &Agent) -> Vec<String> {
+    let script = "find . -path ./.git -prune -o -printf '%P %m %y %l ' \\( -type f -exec sha256sum {} \\; -o -printf '\\n' \\)";
+    let output = Command::new("sh").args(["-c", script]).current_dir(&agent.scratch.work).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut lines: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[tokio::test]
+async fn moved_linked_and_private_files_go_back_and_forth() {
+    let agent = Agent::start().await;
+    fs::create_dir(agent.scratch.path("dir")).unwrap();
+    agent.scratch.write("dir/private", "mine\n");
+    fs::set_permissions(agent.scratch.path("dir/private"), fs::Permissions::from_mode(0o600)).unwrap();
+    agent.scratch.write("open", "ours\n");
+    let session = agent.new_session().await;
+    let before = files(&agent);
+    let command = "mv a.txt b.txt; mv dir moved; ln b.txt hard; ln -s b.txt soft; cp README.md new.sh; \
+                   chmod 700 new.sh; chmod 640 open; mkdir -m 700 own; echo x > own/file; mv README.md own/; \
+                   echo more >> own/README.md";
+    run(&agent, &session, "move", command).await;
+    let after = files(&agent);
+    let undone = own(&agent, &session, "/undo").await;
+    assert!(!undone.contains("not restored") && !undone.contains("stay"), "{undone}");
+    assert_eq!(files(&agent), before);
+    own(&agent, &session, "/redo").await;
+    assert_eq!(files(&agent), after);
+    agent.finish().await;
+}
+
+/// Kills the daemon, and returns the builder of another in its place.
+async fn killed(mut agent: Agent) -> Builder {
+    let builder = agent.successor();
+    agent.signal(Signal::SIGKILL);
+    agent.wait_exit(Duration::from_secs(5)).await;
+    agent.allow_cut_output();
+    agent.output_read().await;
+    let left = process::gone(&agent.scratch.home, Duration::from_secs(5)).await;
+    assert!(left.is_empty(), "processes outlive a killed daemon: {}", process::describe(&left));
+    agent.forget().await;
+    builder
+}
+
+#[tokio::test]
+async fn a_step_that_was_killed_is_undone() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let before = files(&agent);
+    agent.llm.reply(bash(
+        "call_1",
+        "echo half > half.txt; echo more >> a.txt; mv README.md moved; touch begun; sleep 600",
+    ));
+    agent.send_prompt(&session, "long");
+    agent.scratch.appears("begun").await;
+    let agent = killed(agent).await.start().await;
+    agent.load(&session).await;
+    let undone = own(&agent, &session, "/undo").await;
+    assert!(undone.contains("Restored files:") && !undone.contains("stay"), "{undone}");
+    assert_eq!(files(&agent), before);
+    own(&agent, &session, "/redo").await;
+    assert!(agent.scratch.exists("half.txt") && agent.scratch.exists("moved"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_step_of_which_no_snapshot_is_left_is_said_to_be_unknown() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(bash("call_1", "echo more >> a.txt; touch begun; sleep 600"));
+    agent.send_prompt(&session, "long");
+    agent.scratch.appears("begun").await;
+    let scratch = agent.scratch.clone();
+    let builder = killed(agent).await;
+    fs::remove_dir_all(scratch.home.join(".local/share/windlass/snapshot")).unwrap();
+    let agent = builder.start().await;
+    agent.load(&session).await;
+    let undone = own(&agent, &session, "/undo").await;
+    let told = "A step was interrupted, and the files that it changed are not known; they stay changed.";
+    assert!(undone.ends_with(told), "{undone}");
     agent.finish().await;
 }
 

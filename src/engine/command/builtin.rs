@@ -147,7 +147,7 @@ async fn redo(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<String, Engin
         // Where files are not restored, they still are as they were.
         FilesEnd::Off(_) | FilesEnd::Unchanged => String::new(),
         end => {
-            let changed = Changed { unsaved: BTreeSet::new(), ..changed.clone() };
+            let changed = Changed { unsaved: BTreeSet::new(), has_open_step: false, ..changed.clone() };
             file_undo::sentences(&cx.loaded.config.worktree, &end, &changed)
         }
     };

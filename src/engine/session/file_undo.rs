@@ -238,6 +238,11 @@ pub fn sentences(worktree: &Path, end: &FilesEnd, changed: &Changed) -> String {
                     named(changed.unsaved.iter().collect())
                 ));
             }
+            if changed.has_open_step {
+                text.push_str(
+                    "\n\nA step was interrupted, and the files that it changed are not known; they stay changed.",
+                );
+            }
             return text;
         }
         FilesEnd::Off(Off::NoRepository) => "snapshots need a git repository".to_owned(),

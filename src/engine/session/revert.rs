@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     base::text,
-    engine::{EngineError, EngineErrorKind},
+    engine::{EngineError, EngineErrorKind, turn::file_snapshots::OpenStep},
 };
 
 /// Effect of undo or redo.
@@ -29,6 +29,8 @@ pub struct Changed {
     pub files: Vec<String>,
     /// Those of them whose earlier contents no snapshot holds.
     pub unsaved: BTreeSet<String>,
+    /// A step was interrupted, and which files it changed is not known.
+    pub has_open_step: bool,
     /// Prompts that are still taken out.
     pub n_undone: usize,
 }
@@ -247,6 +249,7 @@ fn changed(state: &SessionState, before: Option<&Revert>) -> Changed {
         |at: &Place| from.as_ref().is_none_or(|from| at >= from) && to.as_ref().is_none_or(|to| at < to);
     let mut first = None;
     let mut parts = Vec::new();
+    let mut has_open_step = false;
     for message in history.iter() {
         for (part_idx, part) in message.parts.iter().enumerate() {
             if is_between(&(message.info.id().clone(), part_idx)) {
@@ -254,6 +257,9 @@ fn changed(state: &SessionState, before: Option<&Revert>) -> Changed {
                 parts.push(part);
             }
         }
+        has_open_step |= first.is_some()
+            && is_between(&(message.info.id().clone(), message.parts.len()))
+            && OpenStep::of(message).is_some();
     }
     let asked = first.and_then(|first| match &first.info {
         Message::User(_) => Some(first),
@@ -289,7 +295,7 @@ fn changed(state: &SessionState, before: Option<&Revert>) -> Changed {
     unsaved.extend(files.iter().filter(|file| !saved.contains(file)).cloned());
     let is_undone = |id: &MessageId| now.is_some_and(|now| *id >= now.message_id);
     let n_undone = history.iter().filter(|it| is_prompt(it) && is_undone(it.info.id())).count();
-    Changed { prompt: text::head(line, 200).to_owned(), files, unsaved, n_undone }
+    Changed { prompt: text::head(line, 200).to_owned(), files, unsaved, has_open_step, n_undone }
 }
 
 /// Returns the files that a finished call says it changed.

@@ -17,7 +17,10 @@ use crate::{
     base::{ids, log},
     engine::{
         EngineError, EngineErrorKind,
-        turn::run::{TitleTask, run_turn},
+        turn::{
+            file_snapshots,
+            run::{TitleTask, run_turn},
+        },
     },
 };
 
@@ -60,6 +63,12 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
                 return;
             }
         };
+        if let Some(Command::Prompt { .. } | Command::Revert { .. }) = &command
+            && let Err(error) = file_snapshots::recover(&cx, &mut state).await
+        {
+            // The command itself meets the store next, and says what is wrong with it.
+            tracing::warn!(session = %cx.id, %error, "the files that an interrupted step changed are not stored");
+        }
         match command {
             None => break,
             Some(Command::Prompt { ticket, input }) => {

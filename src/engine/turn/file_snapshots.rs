@@ -13,7 +13,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass_protocol::opencode::{
     event::{EventPayload, FileDiff},
     message::{Message, MessageWithParts},
-    part::PartKind,
+    part::{Part, PartKind, ToolState},
     session::SessionSummary,
     tool::Kind,
 };
@@ -24,6 +24,7 @@ use super::{
     toolbox::Toolbox,
 };
 use crate::{
+    base::ids,
     engine::{
         Engine, EngineError,
         session::{
@@ -94,7 +95,7 @@ impl Before {
         state: &mut SessionState,
         calls: &[Call],
     ) -> Result<Option<After>, EngineError> {
-        if !calls.iter().any(may_change) {
+        if !calls.iter().any(|call| may_change(&call.tool)) {
             return Ok(None);
         }
         let taken = match self.tree {
@@ -170,17 +171,17 @@ pub async fn run_calls(
 
 /// Begins the snapshot before a step's calls as soon as one may change files; an answer without such a call costs nothing.
 pub fn begin_before(cx: &TurnCx<'_>, state: &mut SessionState, calls: &[Call], before: &mut Option<Before>) {
-    if before.is_none() && calls.iter().any(may_change) {
+    if before.is_none() && calls.iter().any(|call| may_change(&call.tool)) {
         *before = Before::begin(cx, state);
     }
 }
 
-/// Returns true for a call that may change files. Tools from elsewhere may do anything.
-fn may_change(call: &Call) -> bool {
-    match tool::look(&call.tool).kind {
+/// Returns true for a tool that may change files. Tools from elsewhere may do anything.
+fn may_change(tool: &str) -> bool {
+    match tool::look(tool).kind {
         Kind::Execute | Kind::Edit | Kind::Other => true,
         // A subagent thinks, and works.
-        Kind::Think => call.tool == "task",
+        Kind::Think => tool == "task",
         Kind::Read | Kind::Search | Kind::Fetch | Kind::SwitchMode => false,
     }
 }
@@ -212,19 +213,107 @@ impl After {
                 return Ok(());
             }
         };
-        let StepChanges { held, left_out } = changes;
-        if !held.is_empty() || !left_out.is_empty() {
+        if changes != StepChanges::default() {
             let mut journal = Journal::default();
-            let root = self.snapshots.worktree();
-            let whole = |path: &Path| root.join(path).display().to_string();
-            let files = held.iter().map(|change| whole(&change.path)).collect();
-            let left_out = left_out.iter().map(|path| whole(path)).collect();
-            state.push_part(PartKind::Patch { hash: self.before, files, left_out }, &mut journal);
+            let patch = patch(self.snapshots.worktree(), self.before, changes);
+            state.push_part(patch, &mut journal);
             journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
         }
         state.newest_tree = Some(tree);
         Ok(())
     }
+}
+
+/// Returns the part that names the files which a step changed.
+fn patch(worktree: &Path, before: String, changes: StepChanges) -> PartKind {
+    let StepChanges { held, left_out } = changes;
+    let whole = |path: &Path| worktree.join(path).display().to_string();
+    let files = held.iter().map(|change| whole(&change.path)).collect();
+    let left_out = left_out.iter().map(|path| whole(path)).collect();
+    PartKind::Patch { hash: before, files, left_out }
+}
+
+/// A step whose calls may have changed files, and behind which no snapshot was taken.
+#[derive(Debug, PartialEq, Eq)]
+pub struct OpenStep<'a> {
+    /// The tree before its calls.
+    before: &'a str,
+    /// The time at which the first of them began.
+    began: SystemTime,
+}
+
+impl<'a> OpenStep<'a> {
+    /// Finds the open step of a message.
+    pub fn of(message: &'a MessageWithParts) -> Option<Self> {
+        let mut before = None;
+        let mut starts = Vec::new();
+        for part in &message.parts {
+            match &part.kind {
+                PartKind::StepStart { snapshot } => {
+                    before = snapshot.as_deref();
+                    starts.clear();
+                }
+                PartKind::Patch { .. } | PartKind::StepFinish { snapshot: Some(_), .. } => before = None,
+                PartKind::Tool(tool) if may_change(&tool.tool) => match &tool.state {
+                    ToolState::Pending { .. } => {}
+                    ToolState::Running { time, .. } => starts.push(time.start),
+                    ToolState::Completed { time, .. } | ToolState::Error { time, .. } => {
+                        starts.push(time.start)
+                    }
+                },
+                PartKind::StepFinish { snapshot: None, .. }
+                | PartKind::Tool(_)
+                | PartKind::Text(_)
+                | PartKind::Reasoning(_)
+                | PartKind::File(_)
+                | PartKind::Agent { .. }
+                | PartKind::Subtask { .. }
+                | PartKind::Compaction { .. }
+                | PartKind::Snapshot { .. }
+                | PartKind::Retry { .. } => {}
+            }
+        }
+        let began = u64::try_from(*starts.iter().min()?).unwrap_or_default();
+        Some(Self { before: before?, began: SystemTime::UNIX_EPOCH + Duration::from_millis(began) })
+    }
+}
+
+/// Finds out which files the newest step changed, if a sudden end or a cancellation came before the snapshot behind it,
+/// and stores them. Where that fails, an undo says so.
+pub async fn recover(cx: &SessionCx, state: &mut SessionState) -> Result<(), EngineError> {
+    let is_answer = |message: &MessageWithParts| matches!(message.info, Message::Assistant(_));
+    let Some(message_idx) = state.history.iter().rposition(is_answer) else { return Ok(()) };
+    let message = &state.history[message_idx];
+    let Some(OpenStep { before, began }) = OpenStep::of(message) else { return Ok(()) };
+    // The files of a subagent's step are known by its parent's.
+    if state.info.parent_id.is_some() {
+        return Ok(());
+    }
+    let Ok(snapshots) = snapshots(&cx.engine, &cx.workspace.loaded()) else { return Ok(()) };
+    let tracked = async {
+        let tree = snapshots.track().await?;
+        snapshots.changes_since(began, before, &tree).await
+    };
+    let changes = match timeout(BEFORE_LIMIT, tracked).await.unwrap_or(Err(SnapshotError::Slow)) {
+        Ok(changes) => changes,
+        Err(error) => {
+            tracing::warn!(session = %cx.id, %error, "the files that an interrupted step changed are not known");
+            return Ok(());
+        }
+    };
+    let part = Part {
+        id: ids::part(),
+        session_id: message.info.session_id().clone(),
+        message_id: message.info.id().clone(),
+        kind: patch(snapshots.worktree(), before.to_owned(), changes),
+    };
+    let mut journal = Journal::default();
+    journal.part(&part);
+    journal.commit(cx.engine.storage(), cx.engine.bus()).await?;
+    if let Some(message) = state.history.older_mut(message_idx) {
+        message.parts.push(part);
+    }
+    Ok(())
 }
 
 /// Does work until the turn is cancelled, and then for `limit` more; `None` if it is not done by then.
