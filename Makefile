@@ -2,7 +2,7 @@ CARGO ?= cargo
 BIN := $(CURDIR)/target/debug/windlass
 RELEASE := $(CURDIR)/target/release/windlass
 
-.PHONY: demo test lint bench clients catalog
+.PHONY: demo test lint bench clients catalog plugin-library
 
 demo:
 	$(CARGO) build --release
@@ -28,3 +28,7 @@ clients:
 # Rewrites the catalog in the binary from FROM, a file in the form of models.dev's api.json or one provider a line.
 catalog:
 	python3 .ci/pack-catalog $(FROM) src/provider/catalog/table.bin
+
+# Bundles the packages that plugins import; their versions are in src/plugin/library/package.json.
+plugin-library:
+	cd src/plugin/library && npm ci --no-audit --no-fund && node build.mjs

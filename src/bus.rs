@@ -40,6 +40,8 @@ pub trait Subscriber: Send + Sync {
 pub enum Filter {
     /// Every event of every session.
     All,
+    /// Every event of every session. No turn waits for such a reader, which misses deltas while it is behind.
+    Beside,
     /// Events of these kinds. No turn waits for such a reader.
     Only(Vec<EventKind>),
     /// Events of the sessions in scope, of sessions that are made or deleted, and of no session.
@@ -196,7 +198,7 @@ impl State {
         self.subscriptions.iter().enumerate().filter_map(|(idx, it)| {
             let reads = match &it.filter {
                 Filter::All => true,
-                Filter::Only(_) => false,
+                Filter::Beside | Filter::Only(_) => false,
                 Filter::Scope(scope) => self.is_in_scope(id, scope),
             };
             Some((idx, it.subscriber.upgrade().filter(|_| reads)?))
@@ -216,6 +218,7 @@ impl State {
         for (idx, it) in self.subscriptions.iter_mut().enumerate() {
             let Some(subscriber) = it.subscriber.upgrade() else { continue };
             let is_wanted = match &it.filter {
+                Filter::Beside => true,
                 Filter::Only(kinds) => kinds.contains(&kind),
                 Filter::All | Filter::Scope(_) => {
                     session_id.is_none() || is_about_sessions || readers.contains(&idx)
@@ -224,7 +227,8 @@ impl State {
             if !is_wanted {
                 continue;
             }
-            let n_behind = if readers.len() > 1 { subscriber.n_behind() } else { 0 };
+            let is_beside = matches!(it.filter, Filter::Beside);
+            let n_behind = if is_beside || readers.len() > 1 { subscriber.n_behind() } else { 0 };
             if n_behind >= CUT_OFF && readers.contains(&idx) {
                 cut_off.push(idx);
                 subscriber.cut_off();

@@ -42,6 +42,7 @@ mod files;
 mod generate;
 pub mod keys;
 pub mod logins;
+mod plugins;
 mod remote;
 mod session;
 mod tools;
@@ -52,6 +53,7 @@ pub use crate::{
     library::Agent,
     mcp::{Report as ServerReport, Status as ServerStatus},
     permission::denying_rules,
+    plugin::api::{Api, ApiBody, ApiRequest, ApiResponse},
     provider::{Model, unusable::Unusable},
     pty::{Reader as TerminalReader, Terminal},
 };
@@ -127,6 +129,7 @@ struct EngineState {
     asks: asks::Asks,
     questions: questions::Questions,
     workspaces: Mutex<HashMap<PathBuf, Arc<Workspace>>>,
+    plugins: plugins::Hosts,
     /// By worktree.
     snapshots: Mutex<HashMap<PathBuf, Arc<Snapshots>>>,
     sessions: Mutex<HashMap<SessionId, OpenSession>>,
@@ -247,6 +250,7 @@ impl Engine {
             bus,
             http,
             workspaces: Mutex::default(),
+            plugins: plugins::Hosts::default(),
             snapshots: Mutex::default(),
             sessions: Mutex::default(),
             session_idle: SESSION_IDLE,
@@ -556,6 +560,7 @@ impl Engine {
             return;
         }
         lock(&self.0.workspaces).retain(|_, other| !Arc::ptr_eq(other, &workspace));
+        self.end_plugins(workspace.directory()).await;
         workspace.close().await;
     }
 
@@ -606,7 +611,8 @@ impl Engine {
     async fn close_workspaces(&self) {
         self.0.terminals.remove_all(None);
         let workspaces = std::mem::take(&mut *lock(&self.0.workspaces));
-        futures_util::future::join_all(workspaces.values().map(|workspace| workspace.close())).await;
+        let closing = futures_util::future::join_all(workspaces.values().map(|workspace| workspace.close()));
+        tokio::join!(closing, self.end_all_plugins());
     }
 }
 

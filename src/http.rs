@@ -17,6 +17,7 @@ mod files;
 mod global;
 mod here;
 mod history;
+mod in_process;
 mod listener;
 mod message;
 mod page;
@@ -36,15 +37,16 @@ mod vcs;
 use tokio_util::sync::CancellationToken;
 
 pub use access::{Access, Password};
+pub use in_process::api;
 pub use listener::{Listener, bind, bind_socket};
 pub use server::Options;
 
-use crate::engine::Engine;
+use crate::engine::{Answerable, Engine};
 use server::Server;
 
 /// Serves on these listeners until `stop` is cancelled.
 pub async fn serve(engine: Engine, options: Options, listeners: Vec<Listener>, stop: CancellationToken) {
-    let server = Server::new(engine, options, stop.clone());
+    let server = Server::new(engine, options, Answerable::Everything, stop.clone());
     let router = router::router(&server);
     let accepting = listeners.into_iter().map(|it| listener::accept(it, router.clone(), stop.clone()));
     futures_util::future::join_all(accepting).await;

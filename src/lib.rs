@@ -12,6 +12,7 @@ pub mod library;
 pub mod lsp;
 pub mod mcp;
 pub mod permission;
+pub mod plugin;
 pub mod provider;
 pub mod pty;
 pub mod snapshot;

@@ -250,6 +250,8 @@ pub struct Prompt<'a> {
     pub options: Map<String, Value>,
     /// An id that is stable per session, for providers that route by cache.
     pub cache_key: Option<&'a str>,
+    /// Headers that replace all others of their names.
+    pub headers: Vec<(String, String)>,
 }
 
 /// A message of the conversation.

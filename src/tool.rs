@@ -56,6 +56,7 @@ pub mod patch_text;
 pub(crate) mod path;
 pub mod plan_enter;
 pub mod plan_exit;
+pub mod plugin;
 pub mod question;
 pub mod read;
 pub mod read_mcp_resource;
@@ -344,6 +345,7 @@ pub async fn run(tool: &Tool, cx: &ToolCx<'_>, input: Value) -> Result<ToolOutpu
     match &tool.run {
         Run::BuiltIn(run) => run(cx, input).await,
         Run::Shared(run) => run(cx, input).await,
+        Run::Plugin(tool) => plugin::run(cx, tool, input).await,
     }
 }
 
@@ -364,6 +366,8 @@ pub struct ToolCx<'a> {
     pub lsp: &'a Servers,
     /// A token that is cancelled with the turn.
     pub cancel: &'a CancellationToken,
+    /// The host of plugins' tools, where there is one.
+    pub plugins: Option<&'a plugin::Plugins>,
     pub host: &'a dyn Host,
 }
 

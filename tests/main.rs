@@ -61,6 +61,7 @@ mod permission;
 mod permission_sweep;
 mod picture;
 mod plan;
+mod plugins;
 mod process;
 mod prompt;
 mod protected_paths;

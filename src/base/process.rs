@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
     io,
-    os::fd::OwnedFd,
+    os::fd::{AsRawFd, OwnedFd, RawFd},
     path::Path,
     process::{ExitStatus, Stdio},
     time::Duration,
@@ -28,6 +28,9 @@ pub mod child_table;
 pub mod pager;
 pub mod reaper;
 pub mod tree;
+
+/// The number of the descriptor that [`spawn_with_channel`] hands down.
+pub const CHANNEL: RawFd = 3;
 
 /// The description of a process to start.
 #[derive(Debug)]
@@ -73,13 +76,22 @@ pub struct Child {
 /// started it ends. That is how it ends even if the daemon is killed without a chance to clean up. The reaper
 /// ends the processes that the child has started by then.
 pub fn spawn(spawn: &Spawn<'_>) -> io::Result<Child> {
+    start(with_pipes(spawn), spawn, None)
+}
+
+/// Starts a child as [`spawn`] does, with one end of a channel as its descriptor [`CHANNEL`].
+pub fn spawn_with_channel(spawn: &Spawn<'_>, channel: OwnedFd) -> io::Result<Child> {
+    start(with_pipes(spawn), spawn, Some(channel))
+}
+
+fn with_pipes(spawn: &Spawn<'_>) -> Command {
     let mut command = Command::new(spawn.program);
     command
         .stdin(if spawn.stdin { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
-    start(command, spawn)
+    command
 }
 
 /// Starts a child as the leader of a new session on a terminal, which is its input and output.
@@ -89,16 +101,20 @@ pub fn spawn_on_terminal(spawn: &Spawn<'_>, terminal: OwnedFd) -> io::Result<Chi
     let mut command = Command::new(spawn.program);
     command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal);
     lead_session(&mut command);
-    start(command, spawn)
+    start(command, spawn, None)
 }
 
-fn start(mut command: Command, spawn: &Spawn<'_>) -> io::Result<Child> {
+fn start(mut command: Command, spawn: &Spawn<'_>, channel: Option<OwnedFd>) -> io::Result<Child> {
     command.args(spawn.args).current_dir(spawn.directory).envs(spawn.environment);
     for name in spawn.without {
         command.env_remove(name);
     }
     #[cfg(target_os = "linux")]
     die_with_parent(&mut command);
+    // Behind the closure that lets all other descriptors close.
+    if let Some(channel) = &channel {
+        hand_down(&mut command, channel);
+    }
     // Registered before the start, so that no process it starts is missed. A failed start drops the
     // registration.
     let registration = if spawn.is_parent { child_table::register() } else { None };
@@ -121,6 +137,25 @@ fn start(mut command: Command, spawn: &Spawn<'_>) -> io::Result<Child> {
         is_reaped: false,
         registration,
     })
+}
+
+/// Gives the child a descriptor under the number [`CHANNEL`].
+#[expect(unsafe_code, reason = "pre_exec is unsafe; the closure makes two async-signal-safe system calls")]
+fn hand_down(command: &mut Command, channel: &OwnedFd) {
+    let descriptor = channel.as_raw_fd();
+    // SAFETY: dup2 and fcntl are plain system calls; they neither allocate nor take locks. The caller keeps the
+    // descriptor open until the child is started.
+    unsafe {
+        command.pre_exec(move || {
+            if descriptor == CHANNEL {
+                // dup2 would leave it to be closed on exec.
+                Errno::result(libc::fcntl(descriptor, libc::F_SETFD, 0))?;
+            } else {
+                Errno::result(libc::dup2(descriptor, CHANNEL))?;
+            }
+            Ok(())
+        });
+    }
 }
 
 /// Makes the child leader of a session, and thereby of a group, whose terminal is the child's standard input.

@@ -84,6 +84,7 @@ async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<()> {
     let max_line = max_line.unwrap_or(acp::MAX_LINE);
     let options = acp::Options { trace, login_command: login_command(), max_line, stop, hung_up };
     let engine = Engine::new(environment, paths);
+    runtime::serve_plugins(&engine);
     let result = acp::serve(engine, tokio::io::stdin(), standard_output(), options).await;
     signals.abort();
     hangup.abort();

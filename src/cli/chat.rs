@@ -83,6 +83,7 @@ pub fn run(environment: Environment, args: ChatArgs) -> ExitCode {
     runtime::block_on(async move {
         let mut interrupts = Interrupts::caught();
         let engine = Engine::new(environment, paths);
+        runtime::serve_plugins(&engine);
         let talked = async {
             let mut chat = tokio::select! {
                 chat = Chat::open(&engine, args, look, &history) => chat?,

@@ -40,6 +40,7 @@ pub fn run(environment: Environment, args: RunArgs) -> ExitCode {
     let look = Look::new(&environment, io::stdout().is_terminal(), PathBuf::new());
     runtime::block_on(async move {
         let engine = Engine::new(environment, paths);
+        runtime::serve_plugins(&engine);
         let format = if args.schema.is_some() { Format::Object } else { args.format };
         let mut shown = Shown::new(&engine, format, &args.talk, look);
         let mut signalled = std::pin::pin!(runtime::signalled());

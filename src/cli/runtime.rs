@@ -7,10 +7,21 @@ use nix::sys::signal::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::output;
-use crate::{base::process::child_table, engine::logins};
+use crate::{
+    base::process::child_table,
+    engine::{Engine, logins},
+    http,
+};
 
 /// Threads for file work, the store and the pipes.
 const BLOCKING_THREADS: usize = 32;
+
+/// Lets plugins ask the engine by the routes of `windlass serve`.
+pub fn serve_plugins(engine: &Engine) {
+    if let Ok(directory) = std::env::current_dir() {
+        engine.serve_plugins(http::api(engine, directory));
+    }
+}
 
 /// Runs a command to its end on one thread.
 pub fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {

@@ -67,6 +67,7 @@ pub fn run(environment: Environment, args: ServeArgs) -> ExitCode {
         };
         let paths = Paths::new(&environment);
         let engine = Engine::new(environment, paths);
+        runtime::serve_plugins(&engine);
         if let Some(bound) = listeners.first().and_then(Listener::address)
             && let Err(code) = output::print(&line(&args.hostname, bound))
         {

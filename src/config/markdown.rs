@@ -29,9 +29,6 @@ const SUBDIRECTORIES: [&str; 12] = [
     "tool", "tools",
 ];
 
-/// Directories of programs for OpenCode's own runtime.
-const SCRIPTS: [&str; 4] = ["plugin", "plugins", "tool", "tools"];
-
 /// End of the warning about a [`Broken`] file.
 pub const LEFT_OUT: &str = "the file is left out";
 
@@ -77,9 +74,6 @@ pub fn read(directory: &Path, findings: &mut Findings) -> Read {
             let message = format!("is not read; did you mean `{meant}`?");
             findings.warnings.push(warning(&entry.path(), message));
         }
-    }
-    for name in names.iter().filter(|name| SCRIPTS.contains(&name.as_str())) {
-        scripts(&directory.join(name), findings);
     }
     for (subdirectory, kind) in [
         ("command", Definition::Command),
@@ -134,22 +128,6 @@ impl Definition {
             Definition::Command => ("command", "template"),
         }
     }
-}
-
-/// Says of plugins and tools that they are not run.
-fn scripts(directory: &Path, findings: &mut Findings) {
-    let is_script = |name: &String| name.ends_with(".ts") || name.ends_with(".js");
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let names: BTreeSet<String> = names.filter(is_script).collect();
-    if names.is_empty() {
-        return;
-    }
-    let shown: Vec<&str> = names.iter().map(String::as_str).take(5).collect();
-    let more = if names.len() > shown.len() { " and others" } else { "" };
-    let message =
-        format!("{}{more} are not run: windlass runs no JavaScript or TypeScript yet", shown.join(", "));
-    findings.notes.push(warning(directory, message));
 }
 
 /// Returns the name of a subdirectory that looks like this one.

@@ -4,5 +4,6 @@ pub mod approvals;
 pub mod asks;
 pub mod client;
 pub mod pending;
+mod plugin_opinion;
 pub mod questions;
 pub mod replies;

@@ -22,8 +22,8 @@ use crate::{
             state::{Journal, SessionState, text_part},
         },
         turn::{
-            attach, loaded_instructions::LoadedInstructions, local_reply::reply_locally, subtask_parts,
-            toolbox,
+            attach, hooks, loaded_instructions::LoadedInstructions, local_reply::reply_locally,
+            subtask_parts, toolbox,
         },
         workspace::loaded::Loaded,
     },
@@ -248,6 +248,7 @@ pub async fn begin(
             return Ok(Started::Ended(StopReason::Cancelled));
         }
     };
+    let text = hooks::message::change_command(cx, state, &command.name, &arguments, text).await?;
     parts.extend(others);
     let is_file = |part: &PromptPart| matches!(part, PromptPart::File(_) | PromptPart::Document { .. });
     if text.trim().is_empty() && !parts.iter().any(is_file) {

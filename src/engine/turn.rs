@@ -6,6 +6,7 @@ pub mod call_host;
 pub mod calls;
 pub mod encoded_history;
 pub mod file_snapshots;
+pub mod hooks;
 pub mod loaded_instructions;
 pub mod local_reply;
 pub mod mention;

@@ -38,11 +38,12 @@ pub struct Server {
 pub type Shared = Arc<Server>;
 
 impl Server {
-    pub fn new(engine: Engine, options: Options, stop: CancellationToken) -> Shared {
+    /// Makes the state; its clients can answer what `answerable` says.
+    pub fn new(engine: Engine, options: Options, answerable: Answerable, stop: CancellationToken) -> Shared {
         let hub = Arc::new(Hub::default());
         let subscriber: Arc<dyn Subscriber> = hub.clone();
-        engine.bus().subscribe(Filter::All, &subscriber);
-        let lease = engine.client(Answerable::Everything);
+        engine.bus().subscribe(Filter::Beside, &subscriber);
+        let lease = engine.client(answerable);
         Arc::new(Self { engine, options, stop, hub, catalogs: Catalogs::default(), lease })
     }
 

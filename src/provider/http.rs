@@ -369,6 +369,8 @@ async fn send(
         insert_headers(signed.iter().map(|(name, value)| (*name, value)), &mut headers)
             .map_err(|error| origin.named(error))?;
     }
+    let last = prompt.headers.iter().map(|(name, value)| (name.as_str(), value));
+    insert_headers(last, &mut headers).map_err(|error| origin.named(error))?;
     let mut request = http.post(url).headers(headers).body(body.clone());
     if let Some(total) = model.timeouts.total {
         request = request.timeout(total);

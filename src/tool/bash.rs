@@ -1,6 +1,7 @@
 //! Runs a shell command.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
     ffi::OsString,
@@ -15,7 +16,7 @@ use std::{
 use nix::sys::signal::Signal;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     process::{ChildStderr, ChildStdout},
@@ -116,7 +117,8 @@ async fn execute(cx: &ToolCx<'_>, line: &Line, sandbox: Option<&Sandbox>) -> Res
     if cx.cancel.is_cancelled() {
         return Err(ToolError::Cancelled { partial: None });
     }
-    let child = start(cx.config, &line.command, &line.workdir, sandbox);
+    let variables = plugin_variables(cx, &line.workdir).await?;
+    let child = start(cx.config, &line.command, &line.workdir, &variables, sandbox);
     let child = child.map_err(|error| ToolError::Model(error.to_string()))?;
     let timeout_ms = line.timeout_ms;
     let (ending, output) = supervise(cx, child, timeout_ms).await;
@@ -164,20 +166,21 @@ async fn execute(cx: &ToolCx<'_>, line: &Line, sandbox: Option<&Sandbox>) -> Res
     Ok(Ended { tool_output, has_failed: !status.is_some_and(|it| it.success()) })
 }
 
-/// Starts a command line in the shell. The error names the shell.
+/// Starts a command line in the shell, with these variables set. The error names the shell.
 pub(crate) fn start(
     config: &Config,
     command: &str,
     directory: &Path,
+    variables: &BTreeMap<String, String>,
     sandbox: Option<&Sandbox>,
 ) -> io::Result<Child> {
     let shell = shell(config);
-    let (environment, without) = shell_environment(config, sandbox);
+    let (environment, without) = shell_environment(config, variables, sandbox);
     let spawned = Spawn {
         program: &shell,
         args: &["-c".into(), OsString::from(command)],
         directory,
-        environment,
+        environment: &environment,
         without,
         stdin: false,
         is_parent: true,
@@ -194,9 +197,25 @@ pub(crate) fn start(
 /// Returns the variables that are set for a command line, and the names of those that it does not get.
 fn shell_environment<'a>(
     config: &'a Config,
+    variables: &BTreeMap<String, String>,
     sandbox: Option<&'a Sandbox>,
-) -> (&'a BTreeMap<String, String>, &'a [String]) {
-    (&config.environment.variables, sandbox.map_or(&[], |it| &it.without))
+) -> (Cow<'a, BTreeMap<String, String>>, &'a [String]) {
+    let mut environment = Cow::Borrowed(&config.environment.variables);
+    if !variables.is_empty() {
+        let more = variables.iter().map(|(name, value)| (name.clone(), value.clone()));
+        environment.to_mut().extend(more);
+    }
+    (environment, sandbox.map_or(&[], |it| &it.without))
+}
+
+/// Returns the variables that plugins want set for a command.
+async fn plugin_variables(cx: &ToolCx<'_>, directory: &Path) -> Result<BTreeMap<String, String>, ToolError> {
+    let Some(plugins) = cx.plugins else { return Ok(BTreeMap::new()) };
+    let input = json!({ "cwd": directory, "sessionID": cx.session_id, "callID": cx.call_id });
+    let changed = plugins.host.hook("shell.env", input, json!({ "env": {} })).await;
+    let changed = changed.map_err(|error| ToolError::Model(error.message))?;
+    let variables = changed.get("env").and_then(Value::as_object).into_iter().flatten();
+    Ok(variables.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect())
 }
 
 /// Returns the failure of a command, if it failed.

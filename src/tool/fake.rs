@@ -283,6 +283,7 @@ impl Project {
             servers: &self.servers,
             lsp: &self.lsp,
             cancel: &self.cancel,
+            plugins: None,
             host: &self.host,
         };
         let tool_output = run(find(tool).expect("a built-in tool"), &cx, input).await?;

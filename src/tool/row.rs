@@ -7,7 +7,7 @@ use serde_json::Value;
 use windlass_protocol::opencode::tool::Look;
 
 use super::{ToolCx, ToolError, ToolOutput, schema};
-use crate::{config::Config, library::Agent};
+use crate::{config::Config, library::Agent, plugin::offer::PluginTool};
 
 /// A tool, built in or from elsewhere.
 ///
@@ -37,6 +37,8 @@ pub enum Schema {
 pub enum Run {
     BuiltIn(for<'a> fn(&'a ToolCx<'a>, Value) -> Running<'a>),
     Shared(Arc<Function>),
+    /// The host of plugins runs it.
+    Plugin(Arc<PluginTool>),
 }
 
 /// A function that a tool from elsewhere brings along.

@@ -18,7 +18,6 @@ pub struct Settings {
     /// Maximum depth of subagents that start subagents.
     pub subagent_depth: Option<u32>,
     /// `name@version`, `file://…`, or a list of one of these and its options.
-    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub plugin: Vec<PluginSpec>,
     /// Further directories, by name.
     #[serde(alias = "reference")]
@@ -274,10 +273,27 @@ pub struct WindlassSettings {
     /// The address that `websearch` uses instead of Parallel's.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "late-url")))]
     pub parallel_url: Option<String>,
+    /// The process that plugins and custom tools run in.
+    pub plugin: PluginSettings,
     /// The sandbox of the commands that agents run.
     pub sandbox: SandboxSettings,
     /// The protocols of providers, by their ids, that their npm packages do not tell.
     pub wire: BTreeMap<String, WireName>,
+}
+
+/// `windlass.plugin`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PluginSettings {
+    /// The program that runs plugins, Bun or Node; the first one found unless it is named.
+    pub runtime: Option<String>,
+    /// Milliseconds after which a hook that has not answered counts as failed (default 30000).
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 3_600_000)))]
+    pub hook_timeout: Option<u64>,
+    /// Milliseconds that a plugin may take to load (default 10000).
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 3_600_000)))]
+    pub load_timeout: Option<u64>,
 }
 
 /// An entry of `windlass.wire`.

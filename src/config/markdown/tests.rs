@@ -114,19 +114,3 @@ fn misspelt_directories_are_recognised_and_others_left_alone() {
     );
     assert_eq!(["plans", "bin", "node_modules", "themes", "prompts", "test"].map(meant), [None; 6]);
 }
-
-#[test]
-fn plugins_and_tools_are_told_not_to_be_run() {
-    let temporary = tempfile::tempdir().unwrap();
-    let root = temporary.path();
-    for name in ["plugin/guard.ts", "tools/b.js", "tools/a.ts", "tools/notes.md", "tool/README"] {
-        write(root, name, "");
-    }
-    let mut findings = Findings::default();
-    read(root, &mut findings);
-    let notes: Vec<String> = findings.notes.iter().map(ToString::to_string).collect();
-    let rest = "are not run: windlass runs no JavaScript or TypeScript yet";
-    let wanted = [format!("plugin: guard.ts {rest}"), format!("tools: a.ts, b.js {rest}")];
-    assert_eq!(notes, wanted.map(|note| format!("{}/{note}", root.display())));
-    assert_eq!(findings.warnings, []);
-}

@@ -12,12 +12,14 @@ use super::{
     approvals::Approvals,
     client::{Answerable, Clients},
     pending::{self, PendingTable, Request},
+    plugin_opinion::{self, Opinion},
 };
 use crate::{
     base::ids,
     bus::Bus,
     config::policy::Policy,
     permission::{self, Ask, Verdict},
+    plugin::host::Host,
     tool::ToolError,
 };
 
@@ -78,6 +80,8 @@ pub struct Asker<'a> {
     pub approvals: &'a Approvals,
     /// Cancelled with the turn.
     pub cancel: &'a CancellationToken,
+    /// The host of plugins, where there is one.
+    pub plugins: Option<&'a Host>,
 }
 
 impl Asks {
@@ -91,9 +95,12 @@ impl Asks {
     /// by no answer given before.
     pub async fn ask(&self, asker: Asker<'_>, ask: Ask, is_opaque: bool) -> Result<(), ToolError> {
         let is_opaque = is_opaque && permission::is_anything_restricted(&ask.permission, asker.policy);
-        if before_question(&asker, &ask, is_opaque).await? {
-            return Ok(());
-        }
+        let is_opaque = match before_question(&asker, &ask, is_opaque).await? {
+            Before::Allowed => return Ok(()),
+            Before::Asked => is_opaque,
+            // No rule and no answer given before settles what a plugin wants asked.
+            Before::AskedByPlugin => true,
+        };
         let answered = {
             // An answer is remembered before it looks for what it settles here: it finds this question, or is found.
             let mut pending = self.0.lock();
@@ -227,14 +234,34 @@ impl Asks {
     }
 }
 
-/// Decides without the user where that can be: true if the rules allow the request. Else the answers that were given
-/// before are brought up to date.
-async fn before_question(asker: &Asker<'_>, ask: &Ask, is_opaque: bool) -> Result<bool, ToolError> {
-    if is_settled(asker, ask, &[], is_opaque)? {
-        return Ok(true);
+/// Decides without the user where that can be. Else the answers that were given before are brought up to date.
+async fn before_question(asker: &Asker<'_>, ask: &Ask, is_opaque: bool) -> Result<Before, ToolError> {
+    let is_allowed = is_settled(asker, ask, &[], is_opaque)?;
+    let opinion = match asker.plugins.filter(|host| host.declares(plugin_opinion::HOOK)) {
+        Some(host) => {
+            plugin_opinion::ask(host, asker.session_id, &asker.tool, asker.policy, ask, is_allowed).await?
+        }
+        None => Opinion::None,
+    };
+    let before = match opinion {
+        Opinion::Allow => Before::Allowed,
+        Opinion::Ask => Before::AskedByPlugin,
+        Opinion::None if is_allowed => Before::Allowed,
+        Opinion::None => Before::Asked,
+    };
+    if before != Before::Allowed {
+        asker.approvals.sync().await;
     }
-    asker.approvals.sync().await;
-    Ok(false)
+    Ok(before)
+}
+
+/// State of a request before a person is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Allowed,
+    Asked,
+    /// A plugin wants it asked although the rules allow it.
+    AskedByPlugin,
 }
 
 /// Returns true if rules and remembered answers allow a request, false if it must be asked.

@@ -1,6 +1,6 @@
 //! Runs the shell commands in a template, once every one of them is allowed, and puts what they print in their place.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use serde_json::{Map, Value, json};
@@ -206,6 +206,7 @@ async fn ask(
             policy,
             approvals: &cx.session.workspace.approvals,
             cancel: &cx.cancel,
+            plugins: cx.plugins.as_deref(),
         };
         tokio::select! {
             biased;
@@ -254,7 +255,7 @@ impl Ended {
 
 async fn run(cx: &TurnCx<'_>, command: &str) -> Ended {
     let config = &cx.loaded.config;
-    let mut child = match bash::start(config, command, &config.directory, None) {
+    let mut child = match bash::start(config, command, &config.directory, &BTreeMap::new(), None) {
         Ok(child) => child,
         Err(error) => return Ended { note: Some(format!("({error})")), ..Ended::default() },
     };

@@ -24,6 +24,7 @@ use crate::{
             state::{Journal, SessionState},
         },
         turn::{
+            hooks,
             local_reply::reply_locally,
             model_request::{Draft, request},
             prompt, step,
@@ -91,6 +92,7 @@ pub async fn write(
     text: String,
 ) -> Result<StopReason, EngineError> {
     let Author { agent, model } = author;
+    let text = hooks::message::change_summary(cx, state, text).await?;
     let persona = agent.prompt.clone().unwrap_or_default();
     let draft = Draft {
         persona: Cow::Borrowed(&persona),
@@ -109,6 +111,7 @@ pub async fn write(
         parent_limits: cx.parent_limits.clone(),
         mcp: cx.mcp.clone(),
         structured: None,
+        plugins: cx.plugins.clone(),
         cancel: cx.cancel.clone(),
     };
     let stop = step::summarise(&own_cx, state, &prompt).await?;

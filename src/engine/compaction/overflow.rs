@@ -19,6 +19,7 @@ use crate::{
             revert,
             state::{Journal, SessionState, text_part},
         },
+        turn::hooks,
     },
     provider::{Model, ProviderError},
 };
@@ -36,6 +37,8 @@ const WAYS_OUT: &str =
 pub struct Room {
     /// A compaction ran, and no request was taken since.
     is_made: bool,
+    /// A plugin wants the turn to end behind a compaction.
+    pub ends_turn: bool,
 }
 
 impl Room {
@@ -61,7 +64,8 @@ impl Room {
         if answers.is_behind_summary && used(oldest) >= window.usable {
             return if used(newest) < window.whole { Ok(()) } else { Err(full(&cx.model, None)) };
         }
-        compact(cx, state, None).await
+        self.ends_turn = compact(cx, state, None).await? == Next::Ends;
+        Ok(())
     }
 
     /// Compacts after the provider refused a request as too large, or ends the turn when that does not help.
@@ -84,7 +88,8 @@ impl Room {
             return Err(give_up(cx, state, error).await?);
         }
         self.is_made = true;
-        compact(cx, state, Some(&said)).await
+        self.ends_turn = compact(cx, state, Some(&said)).await? == Next::Ends;
+        Ok(())
     }
 }
 
@@ -121,18 +126,25 @@ fn is_of(answer: &AssistantMessage, model: &Model) -> bool {
     answer.provider_id == model.provider_id && answer.model_id == model.id
 }
 
+/// Course of the turn behind a compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    GoesOn,
+    Ends,
+}
+
 /// Has the conversation summarised and leaves a message for the model to answer; `refusal` holds the provider's words
 /// when it refused the request.
 async fn compact(
     cx: &TurnCx<'_>,
     state: &mut SessionState,
     refusal: Option<&str>,
-) -> Result<(), EngineError> {
+) -> Result<Next, EngineError> {
     let author = Author::of(cx)?;
     let unanswered = unanswered(&state.history);
     let plan = divide(cx, state, &author, unanswered, refusal.is_some());
     let Some(Plan { text, tail_start }) = plan else {
-        let Some(said) = refusal else { return Ok(()) };
+        let Some(said) = refusal else { return Ok(Next::GoesOn) };
         let error = too_large(&cx.model, said);
         return Err(give_up(cx, state, error).await?);
     };
@@ -150,19 +162,23 @@ async fn compact(
         state.used_below.add(&tokens);
     }
     if stop == StopReason::Cancelled {
-        return Ok(());
+        return Ok(Next::GoesOn);
     }
     if !state.history.last().is_some_and(is_usable_summary) {
         return Err(full(&cx.model, refusal));
     }
     if is_tail_kept {
-        return Ok(());
+        return Ok(Next::GoesOn);
+    }
+    if !hooks::message::goes_on(cx, state, refusal.is_some()).await? {
+        return Ok(Next::Ends);
     }
     cx.push_prompt(state, &mut journal);
     for kind in next {
         state.push_part(kind, &mut journal);
     }
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    Ok(Next::GoesOn)
 }
 
 /// Divides the conversation. A prompt that is said again behind the summary is no part of it.

@@ -116,6 +116,7 @@ pub async fn inspect(
         parent_limits: ParentLimits::default(),
         mcp: workspace.mcp().lease(),
         structured: None,
+        plugins: None,
         cancel: CancellationToken::new(),
     };
     let state = SessionState::new(info, Vec::new());

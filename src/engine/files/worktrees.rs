@@ -1,6 +1,9 @@
 //! Linked worktrees of a repository, made for tasks that must not disturb each other.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use windlass_protocol::opencode::{
     event::EventPayload,
@@ -210,7 +213,7 @@ impl Filling {
     async fn fill(&self) -> Result<(), String> {
         git::run(&self.directory, &["reset", "--hard", "--quiet"], &[]).await.map_err(|error| error.0)?;
         for line in &self.lines {
-            let started = bash::start(&self.config.config, line, &self.directory, None);
+            let started = bash::start(&self.config.config, line, &self.directory, &BTreeMap::new(), None);
             let mut child = started.map_err(|error| error.to_string())?;
             let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
             let drain = async {

@@ -27,6 +27,7 @@ use crate::{
     },
     library::{Agent, InstructionBlock},
     mcp::{self, ServersLease},
+    plugin::host::Host,
     provider::Model,
     storage::session_locks::{SessionLock, SoleUse},
 };
@@ -64,6 +65,8 @@ pub struct TurnCx<'a> {
     pub mcp: ServersLease,
     /// The wanted form of the answer, if it is not text.
     pub structured: Option<Structured>,
+    /// The host of plugins, where there is one.
+    pub plugins: Option<Arc<Host>>,
     pub cancel: CancellationToken,
 }
 

@@ -113,6 +113,12 @@ impl Journal {
         Ok(())
     }
 
+    /// Appends what another journal has noted.
+    pub fn append(&mut self, mut other: Self) {
+        self.writes.append(&mut other.writes);
+        self.events.append(&mut other.events);
+    }
+
     pub fn session(&mut self, info: &Session) {
         self.writes.push(Write::Session(Box::new(info.clone())));
         self.events.push(EventPayload::SessionUpdated(SessionInfo {

@@ -210,6 +210,7 @@ async fn read_file(
                 servers: &[],
                 lsp: cx.session.workspace.lsp(),
                 cancel: &cx.cancel,
+                plugins: None,
                 host,
             };
             tool::run(read, &tool_cx, input).await

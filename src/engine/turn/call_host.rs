@@ -194,6 +194,7 @@ impl CallHost {
             policy: &self.policy,
             approvals: &self.approvals,
             cancel: &self.parent.cancel,
+            plugins: self.parent.plugins.as_deref(),
         };
         let began = clock::now_ms();
         let result = tokio::select! {

@@ -23,6 +23,7 @@ use windlass_protocol::opencode::{
 use super::{
     answer::Call,
     call_host::{CallHost, Nested, Reports},
+    hooks,
     loaded_instructions::LoadedInstructions,
     subtask,
     toolbox::{Route, Toolbox},
@@ -40,7 +41,11 @@ use crate::{
     },
     mcp,
     permission::Ask,
-    tool::{self, Host, NestedCall, ToolCx, ToolError, ToolOutput, row::Tool, truncate},
+    tool::{
+        self, Host, NestedCall, ToolCx, ToolError, ToolOutput,
+        row::{Run, Tool},
+        truncate,
+    },
 };
 
 /// Time limit for tools to end by themselves after a cancel; then they are dropped.
@@ -166,6 +171,7 @@ impl<'a> StepCalls<'a> {
             mcp: cx.session.mcp.clone(),
             warning_log: cx.session.warning_log.clone(),
             cancel: cx.cancel.clone(),
+            plugins: cx.plugins.clone(),
         });
         let instructions = LoadedInstructions::new(&cx.instructions, &state.history);
         let message_id = state.answer_mut()?.id.clone();
@@ -197,6 +203,11 @@ impl<'a> StepCalls<'a> {
             known_files: state.known_files.clone(),
             instructions: self.instructions.clone(),
         };
+        let is_plugins = matches!(tool.run, Run::Plugin(_));
+        let plugins = cx.plugins.clone().map(|host| {
+            let messages = is_plugins.then(|| serde_json::to_value(&*state.history).ok()).flatten();
+            tool::plugin::Plugins { host, messages: messages.unwrap_or_default() }
+        });
         let job = Job {
             loaded: cx.loaded.clone(),
             servers: cx.servers(),
@@ -204,6 +215,7 @@ impl<'a> StepCalls<'a> {
             agent: cx.agent.name.clone(),
             cancel: cx.cancel.clone(),
             n_same,
+            plugins,
             host,
         };
         Box::pin(async move {
@@ -336,6 +348,7 @@ struct Job {
     cancel: CancellationToken,
     /// Calls in a row that are the same, up to this one.
     n_same: usize,
+    plugins: Option<tool::plugin::Plugins>,
     host: CallHost,
 }
 
@@ -352,25 +365,43 @@ impl Job {
             servers: &self.servers,
             lsp: self.host.parent.workspace.lsp(),
             cancel: &self.cancel,
+            plugins: self.plugins.as_ref(),
             host: &self.host,
         };
-        self.before_tool(&input).await?;
+        let input = self.before_tool(input).await?;
+        let args = self.plugins.as_ref().map(|_| input.clone());
         let tool_output = tool::run(&self.tool, &cx, input).await?;
-        after_tool(&cx, tool_output).await
+        after_tool(&cx, &self, args, tool_output).await
     }
 
-    /// Asks about a call that repeats others. Every call that runs comes by here first.
-    async fn before_tool(&self, input: &Value) -> Result<(), ToolError> {
-        if self.n_same < DOOM_LOOP {
-            return Ok(());
+    /// Asks about a call that repeats others, and lets plugins change its arguments. Every call that runs comes by
+    /// here first.
+    async fn before_tool(&self, input: Value) -> Result<Value, ToolError> {
+        if self.n_same >= DOOM_LOOP {
+            self.host.ask(doom_loop(&self.tool.name, &input, self.n_same)).await?;
         }
-        self.host.ask(doom_loop(&self.tool.name, input, self.n_same)).await
+        match &self.plugins {
+            Some(plugins) => hooks::change_arguments(&plugins.host, &self.tool.name, &self.host, input).await,
+            None => Ok(input),
+        }
     }
 }
 
-/// Cuts the output of a call for the model to the configured size. Every call that succeeded comes by here.
-async fn after_tool(cx: &ToolCx<'_>, tool_output: ToolOutput) -> Result<ToolOutput, ToolError> {
-    truncate::apply(cx, tool_output).await
+/// Cuts the output of a call for the model to the configured size, and lets plugins change it. Every call that
+/// succeeded comes by here.
+async fn after_tool(
+    cx: &ToolCx<'_>,
+    job: &Job,
+    args: Option<Value>,
+    tool_output: ToolOutput,
+) -> Result<ToolOutput, ToolError> {
+    let tool_output = truncate::apply(cx, tool_output).await?;
+    match (&job.plugins, args) {
+        (Some(plugins), Some(args)) => {
+            hooks::change_result(&plugins.host, &job.tool, &job.host, args, tool_output).await
+        }
+        (Some(_) | None, _) => Ok(tool_output),
+    }
 }
 
 /// Shows what running tools reported.

@@ -44,6 +44,7 @@ pub fn request<'a>(model: &Model, draft: Draft<'a>) -> Prompt<'a> {
         max_output_tokens,
         options,
         cache_key,
+        headers: Vec::new(),
     }
 }
 

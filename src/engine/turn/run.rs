@@ -12,7 +12,7 @@ use windlass_protocol::opencode::{
 use super::{
     attach,
     encoded_history::EncodedHistoryCache,
-    file_snapshots,
+    file_snapshots, hooks,
     loaded_instructions::LoadedInstructions,
     prompt,
     step::{self, Step},
@@ -177,6 +177,7 @@ async fn run_prompt(
         parent_limits,
         mcp: session.workspace.mcp().lease(),
         structured,
+        plugins: session.engine.plugins(session.workspace.directory()),
         cancel: cancel.clone(),
     };
     let called = match called {
@@ -258,6 +259,9 @@ async fn take_steps(
     let mut n_failed = 0;
     let stop = loop {
         room.before_step(cx, state).await?;
+        if room.ends_turn {
+            break StopReason::EndTurn;
+        }
         if cx.cancel.is_cancelled() {
             break StopReason::Cancelled;
         }
@@ -376,7 +380,8 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     });
     state.touch();
     journal.session(&state.info);
-    let message_id = cx.push_prompt(state, &mut journal);
+    let mut said = Journal::default();
+    let message_id = cx.push_prompt(state, &mut said);
     let known_files = state.known_files.clone();
     let instructions = LoadedInstructions::new(&cx.instructions, &state.history);
     let words = attach::words(&input.parts);
@@ -387,8 +392,10 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
         kinds = attach::resolve(cx, &known_files, &instructions, &message_id, input.parts) => kinds,
     };
     for kind in kinds {
-        state.push_given_part(kind, &mut journal);
+        state.push_given_part(kind, &mut said);
     }
+    hooks::message::change_prompt(cx, state, &mut said).await?;
+    journal.append(said);
     journal.known_files(&state.info, &known_files);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
 }

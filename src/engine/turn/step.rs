@@ -17,7 +17,7 @@ use super::{
     answer::{Answer, Call},
     calls::CallsEnd,
     file_snapshots::{Before, begin_before, run_calls},
-    prompt, structured,
+    hooks, prompt, structured,
     toolbox::Toolbox,
 };
 use crate::{
@@ -88,8 +88,12 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Re
 }
 
 async fn go(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<Step, EngineError> {
-    let toolbox = Toolbox::new(cx, state);
+    let mut toolbox = Toolbox::new(cx, state);
     begin(cx, state, None).await?;
+    if let Err(error) = hooks::define_tools(cx, &mut toolbox).await {
+        fail(cx, state, &error).await?;
+        return Err(EngineError::from(&error));
+    }
     let request = Request::Step { toolbox: &toolbox, is_last };
     let mut before = None;
     let answer = match receive(cx, state, &request, &mut before).await? {
@@ -110,6 +114,7 @@ async fn go(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<
         fail(cx, state, &error).await?;
         return Err(EngineError::from(&error));
     }
+    hooks::message::change_texts(cx, state).await?;
     let finish = match answer.finish {
         Some(finish) => finish,
         None if answer.calls.is_empty() => Finish::Stop,
@@ -328,20 +333,10 @@ async fn attempt_once(
     answer: &mut Answer,
     before: &mut Option<Before>,
 ) -> Result<Result<Option<()>, ProviderError>, EngineError> {
-    let opened = {
-        let assembled;
-        let prompt = match request {
-            Request::Given(prompt) => prompt,
-            Request::Step { toolbox, is_last } => {
-                assembled = prompt::of_step(cx, state, toolbox, *is_last);
-                &assembled
-            }
-        };
-        tokio::select! {
-            biased;
-            () = cx.cancel.cancelled() => return Ok(Ok(None)),
-            opened = provider::stream(cx.session.engine.http(), &cx.model, prompt) => opened,
-        }
+    let opened = tokio::select! {
+        biased;
+        () = cx.cancel.cancelled() => return Ok(Ok(None)),
+        opened = open(cx, state, request) => opened,
     };
     let mut stream = match opened {
         Ok(stream) => stream,
@@ -379,6 +374,25 @@ async fn attempt_once(
             () = cx.session.engine.bus().room(&cx.session.id) => {}
         }
     }
+}
+
+/// Puts the request together, lets plugins change it, and sends it.
+async fn open(
+    cx: &TurnCx<'_>,
+    state: &SessionState,
+    request: &Request<'_>,
+) -> Result<provider::Stream, ProviderError> {
+    let http = cx.session.engine.http();
+    let changed;
+    let mut prompt = match request {
+        Request::Given(prompt) => Prompt::clone(prompt),
+        Request::Step { toolbox, is_last } => {
+            changed = hooks::change_messages(cx, state).await?;
+            prompt::of_step(cx, changed.as_ref().unwrap_or(state), toolbox, *is_last)
+        }
+    };
+    hooks::change_request(cx, state, &mut prompt).await?;
+    provider::stream(http, &cx.model, &prompt).await
 }
 
 /// Ends an answer that is larger than allowed: nothing that it calls is run, and no model reads it again.

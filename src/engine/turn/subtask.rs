@@ -25,6 +25,7 @@ use crate::{
     },
     library::Agent,
     mcp,
+    plugin::host::Host,
     storage::{StorageError, Write},
     tool::{Subtask, ToolError, ToolOutput, permission_name},
 };
@@ -48,6 +49,8 @@ pub struct Parent {
     pub mcp: Option<Arc<mcp::Servers>>,
     /// Warnings that the user has seen.
     pub warning_log: WarningLog,
+    /// The host of plugins, where there is one.
+    pub plugins: Option<Arc<Host>>,
     /// Cancelled with the turn that gave the task.
     pub cancel: CancellationToken,
 }

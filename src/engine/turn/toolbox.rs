@@ -84,7 +84,11 @@ impl Toolbox {
         let external = servers.iter().enumerate().flat_map(|(place, held)| {
             held.tools().into_iter().filter(is_free).map(move |tool| tool::mcp::row(tool, place))
         });
-        let rows = tool::BUILTIN.iter().cloned().chain(external).filter(|tool| tool.is_offered(&offer));
+        // A later row of the same name takes the place of an earlier one.
+        let offered = cx.plugins.as_ref().map(|host| host.offer());
+        let of_plugins = offered.iter().flat_map(|offer| &offer.tools).map(tool::plugin::row);
+        let rows = tool::BUILTIN.iter().cloned().chain(external).chain(of_plugins);
+        let rows = rows.filter(|tool| tool.is_offered(&offer));
         let mut tools: BTreeMap<String, Tool> = rows.map(|tool| (tool.name.to_string(), tool)).collect();
         let hidden = tools.extract_if(.., |name, tool| name != INVALID && policy.hides(tool.permission()));
         let hidden = hidden.map(|(name, _)| name).collect();
@@ -122,6 +126,11 @@ impl Toolbox {
         let tools = tools.into_iter().collect();
         let (hidden, skills) = (Vec::new(), String::new());
         Self { tools, hidden, policy, skills, is_nobody_there: false, task: None }
+    }
+
+    /// Returns every tool that the model is shown, for changes of its description.
+    pub fn tools_mut(&mut self) -> impl Iterator<Item = &mut Tool> {
+        self.tools.values_mut()
     }
 
     /// Returns the text about the skills in the system prompt.

@@ -20,6 +20,7 @@ impl Engine {
         if let Some(workspace) = workspace {
             workspace.close().await;
         }
+        self.end_plugins(directory).await;
         self.0.terminals.remove_all(Some(directory));
     }
 }

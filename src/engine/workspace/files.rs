@@ -8,8 +8,10 @@ use std::{
 use super::directory::{Moment, Reading};
 use crate::{
     base::{blocking::blocking, lock::lock, memory, watch::Survey},
-    engine::{Engine, EngineError, EngineErrorKind, EngineState, Loaded, Workspace},
+    config::Hook,
+    engine::{Engine, EngineError, EngineErrorKind, EngineState, Loaded, Workspace, plugins},
     library::{self, Instructions},
+    plugin::host::Host,
 };
 
 impl Engine {
@@ -26,19 +28,38 @@ impl Engine {
         Ok(self.read(directory).await?.loaded)
     }
 
+    /// Reads a directory's files, with the changes of the plugins that run there.
     pub(crate) async fn read(&self, directory: &Path) -> Result<Reading, EngineError> {
+        self.read_with(directory, self.plugins(directory)).await
+    }
+
+    /// Reads the files of a directory that is opened, and starts its plugins.
+    async fn read_and_start(&self, directory: &Path) -> Result<Reading, EngineError> {
+        let reading = self.read(directory).await?;
+        if reading.loaded.plan.is_empty() || self.plugins(directory).is_some() {
+            return Ok(reading);
+        }
+        match self.start_plugins(&reading.loaded).await {
+            Some(host) if host.declares("config") => self.read_with(directory, Some(host)).await,
+            Some(_) | None => Ok(reading),
+        }
+    }
+
+    async fn read_with(&self, directory: &Path, host: Option<Arc<Host>>) -> Result<Reading, EngineError> {
+        let of_plugins = host.filter(|host| host.declares("config")).map(plugins::config_hook);
         let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
         let before = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
         let (directory, engine) = (directory.to_owned(), self.clone());
         let read = tokio::task::spawn_blocking(move || {
             let EngineState { environment, paths, hooks, .. } = engine.0.as_ref();
+            let hooks: Vec<Hook> = hooks.iter().cloned().chain(of_plugins).collect();
             if !directory.is_dir() {
                 let reason = format!("the directory {} does not exist", directory.display());
                 return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
             }
             let read_at = Moment::now();
             let before = before.as_deref();
-            let mut loaded = Loaded::read(environment, paths, hooks, &directory, use_stored_keys, before);
+            let mut loaded = Loaded::read(environment, paths, &hooks, &directory, use_stored_keys, before);
             let Survey { stamp, overfull } = Survey::of(&loaded.sources(), read_at.wall);
             loaded.warn_of_overfull(&overfull);
             memory::give_back();
@@ -53,7 +74,7 @@ impl Engine {
             self.refresh(&workspace.loaded());
             return Ok(workspace);
         }
-        let reading = self.read(directory).await?;
+        let reading = self.read_and_start(directory).await?;
         let known = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
         reading.loaded.log_problems(known.as_deref());
         self.refresh(&reading.loaded);

@@ -23,6 +23,7 @@ use crate::{
         skills::{self, Skill},
     },
     mcp,
+    plugin::plan::{self, Plan},
     provider::{
         Model, auth,
         catalog::{self, Catalog},
@@ -62,6 +63,8 @@ pub struct Loaded {
     pub last_used: Option<ModelRef>,
     /// Directories of a marketplace's agents, there or not.
     pub market: Vec<PathBuf>,
+    /// Plugins and tool files.
+    pub plan: Plan,
     /// File and line of the keys that name models which cannot be had.
     pub(crate) model_places: BTreeMap<String, String>,
     /// Ignored settings, for the user to see.
@@ -105,11 +108,24 @@ impl Loaded {
         sources::locate(&mut warnings, &layers);
         sources::locate(&mut notes, &layers);
         let market = reader::market_directories(&config.environment, &layers);
+        let plan = Plan::read(&config, &layers);
         let last_used = state_file::last_used_model(paths).unwrap_or_else(|warning| {
             warnings.push(warning);
             None
         });
-        Self { config, agents, skills, commands, catalog, last_used, model_places, market, warnings, notes }
+        Self {
+            config,
+            agents,
+            skills,
+            commands,
+            catalog,
+            last_used,
+            model_places,
+            market,
+            plan,
+            warnings,
+            notes,
+        }
     }
 
     /// Returns the MCP servers that are switched on.
@@ -126,7 +142,9 @@ impl Loaded {
         let keys = [self.config.paths.auth(), self.config.paths.opencode_auth()];
         let files = self.config.watched.iter().cloned().chain(keys).map(Target::File);
         let market = self.market.iter().cloned().map(library::definitions);
-        files.chain(library::sources(&self.config)).chain(market).collect()
+        let scripts = plan::directories(&self.config).map(|root| Target::Tree { root, depth: 1 });
+        let plugins = self.plan.files().map(Target::File);
+        files.chain(library::sources(&self.config)).chain(market).chain(scripts).chain(plugins).collect()
     }
 
     /// Adds warnings about trees in which not every change is noticed.

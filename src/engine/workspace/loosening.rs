@@ -172,6 +172,9 @@ fn programs(loaded: &Loaded) -> BTreeMap<String, Program> {
         let (PluginSpec::Name(name) | PluginSpec::WithOptions(name, _)) = plugin;
         add(format!("plugin {name}"), name.clone(), String::new());
     }
+    for (what, runs, state) in loaded.plan.programs() {
+        add(what, runs, state);
+    }
     let hooks = settings.experimental.hook.iter();
     let hooks = hooks.flat_map(|it| it.file_edited.values().flatten().chain(&it.session_completed));
     for HookCommand { command, environment } in hooks {

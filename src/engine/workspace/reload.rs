@@ -67,6 +67,10 @@ impl Engine {
         loaded.last_used.clone_from(&before.last_used);
         loaded.log_problems(Some(&before));
         self.apply_reading(workspace, reading);
+        if self.renew_plugins(workspace).await {
+            let reading = self.read(workspace.directory()).await?;
+            self.apply_reading(workspace, reading);
+        }
         // A key that was added may be an organisation's.
         self.fetch_and_read_again(true);
         Ok(())

@@ -58,6 +58,7 @@ async fn applied(project: &Project, output: &str, metadata: Map<String, Value>) 
         servers: &[],
         lsp: &project.lsp,
         cancel: &project.cancel,
+        plugins: None,
         host: &project.host,
     };
     let tool_output =

@@ -72,6 +72,7 @@ impl Scene {
             policy: &self.policy,
             approvals: &self.approvals,
             cancel: &self.cancel,
+            plugins: None,
         };
         Box::pin(self.asks.ask(asker, self.ask(commands), is_opaque))
     }
@@ -232,6 +233,7 @@ async fn always_settles_nothing_of_another_project() {
         policy: &Policy::new(Vec::new()),
         approvals: &other_project,
         cancel: &scene.cancel,
+        plugins: None,
     };
     let mut first = scene.bash(0, "git log");
     let mut elsewhere: Asking<'_> = Box::pin(scene.asks.ask(asker, scene.ask(&["git log"]), false));

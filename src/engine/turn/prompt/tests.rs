@@ -56,6 +56,7 @@ impl Scene {
                 last_used: None,
                 model_places: Default::default(),
                 market: Vec::new(),
+                plan: Default::default(),
                 warnings: Vec::new(),
                 notes: Vec::new(),
             },

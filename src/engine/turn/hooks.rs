@@ -1,0 +1,231 @@
+//! The hooks of plugins in a turn: each gets what it may change, and what it changed takes its place.
+
+use std::{borrow::Cow, sync::Arc};
+
+use serde_json::{Map, Value, json};
+use windlass_protocol::opencode::{
+    message::{Message, MessageWithParts},
+    part::FilePart,
+    provider::{Provider, ProviderModel},
+};
+
+pub mod message;
+
+use super::{call_host::CallHost, toolbox::Toolbox};
+use crate::{
+    engine::session::{context::TurnCx, state::SessionState},
+    plugin::host::{HookError, Host},
+    provider::{Prompt, ProviderError},
+    tool::{
+        ToolError, ToolOutput,
+        row::{Run, Schema, Tool},
+    },
+};
+
+const MESSAGES: &str = "experimental.chat.messages.transform";
+const SYSTEM: &str = "experimental.chat.system.transform";
+const PARAMS: &str = "chat.params";
+const HEADERS: &str = "chat.headers";
+const BEFORE_TOOL: &str = "tool.execute.before";
+const AFTER_TOOL: &str = "tool.execute.after";
+
+/// Lets plugins change the arguments of a call.
+pub async fn change_arguments(
+    host: &Host,
+    tool: &str,
+    call: &CallHost,
+    args: Value,
+) -> Result<Value, ToolError> {
+    if !host.declares(BEFORE_TOOL) {
+        return Ok(args);
+    }
+    let input = json!({ "tool": tool, "sessionID": call.session_id, "callID": call.call_id });
+    let changed = host.hook(BEFORE_TOOL, input, json!({ "args": args })).await;
+    // The model reads the plugin's own words.
+    let mut changed = changed.map_err(|error| ToolError::Model(error.message))?;
+    Ok(changed.remove("args").unwrap_or(args))
+}
+
+/// Lets plugins change the result of a call. That of an MCP server has its own form.
+pub async fn change_result(
+    host: &Host,
+    tool: &Tool,
+    call: &CallHost,
+    args: Value,
+    tool_output: ToolOutput,
+) -> Result<ToolOutput, ToolError> {
+    if !host.declares(AFTER_TOOL) {
+        return Ok(tool_output);
+    }
+    let is_servers = matches!(tool.run, Run::Shared(_));
+    let input =
+        json!({ "tool": tool.name, "sessionID": call.session_id, "callID": call.call_id, "args": args });
+    let output = if is_servers {
+        json!({ "content": [{ "type": "text", "text": tool_output.output }], "metadata": tool_output.metadata })
+    } else {
+        json!({ "title": tool_output.title, "output": tool_output.output, "metadata": tool_output.metadata })
+    };
+    let changed = host.hook(AFTER_TOOL, input, output).await;
+    let changed = changed.map_err(|error| ToolError::Model(error.message))?;
+    Ok(changed_output(tool_output, changed))
+}
+
+fn changed_output(mut tool_output: ToolOutput, changed: Map<String, Value>) -> ToolOutput {
+    for (key, value) in changed {
+        match (key.as_str(), value) {
+            ("title", Value::String(title)) => tool_output.title = title,
+            ("output", Value::String(output)) => tool_output.output = output,
+            ("metadata", Value::Object(metadata)) => tool_output.metadata = metadata,
+            ("content", Value::Array(content)) => {
+                let texts = content.iter().filter_map(|it| it.get("text")?.as_str());
+                tool_output.output = texts.collect::<Vec<_>>().join("\n");
+            }
+            ("attachments", Value::Array(list)) => {
+                let files = list.into_iter().filter_map(|it| serde_json::from_value::<FilePart>(it).ok());
+                tool_output.attachments = files.collect();
+            }
+            _ => {}
+        }
+    }
+    tool_output
+}
+
+/// Lets plugins change the descriptions of all tools, in one request.
+pub async fn define_tools(cx: &TurnCx<'_>, toolbox: &mut Toolbox) -> Result<(), ProviderError> {
+    let Some(host) = cx.plugins.as_ref().filter(|host| host.declares("tool.definition")) else {
+        return Ok(());
+    };
+    let tools = toolbox
+        .tools_mut()
+        .map(|tool| json!({ "toolID": tool.name, "description": tool.text, "jsonSchema": tool.schema() }));
+    let tools = tools.collect();
+    let changed = tokio::select! {
+        biased;
+        () = cx.cancel.cancelled() => return Ok(()),
+        changed = host.definitions(tools) => changed.map_err(|error| failed(&error))?,
+    };
+    for change in changed {
+        let text = |key: &str| change.get(key).and_then(Value::as_str);
+        let Some(tool) = toolbox.tools_mut().find(|tool| text("toolID") == Some(&tool.name)) else {
+            continue;
+        };
+        if let Some(description) = text("description") {
+            tool.text = Cow::Owned(description.to_owned());
+        }
+        if let Some(schema) = change.get("jsonSchema").filter(|it| it.is_object()) {
+            tool.schema = Schema::Shared(Arc::new(schema.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the session as plugins show it to the model in this request; `None` where they leave it as it is.
+pub async fn change_messages(
+    cx: &TurnCx<'_>,
+    state: &SessionState,
+) -> Result<Option<SessionState>, ProviderError> {
+    let Some(host) = cx.plugins.as_ref().filter(|host| host.declares(MESSAGES)) else { return Ok(None) };
+    let changed = host.hook(MESSAGES, json!({}), json!({ "messages": &*state.history })).await;
+    let Some(messages) = changed.map_err(|error| failed(&error))?.remove("messages") else { return Ok(None) };
+    let messages: Vec<MessageWithParts> = serde_json::from_value(messages).map_err(|error| {
+        let message = format!("a plugin left messages that cannot be read: {error}");
+        ProviderError::Api { message, status: None, body: None }
+    })?;
+    Ok(Some(SessionState::new(state.info.clone(), messages)))
+}
+
+/// Lets plugins change the system prompt, the parameters and the headers of a request.
+pub async fn change_request(
+    cx: &TurnCx<'_>,
+    state: &SessionState,
+    prompt: &mut Prompt<'_>,
+) -> Result<(), ProviderError> {
+    let Some(host) = &cx.plugins else { return Ok(()) };
+    if ![SYSTEM, PARAMS, HEADERS].iter().any(|hook| host.declares(hook)) {
+        return Ok(());
+    }
+    let shown = shown_model(cx).await;
+    let model = shown.as_ref().map(|(_, model)| json!(model)).unwrap_or_default();
+    let session_id = &state.info.id;
+    change_system(host, json!({ "sessionID": session_id, "model": model }), prompt).await?;
+    let message = state.history.iter().rev().find_map(|it| match &it.info {
+        Message::User(user) => Some(user),
+        Message::Assistant(_) => None,
+    });
+    let input = json!({
+        "sessionID": session_id,
+        "agent": cx.agent.name,
+        "model": model,
+        "provider": shown.map(|(provider, _)| provider),
+        "message": message,
+    });
+    change_params(host, &input, prompt).await?;
+    let changed =
+        host.hook(HEADERS, input, json!({ "headers": {} })).await.map_err(|error| failed(&error))?;
+    let headers = changed.get("headers").and_then(Value::as_object).into_iter().flatten();
+    let headers = headers.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+    prompt.headers.extend(headers);
+    Ok(())
+}
+
+async fn change_system(host: &Host, input: Value, prompt: &mut Prompt<'_>) -> Result<(), ProviderError> {
+    if !host.declares(SYSTEM) {
+        return Ok(());
+    }
+    let whole = prompt.system.join("\n\n");
+    let changed = host.hook(SYSTEM, input, json!({ "system": [whole] })).await;
+    let changed = changed.map_err(|error| failed(&error))?;
+    let Some(Value::Array(texts)) = changed.get("system") else { return Ok(()) };
+    let texts: Vec<&str> = texts.iter().filter_map(Value::as_str).collect();
+    // Blocks that no plugin changed stay as they are, so that a provider's cache holds.
+    if texts.first() != Some(&whole.as_str()) {
+        prompt.system.clear();
+        prompt.system.extend(texts.first().map(|text| Cow::Owned((*text).to_owned())));
+    }
+    let more = texts.get(1..).unwrap_or_default().join("\n");
+    if !more.is_empty() {
+        prompt.system.push(Cow::Owned(more));
+    }
+    Ok(())
+}
+
+async fn change_params(host: &Host, input: &Value, prompt: &mut Prompt<'_>) -> Result<(), ProviderError> {
+    if !host.declares(PARAMS) {
+        return Ok(());
+    }
+    let mut output = Map::new();
+    let mut set = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            output.insert(key.to_owned(), value);
+        }
+    };
+    set("temperature", prompt.temperature.map(Value::from));
+    set("topP", prompt.top_p.map(Value::from));
+    set("topK", prompt.top_k.map(Value::from));
+    set("maxOutputTokens", prompt.max_output_tokens.map(Value::from));
+    set("options", Some(Value::Object(prompt.options.clone())));
+    let changed = host.hook(PARAMS, input.clone(), Value::Object(output)).await;
+    for (key, value) in changed.map_err(|error| failed(&error))? {
+        match key.as_str() {
+            "temperature" => prompt.temperature = value.as_f64(),
+            "topP" => prompt.top_p = value.as_f64(),
+            "topK" => prompt.top_k = value.as_u64(),
+            "maxOutputTokens" => prompt.max_output_tokens = value.as_u64(),
+            "options" => prompt.options = value.as_object().cloned().unwrap_or_default(),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns the provider and the model as clients see them.
+async fn shown_model(cx: &TurnCx<'_>) -> Option<(Provider, ProviderModel)> {
+    let providers = cx.session.engine.shown_providers(&cx.loaded).await;
+    let provider = providers.providers.iter().find(|it| it.id == cx.model.provider_id)?;
+    Some((provider.clone(), provider.models.get(&cx.model.id)?.clone()))
+}
+
+/// Makes a hook's failure an error of the request, which ends the step.
+fn failed(error: &HookError) -> ProviderError {
+    ProviderError::Api { message: error.to_string(), status: None, body: None }
+}

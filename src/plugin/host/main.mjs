@@ -1,0 +1,158 @@
+// The host of plugins and tool files: loads them, and answers the daemon.
+
+import { basename, extname } from "node:path";
+import { pathToFileURL } from "node:url";
+
+import { notify, reason, serve } from "./channel.mjs";
+import * as client from "./client.mjs";
+import { guard, quit, within } from "./current.mjs";
+import { Skipped, entry } from "./entry.mjs";
+import * as hooks from "./hooks.mjs";
+import { shell } from "./shell.mjs";
+import * as tools from "./tools.mjs";
+
+const library = { ...(await import("./library/client.js")), z: (await import("./library/zod.js")).z };
+await (await import(globalThis.Bun ? "./bun.mjs" : "./node.mjs")).prepare();
+
+const plugins = [];
+const table = new Map();
+
+async function start(params) {
+  const imports = params.plugins.map((plugin) => imported(plugin, params).catch((error) => ({ error })));
+  const toolFiles = params.tools.map((path) =>
+    within(path, () => import(pathToFileURL(path).href)).then(
+      (module) => ({ module }),
+      (error) => ({ error }),
+    ),
+  );
+  const reports = [];
+  for (const [i, plugin] of params.plugins.entries()) {
+    notify("at", { plugin: plugin.name });
+    reports.push(await begun(plugin, await imports[i], params));
+  }
+  for (const [i, path] of params.tools.entries()) {
+    const { module, error } = await toolFiles[i];
+    if (error) {
+      reports.push({ name: path, error: `Failed to load tool ${pathToFileURL(path)}: ${reason(error)}` });
+      continue;
+    }
+    for (const [id, tool] of tools.ofModule(basename(path, extname(path)), module)) table.set(id, { plugin: path, tool });
+  }
+  for (const { name, hooks } of plugins) {
+    for (const [id, tool] of Object.entries(hooks.tool ?? {})) table.set(id, { plugin: name, tool });
+  }
+  return { plugins: reports, hooks: hooks.declared(plugins), tools: described(reports), runtime: runtime() };
+}
+
+const runtime = () => (globalThis.Bun ? `Bun ${Bun.version}` : `Node ${process.versions.node}`);
+
+function described(reports) {
+  return [...table].flatMap(([id, { plugin, tool }]) => {
+    try {
+      return [tools.described(library, id, plugin, tool)];
+    } catch (error) {
+      reports.push({ name: plugin, error: `the tool ${id} has no usable schema: ${reason(error)}` });
+      return [];
+    }
+  });
+}
+
+async function imported(plugin, { version }) {
+  const began = performance.now();
+  const { url, name } = entry({ ...plugin, version });
+  try {
+    const module = await within(plugin.name, () => import(url));
+    return { module, name, ms: performance.now() - began };
+  } catch (error) {
+    throw new Skipped(`Failed to load plugin ${url}: ${reason(error)}`);
+  }
+}
+
+/** Calls a plugin's functions, and reports what it offers. */
+async function begun(plugin, loaded, params) {
+  if (loaded.error) {
+    const { silent } = loaded.error;
+    return silent ? { name: plugin.name } : { name: plugin.name, error: reason(loaded.error) };
+  }
+  const began = performance.now();
+  const offered = [];
+  try {
+    const own = await limited(params.loadTimeout, offered, functions(plugin, loaded), plugin, params);
+    plugins.push(...own);
+  } catch (error) {
+    return { name: plugin.name, error: `Failed to load plugin ${plugin.spec}: ${reason(error)}` };
+  }
+  const names = hooks.declared(offered);
+  const ids = offered.flatMap(({ hooks }) => Object.keys(hooks.tool ?? {}));
+  return { name: plugin.name, hooks: names, tools: ids, ms: Math.round(loaded.ms + performance.now() - began) };
+}
+
+async function limited(limit, offered, functions, plugin, params) {
+  const call = async () => {
+    for (const work of functions) {
+      const made = await within(plugin.name, () => work(input(plugin, params), plugin.options ?? undefined));
+      offered.push({ name: plugin.name, hooks: made !== null && typeof made === "object" ? made : {} });
+    }
+    return offered;
+  };
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`it was not ready within ${limit / 1000} s`)), limit);
+  });
+  return Promise.race([call(), late]).finally(() => clearTimeout(timer));
+}
+
+/** Returns the functions of a module in either form. */
+function functions(plugin, { module, name }) {
+  const main = module.default;
+  if (main !== null && typeof main === "object" && ["id", "server", "tui"].some((key) => key in main)) {
+    if (main.server && main.tui) throw new Error("it must default export either server() or tui(), not both");
+    if (!main.server) return [];
+    if (main.id === undefined && !name) throw new Error("Path plugin must export id");
+    if (main.id !== undefined && (typeof main.id !== "string" || main.id === "")) throw new Error("its id is no text");
+    return [main.server.bind(main)];
+  }
+  const exported = [...new Set(Object.values(module))];
+  return exported.map((it) => {
+    if (typeof it === "function") return it;
+    if (it !== null && typeof it === "object" && typeof it.server === "function") return it.server.bind(it);
+    throw new Error("Plugin export is not a function");
+  });
+}
+
+function input(plugin, params) {
+  const { project, worktree, directory } = params;
+  const made = client.create(library, plugin.name, params);
+  return {
+    client: made,
+    project,
+    worktree,
+    directory,
+    experimental_workspace: { register() {} },
+    get serverUrl() {
+      return new URL(params.serverUrl);
+    },
+    $: shell(directory),
+  };
+}
+
+guard();
+await serve(
+  {
+    start,
+    config: (params) => hooks.config(plugins, params),
+    hook: (params) => hooks.trigger(plugins, params),
+    definitions: (params) => hooks.definitions(plugins, params),
+    events: (params) => hooks.events(plugins, params),
+    tool: (params, signal) => {
+      const known = table.get(params.id);
+      return known ? tools.call(library, known, params, signal) : { failed: `there is no tool ${params.id}` };
+    },
+    memory: () => process.memoryUsage.rss(),
+    dispose: () => hooks.dispose(plugins),
+    ping: () => null,
+    "http/chunk": client.chunk,
+    "http/end": client.end,
+  },
+  () => quit(0),
+);

@@ -1,0 +1,82 @@
+// Custom tools: their schemas as the model reads them, and their calls.
+
+import { notify, reason, request } from "./channel.mjs";
+import { within } from "./current.mjs";
+
+const isTool = (it) => it !== null && typeof it === "object" && typeof it.execute === "function" && "description" in it;
+const isZod = (it) => it !== null && typeof it === "object" && "_zod" in it;
+
+/** Returns the tools that a file exports, by id. */
+export function ofModule(file, module) {
+  const tools = new Map();
+  for (const [key, value] of Object.entries(module)) {
+    if (isTool(value)) tools.set(key === "default" ? file : `${file}_${key}`, value);
+  }
+  return tools;
+}
+
+/** Returns a tool as the daemon knows it. */
+export function described(library, id, plugin, tool) {
+  return { id, plugin, description: String(tool.description ?? ""), schema: schema(library.z, tool.args ?? {}) };
+}
+
+const isAllZod = (args) => Object.values(args).every(isZod);
+
+function schema(z, args) {
+  if (!isAllZod(args)) return { type: "object", properties: args, required: Object.keys(args) };
+  // A plugin's own copy of zod keeps descriptions in a registry of its own.
+  const override = ({ zodSchema, jsonSchema }) => Object.assign(jsonSchema, zodSchema.meta?.());
+  const made = z.toJSONSchema(z.object(args), { io: "input", unrepresentable: "any", override });
+  delete made.additionalProperties;
+  return renamed(made);
+}
+
+/** Says definitions as the models' APIs read them, and drops what an older draft said as a flag. */
+function renamed(node) {
+  if (Array.isArray(node)) return node.map(renamed);
+  if (node === null || typeof node !== "object") return node;
+  const result = {};
+  for (const [key, value] of Object.entries(node)) {
+    if (key.startsWith("exclusiveM") && typeof value === "boolean") continue;
+    const isReference = key === "$ref" && typeof value === "string";
+    result[key === "$defs" ? "definitions" : key] = isReference ? value.replace("#/$defs/", "#/definitions/") : renamed(value);
+  }
+  return result;
+}
+
+/** Runs a call. What the arguments lack or have wrong comes back as `invalid`. */
+export async function run(library, tool, { args, context }, signal) {
+  let input = args;
+  if (isAllZod(tool.args ?? {})) {
+    const parsed = await library.z.object(tool.args ?? {}).safeParseAsync(args);
+    if (!parsed.success) return { invalid: library.z.prettifyError(parsed.error) };
+    input = parsed.data;
+  }
+  const call = context.call;
+  const { call: _, ...known } = context;
+  const own = {
+    ...known,
+    abort: signal,
+    metadata: (update) => notify("metadata", { call, title: update?.title, metadata: update?.metadata }),
+    ask: (wanted) => request("ask", { call, ...wanted }, signal),
+  };
+  return result(await tool.execute(input, own));
+}
+
+function result(value) {
+  if (typeof value === "string") return { output: value };
+  if (value !== null && typeof value === "object" && typeof value.output === "string") {
+    const { title, output, metadata, attachments } = value;
+    return { title, output, metadata, attachments };
+  }
+  throw new TypeError(`the tool returned ${value === null ? "null" : `a value of type ${typeof value}`} where a text or {output} is needed`);
+}
+
+export async function call(library, known, params, signal) {
+  const { plugin, tool } = known;
+  try {
+    return await within(plugin, () => run(library, tool, params, signal));
+  } catch (error) {
+    return { failed: reason(error) };
+  }
+}

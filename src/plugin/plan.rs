@@ -1,0 +1,177 @@
+//! Plugins and tool files of a directory in the order in which they are loaded.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use crate::{
+    base::{home, path::absolute},
+    config::{
+        Config,
+        layer::{Kind, Layer},
+        merge::plugin_name,
+    },
+};
+
+const PLUGINS: [&str; 2] = ["plugin", "plugins"];
+const TOOLS: [&str; 2] = ["tool", "tools"];
+/// Packages that OpenCode does itself; it ignores every name that contains one of these.
+const SUPERSEDED: [&str; 2] = ["opencode-openai-codex-auth", "opencode-copilot-auth"];
+
+/// Everything that the host of a directory loads. Two plans are the same while no file of them has changed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Plan {
+    /// In the order of their functions' calls.
+    pub plugins: Vec<Planned>,
+    pub tools: Vec<PathBuf>,
+    stamps: Vec<Option<(u64, i64, i64)>>,
+}
+
+/// A plugin to be loaded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    /// The entry as it is written, or the file's path.
+    pub spec: String,
+    pub source: Source,
+    pub options: Option<Value>,
+}
+
+/// Place of a plugin's code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A file or a directory.
+    Path(PathBuf),
+    /// A package of the registry, by its name.
+    Package(String),
+}
+
+impl Planned {
+    /// Returns the name of the plugin for people.
+    pub fn name(&self) -> &str {
+        match &self.source {
+            Source::Path(_) => &self.spec,
+            Source::Package(name) => name,
+        }
+    }
+}
+
+impl Plan {
+    /// Reads the directories of plugins and tools, and the lists of plugins in the order of their sources. Does
+    /// blocking reads.
+    pub fn read(config: &Config, layers: &[Layer]) -> Self {
+        let mut plugins = Vec::new();
+        if !config.environment.is_on("OPENCODE_PURE") {
+            plugins = listed(config, layers);
+        }
+        let tools = config.directories.iter().flat_map(|it| scripts(it, &TOOLS)).collect();
+        let mut plan = Self { plugins, tools, stamps: Vec::new() };
+        plan.stamps = plan.files().map(|file| stamp(&file)).collect();
+        plan
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.plugins.is_empty() && self.tools.is_empty()
+    }
+
+    /// Returns the files whose change makes another plan.
+    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let plugins = self.plugins.iter().filter_map(|it| match &it.source {
+            Source::Path(path) => Some(path.clone()),
+            Source::Package(_) => None,
+        });
+        plugins.chain(self.tools.iter().cloned()).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Returns what each entry runs, and its present state.
+    pub fn programs(&self) -> Vec<(String, String, String)> {
+        let states = self.files().zip(&self.stamps).map(|(file, stamp)| {
+            let file = file.display().to_string();
+            (format!("code of {file}"), file, format!("{stamp:?}"))
+        });
+        states.collect()
+    }
+}
+
+/// Returns the directories that are looked through for plugins and tools.
+pub fn directories(config: &Config) -> impl Iterator<Item = PathBuf> {
+    let names = PLUGINS.iter().chain(&TOOLS);
+    config.directories.iter().flat_map(move |directory| names.clone().map(|name| directory.join(name)))
+}
+
+/// Returns the plugins of all sources; the last mention of one stands.
+fn listed(config: &Config, layers: &[Layer]) -> Vec<Planned> {
+    let global = &config.paths.opencode_config;
+    let is_of = |layer: &&Layer, directory: &Path| layer.kind == Kind::File && layer.base == *directory;
+    let in_directory = |layer: &&Layer| {
+        config.directories.iter().any(|directory| directory != global && is_of(layer, directory))
+    };
+    let is_late = |layer: &&Layer| matches!(layer.kind, Kind::Variable | Kind::Managed);
+    let mut found = Vec::new();
+    for layer in layers.iter().filter(|it| !in_directory(it) && !is_late(it) && it.kind != Kind::Plugin) {
+        found.extend(entries(config, layer));
+    }
+    for directory in &config.directories {
+        for layer in layers.iter().filter(|it| directory != global && is_of(it, directory)) {
+            found.extend(entries(config, layer));
+        }
+        found.extend(scripts(directory, &PLUGINS).into_iter().map(|file| Planned {
+            spec: file.display().to_string(),
+            source: Source::Path(file),
+            options: None,
+        }));
+    }
+    for layer in layers.iter().filter(is_late) {
+        found.extend(entries(config, layer));
+    }
+    let mut seen = Vec::new();
+    found.reverse();
+    found.retain(|planned: &Planned| {
+        let is_new = !seen.contains(&planned.source);
+        seen.push(planned.source.clone());
+        is_new
+    });
+    found.reverse();
+    found
+}
+
+fn entries(config: &Config, layer: &Layer) -> Vec<Planned> {
+    let list = layer.value.get("plugin").and_then(Value::as_array).into_iter().flatten();
+    let entry = |entry: &Value| {
+        let spec = entry.as_str().or_else(|| entry.get(0)?.as_str())?;
+        let is_superseded = SUPERSEDED.iter().any(|it| spec.contains(it));
+        let path = spec.strip_prefix("file://");
+        let is_path = path.is_some() || spec.starts_with(['.', '/', '~']);
+        let source = if is_path {
+            let named = home::join(&config.environment.home, &layer.base, path.unwrap_or(spec));
+            Source::Path(absolute(&layer.base, named))
+        } else {
+            Source::Package(plugin_name(entry).to_owned())
+        };
+        (!is_superseded).then(|| Planned { spec: spec.to_owned(), source, options: entry.get(1).cloned() })
+    };
+    list.filter_map(entry).collect()
+}
+
+/// Returns the scripts that lie in subdirectories of a directory, by name.
+fn scripts(directory: &Path, names: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for name in names {
+        let entries = fs::read_dir(directory.join(name)).into_iter().flatten().flatten();
+        let files = entries.map(|entry| entry.path());
+        let is_script =
+            |file: &PathBuf| file.extension().is_some_and(|it| it == "ts" || it == "js") && file.is_file();
+        let files: BTreeSet<PathBuf> = files.filter(is_script).collect();
+        found.extend(files);
+    }
+    found
+}
+
+fn stamp(file: &Path) -> Option<(u64, i64, i64)> {
+    let metadata = fs::metadata(file).ok()?;
+    Some((metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
+}

@@ -1,0 +1,270 @@
+//! One process of the host: the conversation with it, and its plugins' requests.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures_util::StreamExt;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::{net::UnixStream, sync::mpsc};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+use super::api::{Api, ApiBody, ApiRequest, ApiResponse};
+use crate::base::{
+    lock::lock,
+    rpc_peer::{CallError, Incoming, METHOD_NOT_FOUND, Outcome, Peer, framing::Framing},
+};
+
+/// Silence after which a process is asked for a sign of life.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Time limit for that sign.
+const PING_LIMIT: Duration = Duration::from_secs(5);
+
+/// The number of a request that a call could not be found for.
+const NO_CALL: i64 = 1;
+
+/// A running process.
+pub(super) struct Process {
+    peer: Peer,
+    api: Option<Api>,
+    /// The plugin whose code ran last.
+    at: Mutex<Option<String>>,
+    /// The reason for an end that was seen before it came.
+    end: Mutex<Option<String>>,
+    /// Cancelled when the process is to be killed.
+    pub lost: CancellationToken,
+    /// Running tool calls, by the names that they were given.
+    calls: Mutex<HashMap<String, mpsc::UnboundedSender<CallRequest>>>,
+    /// Requests of plugins, by the numbers of their streams.
+    requests: Mutex<HashMap<u64, (String, AbortOnDropHandle<()>)>>,
+}
+
+/// A request that a running tool call makes.
+#[derive(Debug)]
+pub enum CallRequest {
+    /// The tool wants a permission; it needs an answer.
+    Ask { id: Value, ask: AskParams },
+    /// The tool shows its progress.
+    Progress { title: Option<String>, metadata: Map<String, Value> },
+}
+
+/// The permission that a tool wants.
+#[derive(Debug, Deserialize)]
+#[serde(default)]
+pub struct AskParams {
+    pub permission: String,
+    pub patterns: Vec<String>,
+    pub always: Vec<String>,
+    pub metadata: Map<String, Value>,
+    call: String,
+}
+
+impl Default for AskParams {
+    fn default() -> Self {
+        let (call, permission) = (String::new(), String::new());
+        Self { permission, patterns: vec!["*".to_owned()], always: Vec::new(), metadata: Map::new(), call }
+    }
+}
+
+impl Process {
+    pub fn new(api: Option<Api>) -> Self {
+        Self {
+            peer: Peer::new(Framing::Lines, "$/cancel"),
+            api,
+            at: Mutex::default(),
+            end: Mutex::default(),
+            lost: CancellationToken::new(),
+            calls: Mutex::default(),
+            requests: Mutex::default(),
+        }
+    }
+
+    /// Reads and writes until the process closes the channel or cannot be understood; returns the reason.
+    pub async fn serve(self: &Arc<Self>, channel: UnixStream) -> String {
+        let (reader, writer) = channel.into_split();
+        match self.peer.serve(reader, writer, |incoming| self.receive(incoming)).await {
+            Ok(()) => "closed its channel".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// Lets everything fail that waits for the process.
+    pub fn end(&self, reason: &str) {
+        self.peer.end(reason);
+        lock(&self.requests).clear();
+        lock(&self.calls).clear();
+    }
+
+    /// Sends a request. A process that gives no sign of life meanwhile is given up.
+    pub async fn request(&self, method: &'static str, params: Value, limit: Duration) -> Outcome {
+        let request = self.peer.request(method, params, limit);
+        tokio::pin!(request);
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut request => return outcome,
+                () = tokio::time::sleep(PATIENCE) => {
+                    let alive = self.peer.request("ping", Value::Null, PING_LIMIT);
+                    tokio::select! {
+                        biased;
+                        outcome = &mut request => return outcome,
+                        alive = alive => if matches!(alive, Err(CallError::Silent { .. })) {
+                            self.give_up(&format!("{} keeps it busy", self.blamed()));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Says something that is not answered.
+    pub fn notify(&self, method: &str, params: Value) {
+        self.peer.notify(method, params);
+    }
+
+    /// Answers a request that a tool call made.
+    pub fn answer(&self, id: &Value, result: Result<(), String>) {
+        let result = result.map(|()| Value::Null).map_err(|message| (NO_CALL, message));
+        self.peer.answer(id, result);
+    }
+
+    /// Takes in the requests of a call until the guard is dropped.
+    pub fn listen(self: &Arc<Self>, call: &str) -> (mpsc::UnboundedReceiver<CallRequest>, Listening) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        lock(&self.calls).insert(call.to_owned(), sender);
+        (receiver, Listening { process: self.clone(), call: call.to_owned() })
+    }
+
+    /// Notes the reason of an end, and has the process killed.
+    fn give_up(&self, reason: &str) {
+        lock(&self.end).get_or_insert_with(|| reason.to_owned());
+        self.lost.cancel();
+    }
+
+    /// Returns the reason of the end, if it was seen.
+    pub fn reason(&self) -> Option<String> {
+        lock(&self.end).clone()
+    }
+
+    /// Returns the plugin whose code ran last.
+    pub fn last_plugin(&self) -> Option<String> {
+        lock(&self.at).clone()
+    }
+
+    fn blamed(&self) -> String {
+        self.last_plugin().map_or_else(|| "a plugin".to_owned(), |name| format!("the plugin {name}"))
+    }
+
+    fn receive(self: &Arc<Self>, incoming: Incoming) {
+        match incoming {
+            Incoming::Request { id, method, params } => match method.as_str() {
+                "http" => self.open(id, params),
+                "ask" => self.ask(id, params),
+                _ => {
+                    let message = format!("windlass does not know {method}");
+                    self.peer.answer(&id, Err((METHOD_NOT_FOUND, message)));
+                }
+            },
+            Incoming::Notification { method, params } => self.note(&method, &params),
+        }
+    }
+
+    fn note(&self, method: &str, params: &Value) {
+        let text = |key: &str| params.get(key).and_then(Value::as_str);
+        match method {
+            "at" => *lock(&self.at) = text("plugin").map(str::to_owned),
+            "exiting" => {
+                let plugin = text("plugin").unwrap_or("a plugin");
+                let code = params.get("code").and_then(Value::as_i64).unwrap_or_default();
+                *lock(&self.at) = Some(plugin.to_owned());
+                *lock(&self.end) = Some(format!("was ended by the plugin {plugin} (exit code {code})"));
+            }
+            "metadata" => {
+                let metadata = params.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+                let progress = CallRequest::Progress { title: text("title").map(str::to_owned), metadata };
+                if let Some(call) = text("call").and_then(|call| lock(&self.calls).get(call).cloned()) {
+                    // The call may have ended.
+                    let _ = call.send(progress);
+                }
+            }
+            "http/cancel" => {
+                let stream = params.get("stream").and_then(Value::as_u64);
+                stream.and_then(|stream| lock(&self.requests).remove(&stream));
+            }
+            "$/cancel" => {
+                let id = params.get("id").map(Value::to_string);
+                lock(&self.requests).retain(|_, (own, _)| Some(&*own) != id.as_ref());
+            }
+            _ => {}
+        }
+    }
+
+    fn ask(&self, id: Value, params: Value) {
+        let asked = serde_json::from_value::<AskParams>(params).map_err(|error| error.to_string());
+        let sent = asked.and_then(|ask| {
+            let call = lock(&self.calls).get(&ask.call).cloned();
+            let call = call.ok_or("the call has ended")?;
+            call.send(CallRequest::Ask { id: id.clone(), ask }).map_err(|_| "the call has ended".to_owned())
+        });
+        if let Err(reason) = sent {
+            self.answer(&id, Err(reason));
+        }
+    }
+
+    /// Answers a request of a plugin's client, beside the others.
+    fn open(self: &Arc<Self>, id: Value, params: Value) {
+        let stream = params.get("stream").and_then(Value::as_u64).unwrap_or_default();
+        let request = serde_json::from_value::<ApiRequest>(params);
+        let (Some(api), Ok(request)) = (self.api.clone(), request) else {
+            self.peer.answer(&id, Err((METHOD_NOT_FOUND, "there is no server to ask".to_owned())));
+            return;
+        };
+        let process = Arc::downgrade(self);
+        let key = id.to_string();
+        let task = tokio::spawn(async move {
+            let ApiResponse { status, headers, body } = api(request).await;
+            let Some(open) = process.upgrade() else { return };
+            let mut answer = json!({ "status": status, "headers": headers });
+            let stream_body = match body {
+                ApiBody::Whole(text) => {
+                    answer["body"] = text.into();
+                    None
+                }
+                ApiBody::Stream(body) => {
+                    answer["streams"] = true.into();
+                    Some(body)
+                }
+            };
+            open.peer.answer(&id, Ok(answer));
+            drop(open);
+            if let Some(mut body) = stream_body {
+                while let Some(text) = body.next().await {
+                    let Some(open) = process.upgrade() else { return };
+                    open.notify("http/chunk", json!({ "stream": stream, "text": text }));
+                }
+                if let Some(open) = process.upgrade() {
+                    open.notify("http/end", json!({ "stream": stream }));
+                }
+            }
+            if let Some(open) = process.upgrade() {
+                lock(&open.requests).remove(&stream);
+            }
+        });
+        lock(&self.requests).insert(stream, (key, AbortOnDropHandle::new(task)));
+    }
+}
+
+/// Lets a call's requests come in; dropped, they are refused.
+pub(super) struct Listening {
+    process: Arc<Process>,
+    call: String,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        lock(&self.process.calls).remove(&self.call);
+    }
+}

@@ -1,0 +1,78 @@
+//! Search for a program that runs JavaScript: Bun, OpenCode's own binary, which is a Bun too, or Node.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use crate::{base::program, config::Config};
+
+/// Places of Bun below `node_modules`.
+const BUNS: [&str; 3] = ["@oven/bun-linux-x64/bin/bun", "@oven/bun-linux-aarch64/bin/bun", "bun/bin/bun.exe"];
+/// Places of OpenCode's binary below `node_modules`.
+const OPENCODES: [&str; 2] = ["opencode-linux-x64/bin/opencode", "opencode-linux-arm64/bin/opencode"];
+
+/// A program that runs JavaScript.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Runtime {
+    pub program: PathBuf,
+    pub kind: Kind,
+}
+
+/// Kind of runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Bun,
+    Node,
+}
+
+impl Runtime {
+    /// Returns the arguments that run a file.
+    pub fn arguments(&self, file: &Path) -> Vec<OsString> {
+        let options: &[&str] = match self.kind {
+            // Nothing may be fetched that nobody has named.
+            Kind::Bun => &["--no-install"],
+            Kind::Node => &["--no-warnings"],
+        };
+        options.iter().map(OsString::from).chain([file.into()]).collect()
+    }
+}
+
+/// Finds the program for a directory; the error says how to get one. Does blocking reads.
+pub fn find(config: &Config) -> Result<Runtime, String> {
+    let search = config.environment.get("PATH");
+    let on_path = |name: &str| program::find(search, &config.directory, Path::new(name));
+    if let Some(named) = &config.settings.windlass.plugin.runtime {
+        let Some(program) = on_path(named) else {
+            return Err(format!("there is no program {named}; correct `windlass.plugin.runtime`"));
+        };
+        let is_node = program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("node"));
+        return Ok(Runtime { kind: if is_node { Kind::Node } else { Kind::Bun }, program });
+    }
+    let in_modules = |places: &[&str]| {
+        let modules = config.directory.ancestors().map(|it| it.join("node_modules"));
+        modules
+            .flat_map(|modules| places.iter().map(|it| modules.join(it)).collect::<Vec<_>>())
+            .find(|it| it.is_file())
+    };
+    let opencode = || {
+        let own = config.environment.home.join(".opencode/bin/opencode");
+        on_path("opencode").into_iter().chain([own]).find(|file| is_binary(file))
+    };
+    let bun =
+        on_path("bun").or_else(|| in_modules(&BUNS)).or_else(opencode).or_else(|| in_modules(&OPENCODES));
+    match (bun, on_path("node")) {
+        (Some(program), _) => Ok(Runtime { program, kind: Kind::Bun }),
+        (None, Some(program)) => Ok(Runtime { program, kind: Kind::Node }),
+        (None, None) => Err("there is no Bun and no Node to run them; install one of them".to_owned()),
+    }
+}
+
+/// Returns true for a program of machine code: the npm package puts a script in OpenCode's place.
+fn is_binary(file: &Path) -> bool {
+    let mut head = [0; 4];
+    let read = File::open(file).and_then(|mut it| it.read_exact(&mut head));
+    read.is_ok() && (head == *b"\x7fELF" || head[..3] == [0xcf, 0xfa, 0xed])
+}
