@@ -115,6 +115,7 @@ impl StorageError {
         let error = match self {
             // Files that were open before answer with a failure of the disk.
             Self::Disk(error) if is_on_read_only_disk(path) => Self::NotWritable(error),
+            Self::Disk(error) if health::is_on_full_disk(path) => Self::Full(error),
             other => other,
         };
         error.named(path)

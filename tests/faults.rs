@@ -5,9 +5,10 @@ use std::{fs, path::PathBuf, process::Command};
 use serde_json::json;
 
 use crate::{
+    cli::Machine,
     disks::mounted,
     support::{
-        agent::Agent,
+        agent::{Agent, binary},
         llm::{Gate, Reply},
         message::text,
     },
@@ -67,6 +68,39 @@ async fn a_full_disk_ends_the_turn_and_nothing_shown_is_lost() {
     fs::remove_file(&filler).unwrap();
     goes_on(&agent, &session, &live).await;
     agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_full_disk_under_a_store_that_is_opened_is_named_and_doctor_sees_it() {
+    if !Command::new("unshare").args(["-Urm", "true"]).status().is_ok_and(|status| status.success()) {
+        eprintln!("NOT TESTED: this machine gives users no mount namespaces");
+        return;
+    }
+    let machine = Machine::new().await;
+    machine.llm.reply(Reply::text("before"));
+    let script = "D=$HOME/.local/share/windlass; mkdir -p $D; mount -t tmpfs -o size=3m tmpfs $D; \
+                  $1 run first; dd if=/dev/zero of=$D/filler bs=4k 2>/dev/null; \
+                  $1 run second; $1 session list; $1 doctor";
+    let command = machine.command(&[]);
+    let output = tokio::process::Command::new("unshare")
+        .args(["-Urm", "sh", "-c", script, "sh"])
+        .arg(binary())
+        .current_dir(&machine.scratch.work)
+        .env_clear()
+        .envs(command.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .output()
+        .await
+        .unwrap();
+    let (printed, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(printed.starts_with("before\n"), "{printed}{told}");
+    assert!(!told.contains("disk I/O error") && !printed.contains("disk I/O error"), "{printed}{told}");
+    let full = told.lines().filter(|line| line.contains("full") && line.contains("free some space"));
+    assert!(full.count() >= 1, "{printed}{told}");
+    assert!(
+        printed.contains("cannot be read while its disk is full") && printed.contains("0 bytes are free"),
+        "{printed}{told}"
+    );
+    machine.finish().await;
 }
 
 #[tokio::test]

@@ -38,6 +38,30 @@ async fn a_damaged_store_is_named_and_used_again_once_it_is_out_of_the_way() {
 }
 
 #[tokio::test]
+async fn a_store_that_became_empty_is_named_and_not_begun_anew() {
+    let machine = Machine::new().await;
+    machine.llm.reply(Reply::text("A rope is wound."));
+    assert_eq!(machine.run(&["run", "wind the rope"]).await.code, Some(0));
+    let path = machine.scratch.home.join(DATABASE);
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+    let told = format!(
+        "the store {} cannot be opened: it is empty, and was not before; move that file, or run `windlass db repair`, \
+         or set WINDLASS_HOME elsewhere",
+        path.display()
+    );
+    let refused = machine.run(&["run", "again"]).await;
+    assert_eq!((refused.code, refused.stderr), (Some(1), format!("{told}\n")));
+    let checked = machine.run(&["db", "check"]).await;
+    assert!(checked.code == Some(1) && checked.stdout.contains("it is empty"), "{checked:?}");
+    let shown = machine.run(&["doctor"]).await;
+    assert!(shown.code == Some(1) && shown.stdout.contains("is damaged: it is empty"), "{shown:?}");
+    assert_eq!(machine.run(&["db", "repair"]).await.code, Some(0));
+    machine.llm.reply(Reply::text("back"));
+    assert_eq!(machine.run(&["run", "again"]).await.stdout, "back\n");
+    machine.finish().await;
+}
+
+#[tokio::test]
 async fn a_store_that_another_process_holds_is_said_and_waited_for() {
     let agent = Agent::start().await;
     let session = agent.new_session().await;

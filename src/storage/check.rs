@@ -1,6 +1,6 @@
 //! Checks the store's file through and through: pages, references, and whether every row can be read.
 
-use std::{fmt, path::Path};
+use std::{fmt, fs, path::Path};
 
 use rusqlite::{Connection, types::ValueRef};
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -78,8 +78,17 @@ impl fmt::Display for Verdict {
 
 /// Checks the whole store; `None` if there is none yet. Changes nothing, and blocks.
 pub fn check(path: &Path) -> Result<Option<Vec<StoreFinding>>, StorageError> {
-    if !path.exists() {
-        return Ok(None);
+    match fs::metadata(path) {
+        Err(_) => return Ok(None),
+        Ok(_) if open::is_emptied(path) => {
+            return Ok(Some(vec![damaged(format!("the file is no database: {}", open::EMPTIED))]));
+        }
+        Ok(file) if file.len() == 0 => {
+            return Ok(Some(vec![note(
+                "the file is empty; the next use makes a new store of it".to_owned(),
+            )]));
+        }
+        Ok(_) => {}
     }
     let (connection, version) = match open::to_examine(path) {
         Ok(opened) => opened,

@@ -8,10 +8,17 @@ use std::{
     time::Duration,
 };
 
-use nix::unistd::{AccessFlags, access};
+use nix::{
+    sys::statvfs::statvfs,
+    unistd::{AccessFlags, access},
+};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::open;
 use crate::base::cause;
+
+/// Bytes that a disk has left at most when it counts as full: SQLite makes some files by 32 KiB.
+const FULL: u64 = 64 * 1024;
 
 /// The state of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +35,8 @@ pub enum Integrity {
     /// The check took too long.
     Unknown,
     NotWritable,
+    /// Its disk is full, so that SQLite cannot make the files beside it that it needs to read it.
+    NoRoom,
     /// Damaged, with the reason.
     Damaged(String),
 }
@@ -46,10 +55,26 @@ pub fn check(path: &Path, limit: Duration) -> io::Result<Option<StoreHealth>> {
     let bytes = metadata.len() + log;
     let integrity = if metadata.permissions().readonly() || !is_writable(path) {
         Integrity::NotWritable
+    } else if open::is_emptied(path) {
+        Integrity::Damaged(open::EMPTIED.to_owned())
     } else {
         integrity(path, limit)
     };
     Ok(Some(StoreHealth { bytes, integrity }))
+}
+
+/// Returns the bytes that are left on the disk of a file for it to take.
+pub fn free_space(path: &Path) -> Option<u64> {
+    let disk = path.ancestors().find_map(|above| statvfs(above).ok())?;
+    if disk.files() > 0 && disk.files_available() == 0 {
+        return Some(0);
+    }
+    Some(disk.blocks_available().saturating_mul(disk.fragment_size()))
+}
+
+/// Returns true if the disk of a file is full: for some of its files SQLite says that the disk failed.
+pub fn is_on_full_disk(path: &Path) -> bool {
+    free_space(path).is_some_and(|free| free < FULL)
 }
 
 /// Returns true if a store can be written, which needs a writable directory too.
@@ -83,6 +108,9 @@ fn integrity(path: &Path, limit: Duration) -> Integrity {
         Err(error) => match error.sqlite_error_code() {
             Some(ErrorCode::OperationInterrupted | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 Integrity::Unknown
+            }
+            Some(ErrorCode::SystemIoFailure | ErrorCode::DiskFull) if is_on_full_disk(path) => {
+                Integrity::NoRoom
             }
             Some(_) | None => Integrity::Damaged(damage(&error)),
         },

@@ -12,11 +12,15 @@ use std::{
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{StorageError, health, migrations};
-use crate::base::cause;
+use crate::base::{cause, log};
 
 /// Remedies.
 const MOVE: &str = "move that file, or run `windlass db repair`";
 const UNLOCK: &str = "make it and its directory writable";
+const FREE: &str = "free some space and repeat";
+
+/// Age from which on an empty file is not one that another process is just making.
+const SETTLED: Duration = Duration::from_secs(60);
 
 /// Time that another process's lock is waited for.
 pub const BUSY_LIMIT: Duration = Duration::from_secs(5);
@@ -25,6 +29,12 @@ const MAX_LOG: i64 = 4 * 1024 * 1024;
 
 /// Opens the store, and makes it if it does not exist.
 pub fn to_write(path: &Path) -> Result<Connection, StorageError> {
+    if is_emptied(path) {
+        return Err(not_opened(path, EMPTIED, MOVE));
+    }
+    if is_empty(path) {
+        tracing::warn!(target: log::SHOWN, "the store {} was empty, and begins anew", path.display());
+    }
     if let Some(parent) = path.parent() {
         make_private(parent, path).map_err(|error| failed(path, &error))?;
     }
@@ -36,6 +46,24 @@ pub fn to_write(path: &Path) -> Result<Connection, StorageError> {
         ) => Err(refused(path, error)),
         Err(other) => Err(other),
     }
+}
+
+/// The reason for which a store is not opened whose file lost its contents.
+pub const EMPTIED: &str = "it is empty, and was not before";
+
+/// Returns true if the store's file lost its contents, as other files show. SQLite would take it for a new database, and
+/// remove the log, which may hold the newest changes.
+pub fn is_emptied(path: &Path) -> bool {
+    let log = fs::metadata(path.with_extension("db-wal")).map_or(0, |log| log.len());
+    // The locks on sessions are made after the first session.
+    let had_sessions = path.with_extension("db-sessions").exists();
+    fs::metadata(path).is_ok_and(|file| file.len() == 0) && (log > 0 || had_sessions)
+}
+
+/// Returns true if the store's file has been empty for some time.
+fn is_empty(path: &Path) -> bool {
+    let age = |file: &fs::Metadata| file.modified().ok().and_then(|time| time.elapsed().ok());
+    fs::metadata(path).is_ok_and(|file| file.len() == 0 && age(&file).is_some_and(|age| age > SETTLED))
 }
 
 /// Opens the store for reading, even if it must not be written.
@@ -117,14 +145,22 @@ fn refused(path: &Path, error: rusqlite::Error) -> StorageError {
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
             not_opened(path, "it or its directory cannot be written", UNLOCK)
         }
+        Some(ErrorCode::DiskFull) => not_opened(path, "its disk is full", FREE),
+        Some(ErrorCode::SystemIoFailure) if health::is_on_full_disk(path) => {
+            not_opened(path, "its disk is full", FREE)
+        }
         Some(_) | None => not_opened(path, &cause::innermost(&error), MOVE),
     }
 }
 
 /// Makes the error for a file that the system could not open.
 pub fn failed(path: &Path, error: &io::Error) -> StorageError {
-    let is_locked = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
-    not_opened(path, &cause::innermost(error), if is_locked { UNLOCK } else { MOVE })
+    let remedy = match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => UNLOCK,
+        ErrorKind::StorageFull => FREE,
+        _other => MOVE,
+    };
+    not_opened(path, &cause::innermost(error), remedy)
 }
 
 fn not_opened(path: &Path, reason: &str, remedy: &'static str) -> StorageError {

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     fs,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -22,6 +23,12 @@ use crate::base::clock;
 
 /// Highest row number of a table that is looked for behind damaged pages.
 const MAX_ROWID: i64 = 1 << 40;
+/// The size that a damaged header may name.
+const MAX_SIZE: u64 = 1 << 40;
+/// The name of every database begins its file with this (<https://sqlite.org/fileformat.html>).
+const MAGIC: &[u8] = b"SQLite format 3\0";
+/// Bytes of a page, for a file that does not say it.
+const PAGE: u64 = 4096;
 /// Rows that are copied of a table, per row number that cannot be read; beyond it the table has no order left.
 const MAX_GAPS: usize = 10_000;
 
@@ -48,7 +55,8 @@ pub fn repair(path: &Path) -> Result<Repaired, StorageError> {
     let presence = presence::alone(path).map_err(failed)?.ok_or_else(in_use)?;
     // An older windlass has nothing but its slot.
     let slots = appends::lock_all(path).map_err(failed)?.ok_or_else(in_use)?;
-    if let Ok((_, version)) = open::to_examine(path)
+    if !open::is_emptied(path)
+        && let Ok((_, version)) = open::to_examine(path)
         && version > migrations::NEWEST
     {
         return Err(StorageError::Newer { path: path.display().to_string(), version });
@@ -56,12 +64,15 @@ pub fn repair(path: &Path) -> Result<Repaired, StorageError> {
     let backup = backup::of_damaged(path)?;
     let new = path.with_extension("db-new");
     remove(&new);
-    let saved = save(&backup, &new).and_then(|mut repaired| {
+    let whole = path.with_file_name("windlass-padded.db");
+    let is_padded = pad(&backup, &whole).map_err(failed)?;
+    let saved = save(if is_padded { &whole } else { &backup }, &new).and_then(|mut repaired| {
         repaired.backup = backup.clone();
         replace(path, &new).map_err(failed)?;
         Ok(repaired)
     });
     remove(&new);
+    remove(&whole);
     drop((presence, slots));
     saved
 }
@@ -84,6 +95,37 @@ fn replace(path: &Path, new: &Path) -> std::io::Result<()> {
         }
     }
     fs::rename(new, path)
+}
+
+/// Copies a file that was cut off, and fills the copy up with zeros: SQLite reads nothing of a database that is shorter
+/// than its header says. Returns false if it is not.
+fn pad(damaged: &Path, whole: &Path) -> io::Result<bool> {
+    remove(whole);
+    let n_bytes = fs::metadata(damaged)?.len();
+    let log = damaged.with_extension("db-wal");
+    let named = if n_bytes == 0 && log.exists() { Some(PAGE) } else { named_size(damaged)? };
+    let Some(named) = named.filter(|named| (n_bytes + 1..MAX_SIZE).contains(named)) else { return Ok(false) };
+    fs::copy(damaged, whole)?;
+    fs::OpenOptions::new().write(true).open(whole)?.set_len(named)?;
+    if log.exists() {
+        fs::copy(log, whole.with_extension("db-wal"))?;
+    }
+    Ok(true)
+}
+
+/// Returns the size that the header of a database names.
+fn named_size(path: &Path) -> io::Result<Option<u64>> {
+    let mut header = [0; 32];
+    match fs::File::open(path)?.read_exact(&mut header) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        read => read?,
+    }
+    let page = match u16::from_be_bytes([header[16], header[17]]) {
+        1 => 1 << 16,
+        page => u64::from(page),
+    };
+    let n_pages = u32::from_be_bytes([header[28], header[29], header[30], header[31]]);
+    Ok(header.starts_with(MAGIC).then_some(page * u64::from(n_pages)))
 }
 
 fn save(damaged: &Path, new: &Path) -> Result<Repaired, StorageError> {

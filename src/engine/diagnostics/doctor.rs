@@ -31,6 +31,9 @@ const MCP_LIMIT: Duration = Duration::from_secs(10);
 const NETWORK_LIMIT: Duration = Duration::from_secs(10);
 /// The time that a program has to say its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(2);
+/// Bytes on the store's disk that a session soon needs, and with which it has room for some time.
+const NO_ROOM: u64 = 1 << 20;
+const LITTLE_ROOM: u64 = 100 << 20;
 /// The time that reading the store through may take; a store of some 100 MB takes longer.
 const STORE_LIMIT: Duration = Duration::from_millis(150);
 
@@ -124,6 +127,7 @@ impl Engine {
         findings.extend(of_languages);
         findings.extend(programs);
         findings.push(store);
+        findings.extend(disk(&self.0.paths.database()));
         findings.push(boundary(found, &loaded));
         workspace.close().await;
         Ok(findings)
@@ -361,6 +365,19 @@ fn boundary(found: &Found, loaded: &Loaded) -> Finding {
     Finding::ok("sandbox", format!("{level}; commands of {agent} run in {mode}"))
 }
 
+/// Returns the room on the store's disk.
+fn disk(store: &Path) -> Option<Finding> {
+    let free = health::free_space(store)?;
+    let text = format!("{} are free on its disk", text::size(free));
+    let remedy =
+        "free some space, or set WINDLASS_HOME elsewhere; `windlass session prune` removes old sessions";
+    Some(match free {
+        ..NO_ROOM => Finding::wrong("store", text, remedy),
+        NO_ROOM..LITTLE_ROOM => Finding::warning("store", text, remedy),
+        LITTLE_ROOM.. => Finding::ok("store", text),
+    })
+}
+
 async fn store(path: PathBuf) -> Finding {
     let shown = path.display().to_string();
     let checked = tokio::task::spawn_blocking(move || health::check(&path, STORE_LIMIT)).await;
@@ -384,6 +401,11 @@ async fn store(path: PathBuf) -> Finding {
             "store",
             format!("{size} is damaged: {}", text::visible_line(&what)),
             "end all windlass processes and run `windlass db repair`, which saves what can be read",
+        ),
+        Integrity::NoRoom => Finding::wrong(
+            "store",
+            format!("{size} cannot be read while its disk is full"),
+            "free some space and repeat",
         ),
         Integrity::NotWritable => Finding::wrong(
             "store",

@@ -102,6 +102,57 @@ async fn what_a_torn_page_does_not_hit_stays_readable_and_is_saved() {
 }
 
 #[tokio::test]
+async fn a_store_that_was_cut_off_is_saved_up_to_there() {
+    let (directory, storage) = store();
+    let histories = filled(&storage, 25).await;
+    drop(storage);
+    let whole = fs::read(directory.path().join("windlass.db")).expect("read");
+    let half = whole.len() / PAGE / 2;
+    for (n_pages, n_least) in [(1, 20), (4, 15), (half, 1)] {
+        let scratch = tempfile::tempdir().expect("made");
+        let path = scratch.path().join("windlass.db");
+        let cut = &whole[..whole.len() - n_pages * PAGE - 100];
+        fs::write(&path, cut).expect("written");
+        assert_eq!(verdict(&path), Verdict::Damaged, "{n_pages}");
+        let repaired = repair(&path).expect("repaired");
+        assert_eq!(fs::read(&repaired.backup).expect("kept"), cut);
+        assert_eq!(verdict(&path), Verdict::Ok, "{n_pages}: {:?}", check(&path));
+        let names: Vec<_> =
+            fs::read_dir(scratch.path()).expect("read").flatten().map(|it| it.file_name()).collect();
+        assert!(names.iter().all(|name| name != "windlass-padded.db"), "{names:?}");
+        let storage = Storage::new(path);
+        let mut n_saved = 0;
+        for (id, history) in &histories {
+            n_saved += usize::from(load(&storage, id).await.as_ref() == Some(history));
+        }
+        assert!(n_saved >= n_least, "{n_pages} pages: {n_saved} sessions, {:?}", repaired.tables);
+    }
+}
+
+#[tokio::test]
+async fn an_empty_file_is_damaged_only_if_it_was_not_empty_before_and_its_log_is_saved() {
+    let (directory, storage) = store();
+    let from = directory.path().join("windlass.db");
+    let first = session("/work", 1);
+    storage.create_session(first.clone()).await.expect("stored");
+    let log = fs::read(from.with_extension("db-wal")).expect("read");
+
+    let scratch = tempfile::tempdir().expect("made");
+    let path = scratch.path().join("windlass.db");
+    fs::write(&path, "").expect("written");
+    assert_eq!(verdict(&path), Verdict::Note);
+    fs::write(path.with_extension("db-wal"), &log).expect("written");
+    assert_eq!(verdict(&path), Verdict::Damaged);
+    let refused = Storage::new(path.clone()).load(first.id.clone()).await.expect_err("refused");
+    assert!(refused.to_string().contains("it is empty, and was not before; move"), "{refused}");
+    assert_eq!(fs::read(path.with_extension("db-wal")).expect("still there"), log);
+    repair(&path).expect("repaired");
+    assert_eq!(verdict(&path), Verdict::Ok);
+    let saved = Storage::new(path).load(first.id.clone()).await.expect("read");
+    assert_eq!(saved.map(|saved| saved.info), Some(first));
+}
+
+#[tokio::test]
 async fn a_session_whose_row_is_lost_is_made_anew() {
     let (directory, storage) = store();
     let path = directory.path().join("windlass.db");
