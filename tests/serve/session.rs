@@ -1,8 +1,11 @@
 //! Sessions over HTTP: made, listed, changed and deleted.
 
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::support::server::Server;
+use crate::support::{agent::Agent, llm::Reply, server::Server};
 
 #[tokio::test]
 async fn a_session_is_made_listed_changed_and_deleted() {
@@ -43,6 +46,34 @@ async fn a_session_is_made_listed_changed_and_deleted() {
         json!({"name": "NotFoundError", "data": {"message": format!("Session not found: {id}")}})
     );
     assert_eq!(server.get("/session").await.ok(), json!([]), "its children go with it");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn messages_of_a_session_that_another_process_has_in_memory_are_not_changed() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    server.llm.reply(Reply::text("first"));
+    let answer = server.prompt(&session, "go").await;
+    let (message, part) = (&answer["info"]["id"], &answer["parts"][0]);
+    let of_message = format!("/session/{session}/message/{}", message.as_str().unwrap());
+    let of_part = format!("{of_message}/part/{}", part["id"].as_str().unwrap());
+    let mut agent = Agent::builder().scratch(&server.scratch).llm(&server.llm).start().await;
+    agent.load(&session).await;
+    agent.llm.reply(Reply::text("second"));
+    agent.prompt(&session, "on").await;
+    for (method, path) in [("DELETE", &of_message), ("DELETE", &of_part), ("PATCH", &of_part)] {
+        let refused = server.send(method, path, part.clone()).await.refused(409);
+        let told =
+            format!("another windlass has the session {session} open; change it there, or close it there");
+        assert_eq!(refused["message"], told, "{method} {path}: {refused}");
+    }
+    agent.request("session/close", json!({"sessionId": session})).await.unwrap();
+    assert_eq!(server.send("DELETE", &of_message, json!({})).await.ok(), true);
+    agent.signal(Signal::SIGTERM);
+    agent.wait_exit(Duration::from_secs(5)).await;
+    agent.output_read().await;
+    agent.forget().await;
     server.finish().await;
 }
 

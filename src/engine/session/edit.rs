@@ -10,12 +10,17 @@ use windlass_protocol::opencode::{
 use crate::{
     base::clock,
     engine::{Engine, EngineError, EngineErrorKind, turn::file_snapshots},
-    storage::Write,
+    storage::{
+        Write,
+        session_locks::{SessionLock, SoleUse},
+    },
 };
 
 impl Engine {
     /// Removes a message of an idle session.
     pub async fn remove_message(&self, id: &SessionId, message_id: &MessageId) -> Result<(), EngineError> {
+        let session_lock = self.storage().session_locks.share(id).await;
+        let _sole_use = self.sole_use(id, &session_lock).await?;
         self.message_to_change(id, message_id).await?;
         self.storage().apply(vec![Write::RemoveMessage(message_id.clone())]).await?;
         let (session_id, message_id) = (id.clone(), message_id.clone());
@@ -30,6 +35,8 @@ impl Engine {
         message_id: &MessageId,
         part_id: &PartId,
     ) -> Result<(), EngineError> {
+        let session_lock = self.storage().session_locks.share(id).await;
+        let _sole_use = self.sole_use(id, &session_lock).await?;
         let message = self.message_to_change(id, message_id).await?;
         require_part(&message, part_id)?;
         self.storage().apply(vec![Write::RemovePart(part_id.clone())]).await?;
@@ -40,6 +47,8 @@ impl Engine {
 
     /// Replaces a part of a message of an idle session.
     pub async fn replace_part(&self, part: Part) -> Result<(), EngineError> {
+        let session_lock = self.storage().session_locks.share(&part.session_id).await;
+        let _sole_use = self.sole_use(&part.session_id, &session_lock).await?;
         let message = self.message_to_change(&part.session_id, &part.message_id).await?;
         require_part(&message, &part.id)?;
         self.storage().apply(vec![Write::Part(part.clone())]).await?;
@@ -48,16 +57,27 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns a stored message once nothing holds the history in memory.
+    /// Takes a session alone once nothing holds its history in memory.
+    async fn sole_use<'a>(
+        &self,
+        id: &SessionId,
+        session_lock: &'a SessionLock,
+    ) -> Result<SoleUse<'a>, EngineError> {
+        let busy = |message: String| EngineError::new(EngineErrorKind::SessionBusy, message);
+        if !self.stop_if_idle(id).await {
+            return Err(busy(format!("Session is busy: {id}")));
+        }
+        let in_use = || {
+            busy(format!("another windlass has the session {id} open; change it there, or close it there"))
+        };
+        session_lock.alone().ok_or_else(in_use)
+    }
+
     async fn message_to_change(
         &self,
         id: &SessionId,
         message_id: &MessageId,
     ) -> Result<MessageWithParts, EngineError> {
-        if !self.stop_if_idle(id).await {
-            let message = format!("Session is busy: {id}");
-            return Err(EngineError::new(EngineErrorKind::SessionBusy, message));
-        }
         let message = self.message(id, message_id).await?;
         message.ok_or_else(|| {
             EngineError::new(EngineErrorKind::MessageNotFound, format!("Message not found: {message_id}"))
