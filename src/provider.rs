@@ -424,9 +424,12 @@ pub enum ProviderError {
     /// The provider refused the request for good.
     #[error("{message}")]
     Api { message: String, status: Option<u16>, body: Option<String> },
-    /// The connection failed, broke or fell silent.
+    /// The connection failed or broke.
     #[error("{message}")]
     Transport { message: String },
+    /// The provider fell silent, or sent nothing but signs of life, for as long as it may.
+    #[error("{message}")]
+    Silent { message: String },
 }
 
 impl ProviderError {
@@ -436,7 +439,7 @@ impl ProviderError {
             ProviderError::RateLimited { after, .. } | ProviderError::Overloaded { after, .. } => {
                 after.is_none_or(|after| after <= retry::LONGEST_ASKED)
             }
-            ProviderError::Transport { .. } => true,
+            ProviderError::Transport { .. } | ProviderError::Silent { .. } => true,
             ProviderError::Auth { .. } | ProviderError::Overflow { .. } | ProviderError::Api { .. } => false,
         }
     }
@@ -448,7 +451,17 @@ impl ProviderError {
             ProviderError::Auth { .. }
             | ProviderError::Overflow { .. }
             | ProviderError::Api { .. }
-            | ProviderError::Transport { .. } => None,
+            | ProviderError::Transport { .. }
+            | ProviderError::Silent { .. } => None,
+        }
+    }
+
+    /// Returns the number of retries after which the error is final. Silence has taken minutes already.
+    pub fn max_retries(&self) -> u32 {
+        if let ProviderError::Silent { .. } = self {
+            retry::MAX_RETRIES_OF_SILENCE
+        } else {
+            retry::MAX_RETRIES
         }
     }
 }

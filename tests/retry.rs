@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::support::{
     agent::Agent,
-    llm::{Reply, Wire},
+    llm::{Gate, Reply, Wire},
+    message::tag,
 };
 
 /// Returns a quick retry, so that the tests do not wait for the backoff.
@@ -53,6 +54,39 @@ async fn a_client_that_shows_notices_is_told_of_a_retry() {
     assert_eq!(turn.text(), "at last");
     let titles: Vec<_> = turn.all("notice").iter().map(|notice| notice["title"].clone()).collect();
     assert_eq!(titles, ["The provider did not answer; trying again (attempt 2)."]);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_without_notices_is_told_of_a_retry_by_a_thought() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(soon(529));
+    agent.llm.reply(Reply::text("at last"));
+    let turn = agent.prompt(&session, "go").await;
+    let thoughts = turn.all("agent_thought_chunk");
+    let text = thoughts[0]["content"]["text"].as_str().unwrap();
+    let (first, reason) = text.split_once('\n').unwrap();
+    assert_eq!(first, "The provider did not answer; trying again (attempt 2).");
+    assert!(reason.contains("Mock"), "{reason}");
+    assert_eq!((thoughts.len(), turn.text().as_str()), (1, "at last"));
+    // It is no part of the conversation.
+    assert!(agent.load(&session).await.iter().all(|update| tag(update) != "agent_thought_chunk"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_stays_silent_is_asked_once_more_and_given_up() {
+    let config = json!({"provider": {"mock": {"options": {"headerTimeout": 100}}}});
+    let agent = Agent::start_with(config).await;
+    let session = agent.new_session().await;
+    let gates = [Gate::new(), Gate::new()];
+    gates.iter().for_each(|gate| agent.llm.reply(Reply::hang(gate)));
+    let error = agent.send_prompt(&session, "go").answer().await.unwrap_err();
+    assert!(error.message.contains("no answer within 100 ms"), "{error:?}");
+    assert_eq!(agent.llm.requests().len(), 2);
+    agent.llm.reply(Reply::text("back"));
+    assert_eq!(agent.prompt(&session, "again").await.text(), "back");
     agent.finish().await;
 }
 

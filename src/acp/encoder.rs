@@ -442,10 +442,9 @@ impl Encoder {
     }
 
     fn status(&self, id: &SessionId, status: &SessionStatus, out: &mut Sink<'_>) {
-        if let (SessionStatus::Retry { attempt, message, .. }, true) = (status, self.client.notices) {
+        if let SessionStatus::Retry { attempt, message, .. } = status {
             let title = format!("The provider did not answer; trying again (attempt {}).", attempt + 1);
-            let notice = Notice::new(NoticeSeverity::Warning, title).description(message.clone());
-            lines::update(id, SessionUpdate::Notice(notice), out.lines);
+            self.toast(id, &title, message, ToastVariant::Warning, out);
         }
     }
 

@@ -66,7 +66,8 @@ impl From<&ProviderError> for EngineError {
             ProviderError::RateLimited { .. }
             | ProviderError::Overloaded { .. }
             | ProviderError::Api { .. }
-            | ProviderError::Transport { .. } => EngineErrorKind::Provider,
+            | ProviderError::Transport { .. }
+            | ProviderError::Silent { .. } => EngineErrorKind::Provider,
         };
         let way_out = match error {
             // Says by itself which key is wanted and where to put it.
@@ -79,7 +80,7 @@ impl From<&ProviderError> for EngineError {
                  a larger context."
             }
             ProviderError::Api { .. } => " Check the model and the provider's settings.",
-            ProviderError::Transport { .. } => {
+            ProviderError::Transport { .. } | ProviderError::Silent { .. } => {
                 " Check the connection and the provider's base URL, and send the prompt again."
             }
         };

@@ -383,7 +383,7 @@ async fn send(
             body: None,
         })),
         Ok(Err(error)) => Err(origin.named(transport(error))),
-        Err(_) => Err(origin.named(ProviderError::Transport {
+        Err(_) => Err(origin.named(ProviderError::Silent {
             message: format!("no answer within {}", limit(model.timeouts.headers)),
         })),
     }
@@ -584,7 +584,7 @@ impl Stream {
                     } else {
                         format!("only signs of life arrived for {}", limit(alive_limit))
                     };
-                    Err(ProviderError::Transport { message: format!("the answer stopped: {stopped}") })
+                    Err(ProviderError::Silent { message: format!("the answer stopped: {stopped}") })
                 }
             };
             if let Err(error) = read {

@@ -423,13 +423,19 @@ async fn todos_are_a_plan() {
 }
 
 #[tokio::test]
-async fn a_retry_is_noticed_by_clients_that_take_notices() {
+async fn a_retry_is_a_notice_or_a_thought_where_notices_are_not_known() {
     let mut scene = Scene::new().await;
     let retry = || {
         let status = json!({"type": "retry", "attempt": 1, "message": "overloaded", "next": 1});
         payload("session.status", json!({"sessionID": "ses_1", "status": status}))
     };
-    assert_eq!(scene.show(retry()), [""; 0]);
+    let shown = scene.show(retry());
+    let text = "The provider did not answer; trying again (attempt 2).\noverloaded";
+    let words = json!({"type": "text", "text": text});
+    assert_eq!(
+        shown.iter().map(|it| (&it["sessionUpdate"], &it["content"])).collect::<Vec<_>>(),
+        [(&json!("agent_thought_chunk"), &words)]
+    );
     scene.encoder.set_client(ClientCapabilities { notices: true, ..ClientCapabilities::default() });
     let expected = json!({
         "sessionUpdate": "notice", "severity": "warning", "description": "overloaded",

@@ -310,7 +310,7 @@ async fn receive(
             Ok(None) => return Ok(Received::Interrupted),
             Err(error) => {
                 attempt += 1;
-                let may_retry = error.is_retryable() && !answer.has_output && attempt <= retry::MAX_RETRIES;
+                let may_retry = error.is_retryable() && !answer.has_output && attempt <= error.max_retries();
                 if !may_retry {
                     return Ok(Received::Failed { error, has_output: answer.has_output });
                 }
@@ -486,7 +486,9 @@ async fn fail(cx: &TurnCx<'_>, state: &mut SessionState, error: &ProviderError) 
         ProviderError::RateLimited { status, .. } => api_error(message, Some(*status), may_retry, None),
         ProviderError::Overloaded { status, .. } => api_error(message, *status, may_retry, None),
         ProviderError::Api { status, body, .. } => api_error(message, *status, may_retry, body.clone()),
-        ProviderError::Transport { .. } => api_error(message, None, may_retry, None),
+        ProviderError::Transport { .. } | ProviderError::Silent { .. } => {
+            api_error(message, None, may_retry, None)
+        }
     };
     close_with(cx, state, error).await
 }

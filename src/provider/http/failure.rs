@@ -92,7 +92,8 @@ impl Origin {
             | ProviderError::Overflow { message }
             | ProviderError::Overloaded { message, .. }
             | ProviderError::Api { message, .. }
-            | ProviderError::Transport { message } => {
+            | ProviderError::Transport { message }
+            | ProviderError::Silent { message } => {
                 *message =
                     format!("{}, {} ({}): {message}{remedy}", self.provider_name, self.model_id, self.host);
             }
@@ -107,7 +108,8 @@ impl Origin {
             ProviderError::RateLimited { .. }
             | ProviderError::Overflow { .. }
             | ProviderError::Overloaded { .. }
-            | ProviderError::Transport { .. } => String::new(),
+            | ProviderError::Transport { .. }
+            | ProviderError::Silent { .. } => String::new(),
             ProviderError::Api { message, .. } if is_about_tools(message) => format!(
                 " – set `\"tool_call\": false` at `provider.{}.models.{}`, or use another model.",
                 self.provider_id, self.model_id

@@ -109,7 +109,8 @@ fn without_address(mut error: ProviderError, model: &Model) -> ProviderError {
         | ProviderError::Overflow { message }
         | ProviderError::Overloaded { message, .. }
         | ProviderError::Api { message, .. }
-        | ProviderError::Transport { message } => *message = message.replace(address, "HOST"),
+        | ProviderError::Transport { message }
+        | ProviderError::Silent { message } => *message = message.replace(address, "HOST"),
     }
     error
 }
@@ -264,7 +265,7 @@ fn silence_ends_the_request() {
     assert_eq!(deltas, hello_cut());
     assert_eq!(
         end,
-        Err(ProviderError::Transport {
+        Err(ProviderError::Silent {
             message: "Acme, large (HOST): the answer stopped: nothing arrived for 30 ms".to_owned()
         })
     );
@@ -275,7 +276,7 @@ fn silence_ends_the_request() {
     assert_eq!(deltas, []);
     assert_eq!(
         end,
-        Err(ProviderError::Transport { message: "Acme, large (HOST): no answer within 30 ms".to_owned() })
+        Err(ProviderError::Silent { message: "Acme, large (HOST): no answer within 30 ms".to_owned() })
     );
 }
 
@@ -286,7 +287,7 @@ fn signs_of_life_alone_are_not_waited_for_for_ever() {
     });
     assert_eq!(deltas, hello_cut());
     let message = "Acme, large (HOST): the answer stopped: only signs of life arrived for 2 s".to_owned();
-    assert_eq!(end, Err(ProviderError::Transport { message }));
+    assert_eq!(end, Err(ProviderError::Silent { message }));
 }
 
 #[test]
