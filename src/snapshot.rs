@@ -359,7 +359,7 @@ impl Snapshots {
 
     /// Removes old snapshots; what cannot be removed is left to the next time.
     async fn clean(&self) {
-        if let Err(error) = cleaning::clean(&self.git).await {
+        if let Err(error) = cleaning::clean(&self.git, cleaning::QUOTA).await {
             tracing::warn!(%error, "old snapshots were not removed");
         }
         let (root, own) = (self.root.clone(), self.git.directory().to_owned());

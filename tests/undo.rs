@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     agent::{Agent, Builder},
-    llm::{Reply, task},
+    llm::{Gate, Reply, task},
     process,
 };
 
@@ -149,6 +149,25 @@ async fn a_step_that_was_killed_is_undone() {
 }
 
 #[tokio::test]
+async fn what_the_user_changes_after_a_cancelled_step_is_not_undone_with_it() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(bash("call_1", "echo started; sleep 600"));
+    let prompt = agent.send_prompt(&session, "long");
+    let has_started = |update: &Value| update["content"].to_string().contains("started");
+    agent.has_update(&session, "the command to print", has_started).await;
+    agent.cancel(&session);
+    assert_eq!(prompt.turn().await.stop, "cancelled");
+    agent.scratch.write("README.md", "the user's\n");
+    agent.llm.reply(Reply::text("on"));
+    agent.prompt(&session, "on").await;
+    let undone = own(&agent, &session, "/undo 2").await;
+    assert!(undone.starts_with("Undone: \"long\"") && !undone.contains("files"), "{undone}");
+    assert_eq!(agent.scratch.read("README.md"), "the user's\n");
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_step_of_which_no_snapshot_is_left_is_said_to_be_unknown() {
     let agent = Agent::start().await;
     let session = agent.new_session().await;
@@ -236,6 +255,30 @@ async fn steps_have_patches_and_a_turn_ends_with_the_sessions_diff() {
         json!(["a.txt", 1, 0, "modified"])
     );
     assert!(file["patch"].as_str().unwrap().ends_with("+four\n"), "{file}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_answer_is_shown_while_its_snapshot_is_taken() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    run(&agent, &session, "first", "echo more >> a.txt").await;
+    let root = agent.scratch.home.join(".local/share/windlass/snapshot");
+    let directory = fs::read_dir(root).unwrap().next().unwrap().unwrap().path();
+    let lock = fs::File::open(directory.join("windlass.lock")).unwrap();
+    lock.lock().unwrap();
+    let gate = Gate::new();
+    agent.llm.reply(bash("call_1", "rm a.txt").and_text("behind the call ").and_gate(&gate));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "second");
+    agent.wait_text(&session, "behind the call ").await;
+    gate.open();
+    assert!(agent.scratch.exists("a.txt"), "the call waits for the snapshot");
+    lock.unlock().unwrap();
+    assert_eq!(prompt.turn().await.stop, "end_turn");
+    assert!(!agent.scratch.exists("a.txt"));
+    own(&agent, &session, "/undo").await;
+    assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\nmore\n");
     agent.finish().await;
 }
 

@@ -14,17 +14,17 @@ pub const KEPT_DAYS: u64 = 7;
 const UNUSED_DAYS: u64 = 30;
 /// Kibibytes of one worktree's snapshots, beyond which those of the last day are the only ones that stay, and then
 /// the newest alone.
-const QUOTA: u64 = 512 << 10;
+pub const QUOTA: u64 = 512 << 10;
 
-/// Removes what no snapshot of the last days needs.
-pub async fn clean(git: &Git) -> Result<(), SnapshotError> {
+/// Removes what no snapshot of the last days needs, and more where the rest takes more than `quota` kibibytes.
+pub async fn clean(git: &Git, quota: u64) -> Result<(), SnapshotError> {
     let mut expiries =
         [format!("{KEPT_DAYS}.days.ago"), "1.day.ago".to_owned(), "now".to_owned()].into_iter();
     if let Some(expiry) = expiries.next() {
         prune(git, &expiry).await?;
     }
     for expiry in expiries {
-        if size(git).await? <= QUOTA {
+        if size(git).await? <= quota {
             break;
         }
         tracing::warn!(expiry, "the snapshots of a worktree are too large; older ones are removed");

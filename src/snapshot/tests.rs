@@ -463,6 +463,34 @@ async fn old_snapshots_go_and_the_newest_stays() {
 }
 
 #[tokio::test]
+async fn snapshots_that_take_too_much_room_go_but_for_the_newest() {
+    let scene = Scene::new().await;
+    scene.write("b.txt", b"old");
+    let old = scene.track().await;
+    scene.write("b.txt", b"new");
+    let new = scene.track().await;
+    let git = &scene.snapshots.git;
+    let age = SystemTime::now() - Duration::from_secs(2 * 24 * 60 * 60);
+    cleaning::clean(git, cleaning::QUOTA).await.unwrap();
+    assert_eq!(scene.snapshots.changes(&old, &new, false).await.unwrap().len(), 1);
+    // Older than a day, and younger than the limit for all.
+    for directory in fs::read_dir(git.directory().join("objects")).unwrap().flatten() {
+        for object in fs::read_dir(directory.path()).unwrap().flatten() {
+            fs::File::open(object.path()).unwrap().set_modified(age).unwrap();
+        }
+    }
+    cleaning::clean(git, cleaning::QUOTA).await.unwrap();
+    assert_eq!(scene.snapshots.changes(&old, &new, false).await.unwrap().len(), 1);
+    cleaning::clean(git, 0).await.unwrap();
+    assert_eq!(scene.snapshots.changes(&old, &new, false).await, Err(SnapshotError::Gone));
+    scene.write("b.txt", b"newest");
+    let now = scene.track().await;
+    let restored = scene.snapshots.restore([(PathBuf::from("b.txt"), new)].into(), &now).await.unwrap();
+    assert_eq!(restored.changed, paths(&["b.txt"]));
+    assert_eq!(fs::read(scene.path("b.txt")).unwrap(), b"new");
+}
+
+#[tokio::test]
 async fn a_repository_that_is_made_anew_has_snapshots_again() {
     let scene = Scene::new().await;
     scene.track().await;

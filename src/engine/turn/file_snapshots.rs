@@ -164,7 +164,7 @@ pub async fn run_calls(
     };
     let end = calls::run(cx, state, toolbox, calls).await?;
     if let Some(after) = after {
-        after.take(cx, state).await?;
+        after.take(cx, state, end == CallsEnd::Interrupted).await?;
     }
     Ok(end)
 }
@@ -196,7 +196,12 @@ struct After {
 
 impl After {
     /// Takes the snapshot and stores the files that changed.
-    async fn take(self, cx: &TurnCx<'_>, state: &mut SessionState) -> Result<(), EngineError> {
+    async fn take(
+        self,
+        cx: &TurnCx<'_>,
+        state: &mut SessionState,
+        is_interrupted: bool,
+    ) -> Result<(), EngineError> {
         let tracked = async {
             let tree = self.snapshots.track().await?;
             let changes = self.snapshots.changes_since(self.began, &self.before, &tree).await?;
@@ -213,7 +218,8 @@ impl After {
                 return Ok(());
             }
         };
-        if changes != StepChanges::default() {
+        // An interrupted step has no end that would tell it from one whose changes are not known.
+        if changes != StepChanges::default() || is_interrupted {
             let mut journal = Journal::default();
             let patch = patch(self.snapshots.worktree(), self.before, changes);
             state.push_part(patch, &mut journal);
@@ -342,8 +348,9 @@ pub async fn report(
         state.late_tree = None;
     }
     let answers = state.history.iter().rev().take_while(|it| matches!(it.info, Message::Assistant(_)));
-    let has_changed =
-        answers.flat_map(|it| &it.parts).any(|part| matches!(part.kind, PartKind::Patch { .. }));
+    let has_changed = answers
+        .flat_map(|it| &it.parts)
+        .any(|part| matches!(&part.kind, PartKind::Patch { files, .. } if !files.is_empty()));
     if !has_changed {
         return Ok(());
     }
