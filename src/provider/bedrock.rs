@@ -256,8 +256,8 @@ fn tools<'a>(model: &Model, prompt: &'a Prompt<'_>) -> Option<Tools<'a>> {
         })
         .collect();
     let has_calls = |message: &PromptMessage<'_>| match message {
-        // Only answers with calls are encoded ahead.
-        PromptMessage::ToolResults(_) | PromptMessage::Encoded(_) => true,
+        PromptMessage::ToolResults(_) => true,
+        PromptMessage::Encoded(pieces) => pieces.iter().any(is_call),
         PromptMessage::Assistant(contents) => {
             contents.iter().any(|content| matches!(content, AssistantContent::ToolCall { .. }))
         }
@@ -313,6 +313,11 @@ fn name_documents(message: &mut Message<'_>) {
     if n_documents > 0 && !message.content.iter().any(is_text) {
         message.content.push(Block::Text(Cow::Borrowed("See the document.")));
     }
+}
+
+/// Returns true if a piece is a tool's call or its result.
+fn is_call(piece: &Encoded) -> bool {
+    ["{\"toolUse\"", "{\"toolResult\""].iter().any(|start| piece.json.get().starts_with(start))
 }
 
 /// Implements [`encoded`](super::encoded()).

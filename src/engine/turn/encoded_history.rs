@@ -1,4 +1,4 @@
-//! Encoded earlier answers of a turn, so that a long turn does not encode them anew at each step.
+//! Encoded earlier messages of a session, so that a step does not encode the whole conversation anew.
 
 use std::collections::HashMap;
 
@@ -7,31 +7,47 @@ use windlass_protocol::opencode::id::MessageId;
 
 use crate::provider::{Encoded, Model};
 
-/// Encoded answers by message. They hold for one model with one set of options and one generation of the history.
+/// Encoded messages by their ids. They hold for one model with one set of options, one generation of the history, and
+/// one beginning of what the model reads of it.
 #[derive(Default)]
 pub struct EncodedHistoryCache {
-    of: Option<(Model, Map<String, Value>, u64)>,
-    answers: HashMap<MessageId, Vec<Encoded>>,
+    of: Option<(Model, Map<String, Value>, u64, Option<MessageId>)>,
+    messages: HashMap<MessageId, Vec<Encoded>>,
 }
 
 impl EncodedHistoryCache {
-    /// Forgets answers that were encoded for another model, other options or an earlier generation.
-    pub fn begin(&mut self, model: &Model, options: &Map<String, Value>, generation: u64) {
-        if !self.is_for(model, options, generation) {
-            let of = Some((model.clone(), options.clone(), generation));
-            *self = Self { of, answers: HashMap::new() };
+    /// Forgets messages that were encoded for another model, other options, an earlier generation or another
+    /// beginning.
+    pub fn begin(
+        &mut self,
+        model: &Model,
+        options: &Map<String, Value>,
+        generation: u64,
+        first: Option<&MessageId>,
+    ) {
+        if !self.is_for(model, options, generation, first) {
+            let of = Some((model.clone(), options.clone(), generation, first.cloned()));
+            *self = Self { of, messages: HashMap::new() };
         }
     }
 
-    pub fn is_for(&self, model: &Model, options: &Map<String, Value>, generation: u64) -> bool {
-        self.of.as_ref().is_some_and(|of| of.0 == *model && of.1 == *options && of.2 == generation)
+    pub fn is_for(
+        &self,
+        model: &Model,
+        options: &Map<String, Value>,
+        generation: u64,
+        first: Option<&MessageId>,
+    ) -> bool {
+        self.of.as_ref().is_some_and(|of| {
+            of.0 == *model && of.1 == *options && of.2 == generation && of.3.as_ref() == first
+        })
     }
 
     pub fn insert(&mut self, id: MessageId, encoded: Vec<Encoded>) {
-        self.answers.insert(id, encoded);
+        self.messages.insert(id, encoded);
     }
 
     pub fn get(&self, id: &MessageId) -> Option<&[Encoded]> {
-        self.answers.get(id).map(Vec::as_slice)
+        self.messages.get(id).map(Vec::as_slice)
     }
 }

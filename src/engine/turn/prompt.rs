@@ -11,6 +11,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
+    encoded_history::EncodedHistoryCache,
     model_request::{Draft, Params, request},
     structured,
     toolbox::Toolbox,
@@ -181,56 +182,85 @@ fn environment(inputs: &Inputs<'_>) -> String {
     )
 }
 
-/// Encodes the answers with tool calls that all later steps of the turn send again.
+/// Encodes the messages that all later requests send again.
 ///
-/// The newest is left for the next time: wires mark the end of a conversation.
+/// The newest answer is left for the next time, because wires mark the end of a conversation, and so is the newest
+/// prompt, which may get reminders. What holds media stays as it is: wires number them and say that they are there.
 pub fn keep(agent: &Agent, model: &Model, variant: Option<&str>, state: &mut SessionState) {
     let options = options(agent, model, variant);
-    state.encoded.begin(model, &options, state.history.generation());
     let visible = summary::visible(&state.history);
-    let answers = visible.into_iter().rev().filter_map(|message| match &message.info {
-        Message::Assistant(answer) => Some((answer, &message.parts)),
-        Message::User(_) => None,
-    });
-    for (answer, parts) in answers.skip(1) {
-        if state.encoded.get(&answer.id).is_some() {
+    state.encoded.begin(model, &options, state.history.generation(), first(&visible));
+    let is_prompt = |it: &&MessageWithParts| {
+        matches!(it.info, Message::User(_)) && !user_content(model, &it.parts).is_empty()
+    };
+    let newest_prompt = visible.iter().rposition(is_prompt);
+    let is_sent = |it: &&MessageWithParts| match &it.info {
+        Message::Assistant(answer) => is_usable(answer, &it.parts),
+        Message::User(_) => false,
+    };
+    let newest_answer = visible.iter().rposition(is_sent);
+    let is_left = |idx| Some(idx) == newest_prompt || newest_answer.is_none_or(|newest| idx >= newest);
+    for (_, message) in visible.iter().enumerate().rev().filter(|(idx, _)| !is_left(*idx)) {
+        if state.encoded.get(message.info.id()).is_some() {
             return;
         }
         let mut messages = Vec::new();
-        if is_usable(answer, parts) {
-            push_answer(model, answer, parts, &mut messages);
+        match &message.info {
+            Message::User(_) => push_user(model, &message.parts, &mut messages),
+            Message::Assistant(answer) if is_usable(answer, &message.parts) => {
+                push_answer(model, answer, &message.parts, &mut messages);
+            }
+            Message::Assistant(_) => {}
         }
-        if matches!(messages.last(), Some(PromptMessage::ToolResults(_))) {
+        if !messages.iter().any(has_media) {
             let Some(encoded) = provider::encoded(model, &options, &messages) else { return };
-            state.encoded.insert(answer.id.clone(), encoded);
+            state.encoded.insert(message.info.id().clone(), encoded);
         }
+    }
+}
+
+/// Returns the first of the messages that the model reads.
+fn first<'a>(visible: &[&'a MessageWithParts]) -> Option<&'a MessageId> {
+    visible.first().map(|message| message.info.id())
+}
+
+fn has_media(message: &PromptMessage<'_>) -> bool {
+    match message {
+        PromptMessage::User(contents) => contents.iter().any(|it| matches!(it, UserContent::Media(_))),
+        PromptMessage::ToolResults(results) => results.iter().any(|result| !result.media.is_empty()),
+        PromptMessage::Assistant(_) | PromptMessage::Encoded(_) => false,
     }
 }
 
 fn history<'a>(inputs: &Inputs<'a>, options: &Map<String, Value>) -> Vec<PromptMessage<'a>> {
     let history = &inputs.state.history;
-    let generation = history.generation();
-    let cached =
-        Some(&inputs.state.encoded).filter(|encoded| encoded.is_for(inputs.model, options, generation));
+    let visible = summary::visible(history);
+    let is_for = |encoded: &&EncodedHistoryCache| {
+        encoded.is_for(inputs.model, options, history.generation(), first(&visible))
+    };
+    let cached = Some(&inputs.state.encoded).filter(is_for);
     let refused = refused_prompts(history);
-    let mut messages = Vec::new();
-    for message in summary::visible(history) {
+    let mut messages = Vec::with_capacity(visible.len());
+    for message in visible {
+        let prompt = match &message.info {
+            Message::User(user) => &user.id,
+            Message::Assistant(answer) => &answer.parent_id,
+        };
+        if refused.contains(prompt) {
+            continue;
+        }
+        if let Some(encoded) = cached.and_then(|cached| cached.get(message.info.id())) {
+            if !encoded.is_empty() {
+                messages.push(PromptMessage::Encoded(encoded));
+            }
+            continue;
+        }
         match &message.info {
-            Message::User(user) if refused.contains(&user.id) => {}
-            Message::User(_) => {
-                let content = user_content(inputs.model, &message.parts);
-                if !content.is_empty() {
-                    messages.push(PromptMessage::User(content));
-                }
+            Message::User(_) => push_user(inputs.model, &message.parts, &mut messages),
+            Message::Assistant(answer) if is_usable(answer, &message.parts) => {
+                push_answer(inputs.model, answer, &message.parts, &mut messages);
             }
-            Message::Assistant(answer) if refused.contains(&answer.parent_id) => {}
-            Message::Assistant(answer) => {
-                if let Some(encoded) = cached.and_then(|cached| cached.get(&answer.id)) {
-                    messages.push(PromptMessage::Encoded(encoded));
-                } else if is_usable(answer, &message.parts) {
-                    push_answer(inputs.model, answer, &message.parts, &mut messages);
-                }
-            }
+            Message::Assistant(_) => {}
         }
     }
     messages
@@ -255,6 +285,13 @@ fn is_usable(answer: &AssistantMessage, parts: &[Part]) -> bool {
             has_text || matches!(part.kind, PartKind::Tool(_))
         }),
         Some(_) => false,
+    }
+}
+
+fn push_user<'a>(model: &Model, parts: &'a [Part], messages: &mut Vec<PromptMessage<'a>>) {
+    let content = user_content(model, parts);
+    if !content.is_empty() {
+        messages.push(PromptMessage::User(content));
     }
 }
 

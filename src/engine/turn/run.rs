@@ -10,9 +10,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    attach,
-    encoded_history::EncodedHistoryCache,
-    file_snapshots, hooks,
+    attach, file_snapshots, hooks,
     loaded_instructions::LoadedInstructions,
     prompt,
     step::{self, Step},
@@ -86,7 +84,6 @@ pub async fn run_turn(
     if let Err(error) = file_snapshots::report(cx, state, &cancel).await {
         result = Err(error);
     }
-    state.encoded = EncodedHistoryCache::default();
     let is_store = matches!(&result, Err(error) if error.kind == EngineErrorKind::Store);
     if cancel.is_cancelled() && !is_store {
         // Whatever the cancel met, the answer to it is `cancelled` (facts: ACP §1.4.3).
@@ -267,6 +264,7 @@ async fn take_steps(
         }
         n_steps += 1;
         let is_last = cx.agent.steps.is_some_and(|limit| n_steps >= limit);
+        prompt::keep(&cx.agent, &cx.model, cx.variant.as_deref(), state);
         let outcome = step::run(cx, state, is_last).await?;
         spent.add(&std::mem::take(&mut state.used_below));
         if let Some(answer) = state.answer_mut() {
@@ -291,7 +289,6 @@ async fn take_steps(
                 room.after_refusal(cx, state).await?;
             }
         }
-        prompt::keep(&cx.agent, &cx.model, cx.variant.as_deref(), state);
     };
     let is_known = spent != Tokens::default();
     let structured = state.answer_mut().and_then(|answer| answer.structured.clone());

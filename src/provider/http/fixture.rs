@@ -144,6 +144,8 @@ pub(in crate::provider) fn check_encoded(model: &Model) {
         PromptMessage::ToolResults(vec![result("c/1", "x", vec![image]), result("c2", "", Vec::new())]),
         PromptMessage::Assistant(vec![call("c3", &input)]),
         PromptMessage::ToolResults(vec![result("c3", "y", Vec::new())]),
+        PromptMessage::Assistant(vec![AssistantContent::Text("Read them.".into())]),
+        PromptMessage::User(vec![UserContent::Text("Another.".into())]),
         PromptMessage::Assistant(vec![call("c4", &input)]),
         PromptMessage::ToolResults(vec![result("c4", "z", Vec::new())]),
     ];
@@ -153,7 +155,7 @@ pub(in crate::provider) fn check_encoded(model: &Model) {
     };
     let plain = body(messages.to_vec());
     assert!(plain.contains("Two files.") && plain.contains("\"z\""), "{plain}");
-    let rounds = [1..3, 3..5];
+    let rounds = [0..1, 1..3, 3..5, 5..6, 6..7];
     for n_left in 0..rounds.len() {
         let rounds = &rounds[n_left..];
         let encoded =

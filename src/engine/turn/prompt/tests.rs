@@ -514,17 +514,19 @@ fn called(n: usize) -> MessageWithParts {
 }
 
 #[test]
-fn answers_before_the_newest_are_encoded_once_in_a_turn_and_sent_the_same() {
+fn what_comes_before_the_newest_answer_is_encoded_once_and_sent_the_same() {
     for wire in [Wire::OpenAiChat, Wire::Anthropic] {
-        let mut scene = Scene::new(vec![user(said("a")), called(3), answer(said("b")), called(4), called(5)]);
+        let next = user_of("build", "msg_6", said("go on"));
+        let history = vec![user(said("a")), called(3), answer(said("b")), next, called(7), called(8)];
+        let mut scene = Scene::new(history);
         scene.model.wire = wire;
         let plain = provider::encoded(&scene.model, &Map::new(), &assemble(&scene.inputs()).messages);
         keep(&scene.agent, &scene.model, None, &mut scene.state);
         let prompt = assemble(&scene.inputs());
         let is_kept = |message: &PromptMessage<'_>| matches!(message, PromptMessage::Encoded(_));
-        // The newest is a message and its results; an answer without calls is left as it is.
+        // The newest prompt is left as it is, and the newest answer, which is a message and its results.
         let kept: Vec<bool> = prompt.messages.iter().map(is_kept).collect();
-        assert_eq!(kept, [false, true, false, true, false, false]);
+        assert_eq!(kept, [true, true, true, false, true, false, false]);
         let sent: Vec<Encoded> = prompt
             .messages
             .iter()
@@ -551,7 +553,7 @@ fn the_newest_answer_and_what_a_summary_replaced_are_not_encoded_beforehand() {
     };
     let next = user_of("build", "msg_5", said("go on"));
     let (sent, made) = kept(vec![user(said("a")), called(3), called(4), next]);
-    assert_eq!((sent, made), (vec![false, true, false, false, false], [true, false, false]));
+    assert_eq!((sent, made), (vec![true, true, false, false, false], [true, false, false]));
     let asked = user_of("build", "msg_6", json!([{"type": "compaction", "auto": true}]));
     let summary = json!({"id": "msg_7", "parentID": "msg_6", "summary": true, "finish": "stop"});
     let summary = answer_with(summary, said("in short"));
