@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
 use super::{StorageError, health, migrations};
 use crate::base::{cause, log};
@@ -106,7 +106,7 @@ fn examined(path: &Path) -> rusqlite::Result<(Connection, usize)> {
         uri.extend(parameter.bytes());
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
         let connection = Connection::open_with_flags(OsString::from_vec(uri), flags)?;
-        connection.set_prepared_statement_cache_capacity(32);
+        cache_statements(&connection)?;
         migrations::version(&connection).map(|version| (connection, version))
     };
     let log = fs::metadata(path.with_extension("db-wal")).map_or(0, |log| log.len());
@@ -128,13 +128,20 @@ fn make_private(directory: &Path, file: &Path) -> io::Result<()> {
 
 fn set_up(connection: &mut Connection) -> Result<(), StorageError> {
     connection.busy_timeout(BUSY_LIMIT)?;
-    connection.set_prepared_statement_cache_capacity(32);
+    cache_statements(connection)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "foreign_keys", "ON")?;
     connection.pragma_update(None, "cache_size", -2000)?;
     connection.pragma_update(None, "journal_size_limit", MAX_LOG)?;
     migrations::run(connection)
+}
+
+/// Lets a statement be prepared once and run with any values: SQLite would prepare it anew for every other value, in
+/// case a better plan could be found for that.
+fn cache_statements(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(32);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
 /// Makes the error for a file that SQLite could not open.
@@ -166,3 +173,6 @@ pub fn failed(path: &Path, error: &io::Error) -> StorageError {
 fn not_opened(path: &Path, reason: &str, remedy: &'static str) -> StorageError {
     StorageError::Open { path: path.display().to_string(), reason: reason.to_owned(), remedy }
 }
+
+#[cfg(test)]
+mod tests;
