@@ -263,7 +263,7 @@ impl Snapshots {
         if let Some(content) = self.unsaved_modes(state.modes.as_ref()).await? {
             let saved = self.git.with_input(&["hash-object", "-w", "--stdin"], &content).await?;
             let saved = String::from_utf8_lossy(&saved).trim().to_owned();
-            let entry = format!("100644,{saved},{}", modes::NAME);
+            let entry = format!("100644,{saved},{}", index::MODES);
             self.git.run(&["update-index", "--add", "--cacheinfo", &entry]).await?;
             state.modes = Some((content, saved));
         }
@@ -307,7 +307,9 @@ impl Snapshots {
         if before == after {
             return Ok(Vec::new());
         }
-        listing::changes(&self.git, before, after, with_patches).await
+        let mut changes = listing::changes(&self.git, before, after, with_patches).await?;
+        modes::replace_list(&self.git, [before, after], &mut changes).await?;
+        Ok(changes)
     }
 
     /// Returns the files that work changed which began after the tree `before` and ended before the tree `after`.

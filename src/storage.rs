@@ -26,6 +26,7 @@ mod appends;
 pub mod backup;
 pub mod check;
 pub mod counts;
+pub mod disk;
 pub mod found;
 pub mod health;
 pub mod history;
@@ -115,7 +116,7 @@ impl StorageError {
         let error = match self {
             // Files that were open before answer with a failure of the disk.
             Self::Disk(error) if is_on_read_only_disk(path) => Self::NotWritable(error),
-            Self::Disk(error) if health::is_on_full_disk(path) => Self::Full(error),
+            Self::Disk(error) if disk::is_on_full_disk(path) => Self::Full(error),
             other => other,
         };
         error.named(path)

@@ -2,6 +2,9 @@
 
 use nix::sys::stat::FileStat;
 
+/// The path of the list of permissions in our index; no file of that name is in the worktree.
+pub const MODES: &str = ".windlass-file-modes";
+
 /// An entry of an index of version 2.
 pub struct Entry<'a> {
     /// Seconds and nanoseconds of the change and of the modification, device, inode, mode, user, group and size.

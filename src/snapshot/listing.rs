@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{MAX_FILE, MAX_FILES, SnapshotError, StepChanges, git::Git, index, modes};
+use super::{MAX_FILE, MAX_FILES, SnapshotError, StepChanges, git::Git, index};
 
 /// Bytes of all diffs between two trees; larger ones are left out.
 const MAX_PATCHES: u64 = 1 << 20;
@@ -52,7 +52,7 @@ pub async fn unsaved(git: &Git) -> Result<Vec<PathBuf>, SnapshotError> {
         git.run(&["ls-files", "-z", "--others", "--modified", "--deleted", "--exclude-standard"]).await?;
     let mut paths: Vec<PathBuf> = split(&printed)
         // A repository within this one is shown as a directory.
-        .filter(|path| !path.ends_with(b"/") && *path != modes::NAME.as_bytes())
+        .filter(|path| !path.ends_with(b"/") && *path != index::MODES.as_bytes())
         .map(|path| PathBuf::from(OsStr::from_bytes(path)))
         .collect();
     // A deleted file is listed as changed too.
@@ -167,7 +167,6 @@ pub async fn changes(
             }
         }
     }
-    modes::replace_list(git, [before, after], &mut changes).await?;
     Ok(changes)
 }
 

@@ -12,13 +12,11 @@ use std::{
 use super::{
     SnapshotError,
     git::Git,
-    index,
+    index::{self, MODES},
     listing::{Change, FileStatus, split},
     unchanged::stat,
 };
 
-/// The path of the list in a tree; no file of that name is in the worktree.
-pub const NAME: &str = ".windlass-file-modes";
 const PERMISSIONS: u32 = 0o777;
 /// The umask where the system does not tell it.
 const UMASK: u32 = 0o022;
@@ -111,7 +109,7 @@ pub fn list(index: &Path, worktree: &Path, hash_size: usize) -> io::Result<Optio
     let mut directories: BTreeSet<&Path> = BTreeSet::new();
     for entry in &entries {
         let path = Path::new(OsStr::from_bytes(entry.name));
-        if entry.name == NAME.as_bytes() {
+        if entry.name == MODES.as_bytes() {
             saved = Some(entry.object.iter().map(|byte| format!("{byte:02x}")).collect());
             continue;
         }
@@ -150,7 +148,7 @@ fn umask() -> u32 {
 
 /// Returns the permissions that trees have; `None` for a tree of an older version.
 pub async fn of_trees(git: &Git, trees: &[&str]) -> Result<Vec<Option<Modes>>, SnapshotError> {
-    let asked: String = trees.iter().map(|tree| format!("{tree}:{NAME}\n")).collect();
+    let asked: String = trees.iter().map(|tree| format!("{tree}:{MODES}\n")).collect();
     let printed = git.with_input(&["cat-file", "--batch"], asked.as_bytes()).await?;
     let mut rest = printed.as_slice();
     let mut found = Vec::new();
@@ -178,7 +176,7 @@ pub async fn replace_list(
     [before, after]: [&str; 2],
     changes: &mut Vec<Change>,
 ) -> Result<(), SnapshotError> {
-    let Some(at) = changes.iter().position(|change| change.path == Path::new(NAME)) else { return Ok(()) };
+    let Some(at) = changes.iter().position(|change| change.path == Path::new(MODES)) else { return Ok(()) };
     if changes.remove(at).status != FileStatus::Modified {
         return Ok(());
     }

@@ -16,7 +16,7 @@ use nix::{
     sys::stat::{FileStat, fstat, fstatat},
 };
 
-use super::{SnapshotError, git::Git, index, listing, modes};
+use super::{SnapshotError, git::Git, index, listing};
 
 /// Directories of a worktree; with more of them git is as quick.
 const MAX_DIRECTORIES: usize = 20_000;
@@ -130,7 +130,7 @@ fn has_all(index: &Path, worktree: &File, hash_size: usize) -> Option<bool> {
     let written = Stamp::of(&fstat(File::open(index).ok()?).ok()?).modified;
     let bytes = fs::read(index).ok()?;
     for entry in index::entries(&bytes, hash_size)? {
-        if entry.name == modes::NAME.as_bytes() {
+        if entry.name == index::MODES.as_bytes() {
             continue;
         }
         let Ok(now) = stat(worktree, Path::new(OsStr::from_bytes(entry.name))) else { return Some(false) };

@@ -11,7 +11,7 @@ use windlass_protocol::opencode::{
     session::{Session, Todo},
 };
 
-use super::{StorageError, appends, migrations, open};
+use super::{StorageError, appends, disk, migrations, open};
 
 /// Damaged pages that are named.
 const MAX_PAGES: usize = 5;
@@ -80,8 +80,8 @@ impl fmt::Display for Verdict {
 pub fn check(path: &Path) -> Result<Option<Vec<StoreFinding>>, StorageError> {
     match fs::metadata(path) {
         Err(_) => return Ok(None),
-        Ok(_) if open::is_emptied(path) => {
-            return Ok(Some(vec![damaged(format!("the file is no database: {}", open::EMPTIED))]));
+        Ok(_) if disk::is_emptied(path) => {
+            return Ok(Some(vec![damaged(format!("the file is no database: {}", disk::EMPTIED))]));
         }
         Ok(file) if file.len() == 0 => {
             return Ok(Some(vec![note(

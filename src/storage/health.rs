@@ -8,17 +8,11 @@ use std::{
     time::Duration,
 };
 
-use nix::{
-    sys::statvfs::statvfs,
-    unistd::{AccessFlags, access},
-};
+use nix::unistd::{AccessFlags, access};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::open;
+use super::disk;
 use crate::base::cause;
-
-/// Bytes that a disk has left at most when it counts as full: SQLite makes some files by 32 KiB.
-const FULL: u64 = 64 * 1024;
 
 /// The state of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,26 +49,12 @@ pub fn check(path: &Path, limit: Duration) -> io::Result<Option<StoreHealth>> {
     let bytes = metadata.len() + log;
     let integrity = if metadata.permissions().readonly() || !is_writable(path) {
         Integrity::NotWritable
-    } else if open::is_emptied(path) {
-        Integrity::Damaged(open::EMPTIED.to_owned())
+    } else if disk::is_emptied(path) {
+        Integrity::Damaged(disk::EMPTIED.to_owned())
     } else {
         integrity(path, limit)
     };
     Ok(Some(StoreHealth { bytes, integrity }))
-}
-
-/// Returns the bytes that are left on the disk of a file for it to take.
-pub fn free_space(path: &Path) -> Option<u64> {
-    let disk = path.ancestors().find_map(|above| statvfs(above).ok())?;
-    if disk.files() > 0 && disk.files_available() == 0 {
-        return Some(0);
-    }
-    Some(disk.blocks_available().saturating_mul(disk.fragment_size()))
-}
-
-/// Returns true if the disk of a file is full: for some of its files SQLite says that the disk failed.
-pub fn is_on_full_disk(path: &Path) -> bool {
-    free_space(path).is_some_and(|free| free < FULL)
 }
 
 /// Returns true if a store can be written, which needs a writable directory too.
@@ -109,7 +89,7 @@ fn integrity(path: &Path, limit: Duration) -> Integrity {
             Some(ErrorCode::OperationInterrupted | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 Integrity::Unknown
             }
-            Some(ErrorCode::SystemIoFailure | ErrorCode::DiskFull) if is_on_full_disk(path) => {
+            Some(ErrorCode::SystemIoFailure | ErrorCode::DiskFull) if disk::is_on_full_disk(path) => {
                 Integrity::NoRoom
             }
             Some(_) | None => Integrity::Damaged(damage(&error)),

@@ -11,7 +11,7 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
-use super::{StorageError, health, migrations};
+use super::{StorageError, disk, health, migrations};
 use crate::base::{cause, log};
 
 /// Remedies.
@@ -29,8 +29,8 @@ const MAX_LOG: i64 = 4 * 1024 * 1024;
 
 /// Opens the store, and makes it if it does not exist.
 pub fn to_write(path: &Path) -> Result<Connection, StorageError> {
-    if is_emptied(path) {
-        return Err(not_opened(path, EMPTIED, MOVE));
+    if disk::is_emptied(path) {
+        return Err(not_opened(path, disk::EMPTIED, MOVE));
     }
     if is_empty(path) {
         tracing::warn!(target: log::SHOWN, "the store {} was empty, and begins anew", path.display());
@@ -46,18 +46,6 @@ pub fn to_write(path: &Path) -> Result<Connection, StorageError> {
         ) => Err(refused(path, error)),
         Err(other) => Err(other),
     }
-}
-
-/// The reason for which a store is not opened whose file lost its contents.
-pub const EMPTIED: &str = "it is empty, and was not before";
-
-/// Returns true if the store's file lost its contents, as other files show. SQLite would take it for a new database, and
-/// remove the log, which may hold the newest changes.
-pub fn is_emptied(path: &Path) -> bool {
-    let log = fs::metadata(path.with_extension("db-wal")).map_or(0, |log| log.len());
-    // The locks on sessions are made after the first session.
-    let had_sessions = path.with_extension("db-sessions").exists();
-    fs::metadata(path).is_ok_and(|file| file.len() == 0) && (log > 0 || had_sessions)
 }
 
 /// Returns true if the store's file has been empty for some time.
@@ -153,7 +141,7 @@ fn refused(path: &Path, error: rusqlite::Error) -> StorageError {
             not_opened(path, "it or its directory cannot be written", UNLOCK)
         }
         Some(ErrorCode::DiskFull) => not_opened(path, "its disk is full", FREE),
-        Some(ErrorCode::SystemIoFailure) if health::is_on_full_disk(path) => {
+        Some(ErrorCode::SystemIoFailure) if disk::is_on_full_disk(path) => {
             not_opened(path, "its disk is full", FREE)
         }
         Some(_) | None => not_opened(path, &cause::innermost(&error), MOVE),

@@ -17,7 +17,7 @@ use windlass_protocol::opencode::{
 use super::{
     StorageError, Write, appends, apply, backup,
     check::{TABLES, Table},
-    migrations, open, presence,
+    disk, migrations, open, presence,
 };
 use crate::base::clock;
 
@@ -55,7 +55,7 @@ pub fn repair(path: &Path) -> Result<Repaired, StorageError> {
     let presence = presence::alone(path).map_err(failed)?.ok_or_else(in_use)?;
     // An older windlass has nothing but its slot.
     let slots = appends::lock_all(path).map_err(failed)?.ok_or_else(in_use)?;
-    if !open::is_emptied(path)
+    if !disk::is_emptied(path)
         && let Ok((_, version)) = open::to_examine(path)
         && version > migrations::NEWEST
     {

@@ -21,7 +21,10 @@ use crate::{
     engine::{Engine, EngineError, EngineErrorKind, EngineState, Loaded, Pages, ServerReport, ServerStatus},
     lsp,
     provider::{Model, Wire, catalog::keys, http, unusable::Unusable},
-    storage::health::{self, Integrity},
+    storage::{
+        disk,
+        health::{self, Integrity},
+    },
     tool::bash,
 };
 
@@ -127,7 +130,7 @@ impl Engine {
         findings.extend(of_languages);
         findings.extend(programs);
         findings.push(store);
-        findings.extend(disk(&self.0.paths.database()));
+        findings.extend(room(&self.0.paths.database()));
         findings.push(boundary(found, &loaded));
         workspace.close().await;
         Ok(findings)
@@ -366,8 +369,8 @@ fn boundary(found: &Found, loaded: &Loaded) -> Finding {
 }
 
 /// Returns the room on the store's disk.
-fn disk(store: &Path) -> Option<Finding> {
-    let free = health::free_space(store)?;
+fn room(store: &Path) -> Option<Finding> {
+    let free = disk::free_space(store)?;
     let text = format!("{} are free on its disk", text::size(free));
     let remedy =
         "free some space, or set WINDLASS_HOME elsewhere; `windlass session prune` removes old sessions";
