@@ -33,6 +33,7 @@ mod mcp;
 mod models;
 mod output;
 mod permission;
+mod plugin;
 mod reap;
 mod run;
 mod runtime;
@@ -154,6 +155,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Start the MCP servers and list their tools or errors.
     Mcp(mcp::McpArgs),
+    /// Show, install and update plugins.
+    Plugin(plugin::PluginArgs),
     /// Print an editor's entry for windlass, or write it into the editor's settings.
     Editor(editor::EditorArgs),
     /// Print a shell completion script.
@@ -185,7 +188,7 @@ pub fn run() -> ExitCode {
     let environment = environment::read();
     let least = match &cli.command {
         // Their answers are what is wrong.
-        Some(Command::Doctor(_) | Command::Mcp(_)) => LevelFilter::OFF,
+        Some(Command::Doctor(_) | Command::Mcp(_) | Command::Plugin(_)) => LevelFilter::OFF,
         Some(_) | None => LevelFilter::WARN,
     };
     let talks = matches!(cli.command, Some(Command::Run(_) | Command::Chat(_) | Command::Demo(_)))
@@ -217,6 +220,7 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         Some(Command::Config(args)) => config::run(environment, args),
         Some(Command::Doctor(args)) => doctor::run(environment, &args),
         Some(Command::Mcp(args)) => mcp::run(environment, args),
+        Some(Command::Plugin(args)) => plugin::run(environment, args),
         Some(Command::Editor(args)) => editor::run(&environment, &args),
         Some(Command::Completions(args)) => completions::completions(Cli::command(), &args),
         Some(Command::Man(args)) => completions::man(Cli::command(), &args),

@@ -70,6 +70,7 @@ pub use diagnostics::{
 pub use error::{EngineError, EngineErrorKind};
 pub use files::{ApplyError, DiffBase, FileQuery, FilesError, terminals::shells, worktrees::WorktreeError};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
+pub use plugins::reports::PluginReport;
 pub use session::{
     auto_summaries::AutoSummaries,
     export::SessionFile,

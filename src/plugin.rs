@@ -4,6 +4,7 @@ pub mod api;
 mod files;
 pub mod host;
 pub mod offer;
+pub mod packages;
 pub mod plan;
 mod process;
 pub mod runtime;

@@ -1,8 +1,20 @@
-//! Plugins and custom tools: the real host runs them, in Bun and in Node.
+//! Plugins and custom tools: the real host runs them, in Node and, where it can be found, in Bun.
+
+mod faults;
+
+use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{agent::Agent, llm::Reply, scratch::Scratch};
+use crate::{
+    cli::Machine,
+    support::{
+        agent::{Agent, Answer},
+        llm::Reply,
+        message::mode_ids,
+        scratch::Scratch,
+    },
+};
 
 /// Starts an agent in a project with these files.
 async fn start(files: &[(&str, &str)], config: Value) -> Agent {
@@ -11,6 +23,13 @@ async fn start(files: &[(&str, &str)], config: Value) -> Agent {
         scratch.write(name, text);
     }
     Agent::builder().scratch(&scratch).config(config).start().await
+}
+
+/// Returns the settings of each runtime that this machine has: the one that is found, and Node.
+fn runtimes() -> Vec<Value> {
+    let bun = std::env::var("WINDLASS_TEST_BUN").unwrap_or_else(|_| "/nowhere".to_owned());
+    let bun = Path::new(&bun).is_file().then(|| json!({"windlass": {"plugin": {"runtime": bun}}}));
+    bun.into_iter().chain([json!({"windlass": {"plugin": {"runtime": "node"}}})]).collect()
 }
 
 #[tokio::test]
@@ -43,7 +62,13 @@ async fn a_plugin_changes_requests_and_calls_and_a_tool_file_is_a_tool() {
             },
         })"#;
     let files = [(".opencode/plugin/probe.ts", plugin), (".opencode/tool/greet.ts", tool)];
-    let agent = start(&files, json!({})).await;
+    for config in runtimes() {
+        check_requests_and_calls(&files, config).await;
+    }
+}
+
+async fn check_requests_and_calls(files: &[(&str, &str)], config: Value) {
+    let agent = start(files, config).await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::call("call_1", "greet", json!({"name": "you"})));
     agent.llm.reply(Reply::text("done"));
@@ -62,4 +87,144 @@ async fn a_plugin_changes_requests_and_calls_and_a_tool_file_is_a_tool() {
     assert_eq!(schema["required"], json!(["name"]));
     assert!(request.body.to_string().contains("model mock/"), "{}", request.body);
     agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_configuration_of_a_plugin_gives_modes_commands_and_tools() {
+    let plugin = r#"export const P = async () => ({
+        config: async (config) => {
+            config.agent.helper = { description: "helps", mode: "primary", prompt: "You are the helper." }
+            config.command.hello = { template: "say hello to $ARGUMENTS", description: "greets" }
+        },
+        "command.execute.before": async (input, output) => {
+            output.parts[0].text += ` (${input.command} ${input.arguments})`
+        },
+        "tool.definition": async (input, output) => { if (input.toolID === "bash") output.description = "A shell." },
+        "experimental.text.complete": async (_, output) => { output.text += "!" },
+        tool: {
+            glob: { description: "finds otherwise", args: {}, execute: async () => "from the plugin" },
+        },
+    })"#;
+    let agent = start(&[(".opencode/plugin/p.js", plugin)], json!({})).await;
+    let (session, opened) = agent.open().await;
+    assert!(mode_ids(&opened).contains(&"helper"), "{opened}");
+    agent.llm.reply(Reply::call("call_1", "glob", json!({})));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "/hello world").await;
+    let request = agent.llm.last_request();
+    assert_eq!(request.tool_result("call_1"), "from the plugin");
+    assert!(request.last_user().contains("say hello to world (hello world)"), "{}", request.last_user());
+    let tools = request.body["tools"].as_array().unwrap();
+    let bash = tools.iter().find(|tool| tool["function"]["name"] == "bash").unwrap();
+    assert_eq!(bash["function"]["description"], "A shell.");
+    let shown = agent.load(&session).await;
+    assert!(crate::support::message::text(&shown, "agent_message_chunk").contains("done!"), "{shown:?}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_plugin_sees_prompts_events_and_environments() {
+    let plugin = r#"
+        import { appendFileSync } from "node:fs"
+        export const P = async ({ directory, client }) => ({
+            "chat.message": async (input, output) => {
+                output.parts.push({ type: "text", text: `added for ${input.agent}`, synthetic: true })
+            },
+            "shell.env": async (input, output) => { output.env.FROM_PLUGIN = "yes" },
+            "experimental.chat.messages.transform": async (_, output) => {
+                for (const { parts } of output.messages)
+                    for (const part of parts) if (part.text === "secret") part.text = "hidden"
+            },
+            event: async ({ event }) => {
+                if (event.type !== "session.idle") return
+                const messages = await client.session.messages({ path: { id: event.properties.sessionID } })
+                appendFileSync(`${directory}/seen`, `${messages.data.length} ${messages.data[0].parts[1].text}`)
+            },
+            dispose: async () => appendFileSync(`${directory}/disposed`, "yes"),
+        })"#;
+    let agent = start(&[(".opencode/plugin/p.ts", plugin)], json!({})).await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "echo $FROM_PLUGIN"})));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "secret").await;
+    let request = agent.llm.last_request();
+    assert_eq!(request.tool_result("call_1"), "yes\n");
+    let said = request.last_user();
+    assert!(
+        said.contains("hidden") && said.contains("added for build") && !said.contains("secret"),
+        "{said}"
+    );
+    let scratch = agent.scratch.clone();
+    scratch.appears("seen").await;
+    agent.finish().await;
+    assert_eq!(scratch.read("seen"), "3 added for build");
+    assert!(scratch.exists("disposed"));
+}
+
+#[tokio::test]
+async fn a_plugin_denies_asks_and_allows_but_never_loosens_the_administrators_rules() {
+    let plugin = r#"export const P = async () => ({
+        "permission.ask": async (input, output) => {
+            const command = input.pattern[0]
+            for (const status of ["deny", "ask", "allow"]) if (command.includes(status)) output.status = status
+        },
+    })"#;
+    let scratch = Scratch::new();
+    scratch.write(".opencode/plugin/p.ts", plugin);
+    let managed = scratch.root().join("managed");
+    std::fs::create_dir(&managed).unwrap();
+    let rules = r#"{"permission": {"bash": {"echo allow managed": "ask"}}}"#;
+    std::fs::write(managed.join("opencode.json"), rules).unwrap();
+    let config = json!({"permission": {"bash": {"*": "allow", "echo allow*": "ask", "echo never*": "deny"}}});
+    let agent = Agent::builder().scratch(&scratch).config(config);
+    let agent = agent.env("WINDLASS_MANAGED_CONFIG", managed.to_str().unwrap());
+    let agent = agent.answering(Answer::RejectOnce).start().await;
+    agent.llm.answer_with(|request| {
+        let is_answered = request.messages().last().is_some_and(|message| message["role"] == "tool");
+        let command = request.last_user();
+        if is_answered {
+            Reply::text("done")
+        } else {
+            Reply::call("call_1", "bash", json!({"command": command}))
+        }
+    });
+    for (command, n_asked, is_run) in [
+        ("echo plain", 0, true),
+        ("echo deny", 0, false),
+        ("echo never allow", 0, false),
+        ("echo allow this", 0, true),
+        ("echo ask first", 1, false),
+        ("echo allow managed", 2, false),
+    ] {
+        let session = agent.new_session().await;
+        let turn = agent.prompt(&session, command).await;
+        let status = if is_run { "completed" } else { "failed" };
+        assert_eq!(turn.tool("call_1")["status"], status, "{command}");
+        assert_eq!(agent.n_asked(), n_asked, "{command}");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn plugins_are_listed_with_what_they_offer() {
+    let machine = Machine::new().await;
+    let plugin = "export const P = async () => ({ event: async () => {}, tool: { t: { description: 'd', args: {}, execute: async () => '' } } })";
+    machine.scratch.write(".opencode/plugin/p.js", plugin);
+    machine.scratch.write(
+        ".opencode/tool/own.js",
+        "export default { description: 'd', args: {}, execute: async () => '' }",
+    );
+    let listed = machine.run(&["plugin", "list", "--format", "json"]).await;
+    assert_eq!((listed.code, listed.stderr.as_str()), (Some(0), ""), "{listed:?}");
+    let rows: Vec<Value> = serde_json::from_str(&listed.stdout).unwrap();
+    assert_eq!(
+        (&rows[0]["hooks"], &rows[0]["tools"]),
+        (&json!(["event", "tool"]), &json!(["t"])),
+        "{rows:?}"
+    );
+    assert_eq!(rows[1]["tools"], json!(["own"]), "{rows:?}");
+    machine.scratch.write(".opencode/plugin/p.js", "export const P = 1");
+    let listed = machine.run(&["plugin", "list"]).await;
+    assert_eq!(listed.code, Some(1), "{listed:?}");
+    assert!(listed.stdout.contains("Plugin export is not a function"), "{listed:?}");
 }

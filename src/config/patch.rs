@@ -52,6 +52,13 @@ pub fn user_file(paths: &Paths) -> PathBuf {
     found.unwrap_or_else(|| paths.opencode_config.join("opencode.json"))
 }
 
+/// Returns a value as a file says it; none where it says nothing or cannot be read. Blocks.
+pub fn written(file: &Path, key: &str) -> Option<Value> {
+    let text = fs::read_to_string(file).ok()?;
+    let root = CstRootNode::parse(&text, &ParseOptions::default()).ok()?;
+    root.value()?.as_object()?.get(key)?.value()?.to_serde_value()
+}
+
 /// Writes a change into a file: objects are merged, null removes a key, other values replace what was there. Blocks.
 ///
 /// A value that is hidden where the configuration is shown stays as it is.

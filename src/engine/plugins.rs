@@ -2,25 +2,29 @@
 //! configuration.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, Weak},
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::{event::EventPayload, message::MessageError, provider::UsableProviders};
 
 mod feed;
+pub mod reports;
 
 use super::{Engine, Loaded, Workspace};
 use crate::{
-    base::{clock, lock::lock},
-    config::Hook,
+    base::{blocking::blocking, clock, lock::lock},
+    bus::Bus,
+    config::{Config, Hook},
     plugin::{
         api::Api,
         host::{Host, Setup},
+        packages,
     },
 };
 
@@ -35,6 +39,8 @@ const ORIGINS: &str = "plugin_origins";
 #[derive(Default)]
 pub(super) struct Hosts {
     hosts: Mutex<HashMap<PathBuf, Running>>,
+    /// Packages whose installation was tried.
+    tried: Mutex<HashSet<String>>,
     /// Answers plugins' requests; a front end sets it.
     api: OnceLock<Api>,
     /// Providers as clients see them, of the configuration that was asked about last.
@@ -92,6 +98,7 @@ impl Engine {
         if let Some(host) = self.plugins(directory) {
             return Some(host);
         }
+        self.install_missing(loaded).await;
         let setup = self.setup(loaded).await;
         let host = self.plugins(directory).unwrap_or_else(|| self.run_plugins(setup));
         if !host.settled(START_LIMIT).await {
@@ -105,13 +112,15 @@ impl Engine {
         let loaded = workspace.loaded();
         let directory = &loaded.config.directory;
         let running = self.plugins(directory);
-        if running.as_ref().is_some_and(|host| *host.plan() == loaded.plan) {
+        let packages = installed(&loaded).await;
+        if running.as_ref().is_some_and(|host| *host.plan() == loaded.plan && *host.packages() == packages) {
             return false;
         }
         if loaded.plan.is_empty() {
             self.end_plugins(directory).await;
             return running.is_some();
         }
+        self.install_missing(&loaded).await;
         let setup = self.setup(&loaded).await;
         self.run_plugins(setup).settled(START_LIMIT).await;
         true
@@ -128,20 +137,61 @@ impl Engine {
         if is_git {
             project["vcs"] = "git".into();
         }
-        let bus = self.bus().clone();
         Setup {
             plan: loaded.plan.clone(),
             config: Arc::new(config.clone()),
             project,
             api: self.0.plugins.api.get().cloned(),
             server_url: None,
-            packages: BTreeMap::new(),
-            tell: Box::new(move |message| {
-                tracing::warn!("{message}");
-                let error = Some(MessageError::UnknownError { message });
-                bus.publish(EventPayload::SessionError { session_id: None, error });
-            }),
+            packages: installed(loaded).await,
+            tell: {
+                let bus = self.bus().clone();
+                Box::new(move |message| tell(&bus, message))
+            },
         }
+    }
+
+    /// Installs packages that are not there, in the background; then they are loaded.
+    async fn install_missing(&self, loaded: &Loaded) {
+        let (cache, plan) = (loaded.config.paths.cache(), loaded.plan.clone());
+        let mut missing = blocking(move || packages::missing(&cache, &plan)).await;
+        {
+            // One that failed is tried again by the next process, or by `windlass plugin update`.
+            let mut tried = lock(&self.0.plugins.tried);
+            missing.retain(|spec| tried.insert(spec.clone()));
+        }
+        if missing.is_empty() {
+            return;
+        }
+        self.install_later(missing, loaded.config.clone());
+    }
+
+    /// Installs packages in the background, and reads their directory again.
+    fn install_later(&self, missing: Vec<String>, config: Config) {
+        let engine = self.clone();
+        tokio::spawn(async move {
+            let mut n_installed = 0;
+            for spec in missing {
+                tracing::info!("the plugin {spec} is being installed");
+                match packages::install(&config, &spec).await {
+                    Ok(()) => n_installed += 1,
+                    Err(reason) => tell(engine.bus(), reason),
+                }
+            }
+            let workspace = lock(&engine.0.workspaces).get(&config.directory).cloned();
+            if let Some(workspace) = workspace.filter(|_| n_installed > 0) {
+                engine.read_installed(workspace).await;
+            }
+        });
+    }
+
+    /// Reads a directory again; boxed, because reading may install.
+    fn read_installed(&self, workspace: Arc<Workspace>) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if let Err(error) = self.read_again(&workspace).await {
+                tracing::warn!(%error, "the installed plugins are not loaded");
+            }
+        })
     }
 
     /// Returns the usable providers as clients see them.
@@ -156,6 +206,19 @@ impl Engine {
         *lock(&self.0.plugins.providers) = Some((Arc::downgrade(loaded), providers.clone()));
         providers
     }
+}
+
+/// Tells the user what became of a plugin.
+fn tell(bus: &Bus, message: String) {
+    tracing::warn!("{message}");
+    let error = Some(MessageError::UnknownError { message });
+    bus.publish(EventPayload::SessionError { session_id: None, error });
+}
+
+/// Returns the directories of the packages that are installed, by their entries.
+async fn installed(loaded: &Loaded) -> BTreeMap<String, PathBuf> {
+    let (cache, plan) = (loaded.config.paths.cache(), loaded.plan.clone());
+    blocking(move || packages::installed(&cache, &plan)).await
 }
 
 /// Returns the plugins' part in a configuration. It must be made on the runtime and used on another thread.

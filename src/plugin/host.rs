@@ -1,7 +1,7 @@
 //! The host of a directory's plugins: a process that is supervised, started again when it ends, and asked.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     fmt,
     path::{Path, PathBuf},
     process::ExitStatus,
@@ -570,7 +570,6 @@ async fn load(shared: &Shared, process: &Arc<Process>) -> Result<(), String> {
             (shared.setup.tell)(error.clone());
         }
     }
-    tell_of_missing(shared);
     let has_config = offer.hooks.contains("config");
     *lock(&shared.offer) = Arc::new(offer);
     let seen_config = lock(&shared.seen_config).clone().filter(|_| has_config);
@@ -579,21 +578,4 @@ async fn load(shared: &Shared, process: &Arc<Process>) -> Result<(), String> {
         let _ = process.request("config", json!({ "config": config }), shared.hook_timeout()).await;
     }
     Ok(())
-}
-
-/// Tells the user of packages that are not there.
-fn tell_of_missing(shared: &Shared) {
-    let missing: BTreeSet<&str> = shared
-        .setup
-        .plan
-        .plugins
-        .iter()
-        .filter(|it| matches!(it.source, Source::Package(_)) && !shared.setup.packages.contains_key(&it.spec))
-        .map(|it| it.spec.as_str())
-        .collect();
-    for spec in missing {
-        (shared.setup.tell)(format!(
-            "The plugin {spec} is not installed; `windlass plugin add {spec}` installs it."
-        ));
-    }
 }

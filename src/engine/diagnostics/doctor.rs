@@ -99,11 +99,12 @@ impl Engine {
         let workspace = self.workspace(directory).await?;
         let loaded = workspace.loaded();
         let answering = loaded.answering(loaded.default_agent(), None);
-        let (servers, programs, store, found, reachable) = tokio::join!(
+        let (servers, plugins, programs, store, found, reachable) = tokio::join!(
             async {
                 workspace.mcp().settled(MCP_LIMIT).await;
                 mcp_servers(&servers::reports(&workspace))
             },
+            self.plugin_findings(&workspace),
             programs(&loaded.config),
             store(self.0.paths.database()),
             sandbox::level(),
@@ -127,12 +128,14 @@ impl Engine {
             of_files.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?;
         findings.extend(reachable);
         findings.extend(servers);
+        findings.extend(plugins);
         findings.extend(of_languages);
         findings.extend(programs);
         findings.push(store);
         findings.extend(room(&self.0.paths.database()));
         findings.push(boundary(found, &loaded));
         workspace.close().await;
+        self.end_plugins(directory).await;
         Ok(findings)
     }
 }

@@ -1,6 +1,9 @@
 //! The configuration as clients see and change it.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::{config::AuthEntry, permission::Rule, provider::UsableProviders};
@@ -50,6 +53,27 @@ impl Engine {
         self.change_config(move |_| patch::project_file(&directory), patch).await?;
         self.read_again(workspace).await?;
         Ok(self.shown_config(workspace.directory()).await)
+    }
+
+    /// Returns the plugins that the project's file names, or the user's.
+    pub async fn written_plugins(&self, directory: &Path, is_global: bool) -> Vec<Value> {
+        let (engine, directory) = (self.clone(), directory.to_owned());
+        let written = blocking(move || {
+            let file = config_file(&engine.0, &directory, is_global);
+            patch::written(&file, "plugin")
+        });
+        written.await.and_then(|list| list.as_array().cloned()).unwrap_or_default()
+    }
+
+    /// Changes the project's file, or the user's.
+    pub async fn write_config(
+        &self,
+        directory: &Path,
+        patch: Map<String, Value>,
+        is_global: bool,
+    ) -> Result<(), EngineError> {
+        let directory = directory.to_owned();
+        self.change_config(move |state| config_file(state, &directory, is_global), patch).await
     }
 
     /// Changes the user's file of the configuration, and reads every directory's again.
@@ -102,6 +126,10 @@ impl Engine {
         removed.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?;
         self.log_in().await
     }
+}
+
+fn config_file(state: &EngineState, directory: &Path, is_global: bool) -> PathBuf {
+    if is_global { patch::user_file(&state.paths) } else { patch::project_file(directory) }
 }
 
 impl Loaded {

@@ -1,0 +1,184 @@
+//! `windlass plugin`: shows what the plugins of a directory offer, and installs packages.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Map, Value, json};
+
+use super::{output, runtime};
+use crate::{
+    base::text::visible_line,
+    config::{Environment, merge::plugin_name, paths::Paths},
+    engine::{Engine, EngineError, PluginReport},
+};
+
+#[derive(Debug, Args)]
+pub struct PluginArgs {
+    #[command(subcommand)]
+    command: PluginCommand,
+    /// Directory to look at; the working directory unless given.
+    #[arg(long, global = true, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum PluginCommand {
+    /// Load the plugins and tool files and list what they offer; exits with 1 when one failed.
+    #[command(alias = "ls")]
+    List {
+        /// Show lines for people, or a JSON array.
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+    },
+    /// Install a package and name it in the project's configuration.
+    #[command(alias = "install")]
+    Add {
+        /// The package: `name`, `name@version` or `@scope/name`.
+        package: String,
+        /// Name it in the user's configuration instead.
+        #[arg(long, short)]
+        global: bool,
+    },
+    /// Take a package out of the project's configuration.
+    #[command(alias = "rm")]
+    Remove {
+        /// The package, with or without its version.
+        package: String,
+        /// Take it out of the user's configuration instead.
+        #[arg(long, short)]
+        global: bool,
+    },
+    /// Install the packages anew, each by the version that its entry names.
+    Update {
+        /// The package; all unless given.
+        package: Option<String>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub fn run(environment: Environment, args: PluginArgs) -> ExitCode {
+    let directory = match output::directory(args.cwd.as_deref()) {
+        Ok(directory) => directory,
+        Err(code) => return code,
+    };
+    let paths = Paths::new(&environment);
+    let engine = Engine::new(environment, paths);
+    runtime::block_on(async move {
+        runtime::serve_plugins(&engine);
+        let done = match args.command {
+            PluginCommand::List { format } => return list(&engine, &directory, format).await,
+            PluginCommand::Add { package, global } => {
+                add(&engine, &directory, &package, global).await.map(|()| format!("{package} is installed."))
+            }
+            PluginCommand::Remove { package, global } => remove(&engine, &directory, &package, global).await,
+            PluginCommand::Update { package } => update(&engine, &directory, package.as_deref()).await,
+        };
+        match done {
+            Ok(said) => output::print_answer(&said),
+            Err(error) => output::fail(&format!("{error}.")),
+        }
+    })
+}
+
+async fn list(engine: &Engine, directory: &std::path::Path, format: Format) -> ExitCode {
+    let reports = match engine.plugin_reports(directory).await {
+        Ok(reports) => reports,
+        Err(error) => return output::fail(&format!("{error}.")),
+    };
+    let code = match format {
+        Format::Json => output::print_answer(&format!("{:#}", reports.iter().map(row).collect::<Value>())),
+        Format::Text if reports.is_empty() => {
+            output::note("There are no plugins and no tool files; `plugin` in opencode.json names plugins.");
+            ExitCode::SUCCESS
+        }
+        Format::Text => output::print_answer(&reports.iter().map(draw).collect::<Vec<_>>().join("\n")),
+    };
+    if reports.iter().any(|report| report.error.is_some()) { ExitCode::FAILURE } else { code }
+}
+
+fn draw(report: &PluginReport) -> String {
+    let PluginReport { name, version, hooks, tools, load_ms, error } = report;
+    let version = version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+    let state = match error {
+        Some(error) => format!("failed: {error}"),
+        None => format!("loaded in {load_ms} ms"),
+    };
+    let mut lines = vec![visible_line(&format!("{name}{version}: {state}")).into_owned()];
+    for (title, names) in [("hooks", hooks), ("tools", tools)] {
+        if !names.is_empty() {
+            lines.push(visible_line(&format!("  {title}: {}", names.join(", "))).into_owned());
+        }
+    }
+    lines.join("\n")
+}
+
+fn row(report: &PluginReport) -> Value {
+    let PluginReport { name, version, hooks, tools, load_ms, error } = report;
+    json!({
+        "name": name, "version": version, "hooks": hooks, "tools": tools, "loadMs": load_ms, "error": error,
+    })
+}
+
+async fn add(
+    engine: &Engine,
+    directory: &std::path::Path,
+    package: &str,
+    is_global: bool,
+) -> Result<(), EngineError> {
+    engine.install_plugin(directory, package).await?;
+    let mut plugins = engine.written_plugins(directory, is_global).await;
+    plugins.retain(|entry| plugin_name(entry) != plugin_name(&Value::from(package)));
+    plugins.push(package.into());
+    write(engine, directory, plugins, is_global).await
+}
+
+async fn remove(
+    engine: &Engine,
+    directory: &std::path::Path,
+    package: &str,
+    is_global: bool,
+) -> Result<String, EngineError> {
+    let mut plugins = engine.written_plugins(directory, is_global).await;
+    let n_before = plugins.len();
+    plugins.retain(|entry| plugin_name(entry) != plugin_name(&Value::from(package)));
+    if plugins.len() == n_before {
+        return Ok(format!("{package} is not named there."));
+    }
+    write(engine, directory, plugins, is_global).await?;
+    Ok(format!("{package} is taken out."))
+}
+
+async fn update(
+    engine: &Engine,
+    directory: &std::path::Path,
+    package: Option<&str>,
+) -> Result<String, EngineError> {
+    let mut packages = engine.plugin_packages(directory).await?;
+    if let Some(package) = package {
+        packages
+            .retain(|spec| plugin_name(&Value::from(spec.as_str())) == plugin_name(&Value::from(package)));
+    }
+    for spec in &packages {
+        engine.install_plugin(directory, spec).await?;
+    }
+    Ok(if packages.is_empty() {
+        "There is no package to update.".to_owned()
+    } else {
+        format!("Installed anew: {}.", packages.join(", "))
+    })
+}
+
+async fn write(
+    engine: &Engine,
+    directory: &std::path::Path,
+    plugins: Vec<Value>,
+    is_global: bool,
+) -> Result<(), EngineError> {
+    let patch = Map::from_iter([("plugin".to_owned(), Value::Array(plugins))]);
+    engine.write_config(directory, patch, is_global).await
+}
