@@ -292,6 +292,20 @@ impl Reader {
         piece.to_owned()
     }
 
+    /// Takes all the output that is there already, in pieces.
+    pub fn take_kept(&mut self) -> Vec<String> {
+        let output = lock(&self.terminal.output);
+        let mut pieces = Vec::new();
+        loop {
+            let (piece, position) = output.after(self.position);
+            self.position = position;
+            if piece.is_empty() {
+                return pieces;
+            }
+            pieces.push(piece.to_owned());
+        }
+    }
+
     /// Returns the characters of all the output so far, as JavaScript counts them.
     pub fn cursor(&self) -> u64 {
         lock(&self.terminal.output).cursor()

@@ -71,6 +71,8 @@ pub enum StorageError {
     Disk(#[source] rusqlite::Error),
     #[error("the store failed: {0}")]
     Sqlite(rusqlite::Error),
+    #[error("another session has a message {id} already; leave out the id")]
+    Taken { id: String },
     /// Another failure, told with the store's path.
     #[error("{sentence}")]
     At {
@@ -437,16 +439,19 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
                 ])?;
         }
         Write::Message(message) => {
-            connection
+            let n_written = connection
                 .prepare_cached(
                     "INSERT INTO message (id, session_id, data) VALUES (?1, ?2, ?3) \
-                     ON CONFLICT (id) DO UPDATE SET data = excluded.data",
+                     ON CONFLICT (id) DO UPDATE SET data = excluded.data WHERE session_id = excluded.session_id",
                 )?
                 .execute(params![
                     message.id().as_str(),
                     message.session_id().as_str(),
                     serde_json::to_string(message)?
                 ])?;
+            if n_written == 0 {
+                return Err(StorageError::Taken { id: message.id().to_string() });
+            }
         }
         Write::RemoveMessage(id) => {
             connection.prepare_cached("DELETE FROM message WHERE id = ?1")?.execute([id.as_str()])?;

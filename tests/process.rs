@@ -324,6 +324,18 @@ async fn a_stuck_client_can_still_cancel() {
 }
 
 #[tokio::test]
+async fn commands_do_not_get_the_servers_password() {
+    let agent = Agent::builder().env("OPENCODE_SERVER_PASSWORD", "hidden-password").start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "env; echo listed"})));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    let requests = format!("{:?}", agent.llm.requests());
+    assert!(requests.contains("listed") && !requests.contains("hidden-password"), "{requests}");
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn logs_go_to_stderr_only() {
     for arguments in [&["acp", "--print-logs", "--log-level", "DEBUG"][..], &["acp"]] {
         let agent = Agent::builder().arguments(arguments).env("WINDLASS_LOG", "debug").spawn().await;

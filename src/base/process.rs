@@ -32,6 +32,10 @@ pub mod tree;
 /// The number of the descriptor that [`spawn_with_channel`] hands down.
 pub const CHANNEL: RawFd = 3;
 
+/// The variable with the password of `windlass serve`. No program gets it: with it, a model's command could answer the
+/// questions that are asked about its commands.
+pub const SERVER_PASSWORD: &str = "OPENCODE_SERVER_PASSWORD";
+
 /// The description of a process to start.
 #[derive(Debug)]
 pub struct Spawn<'a> {
@@ -105,7 +109,7 @@ pub fn spawn_on_terminal(spawn: &Spawn<'_>, terminal: OwnedFd) -> io::Result<Chi
 }
 
 fn start(mut command: Command, spawn: &Spawn<'_>, channel: Option<OwnedFd>) -> io::Result<Child> {
-    command.args(spawn.args).current_dir(spawn.directory).envs(spawn.environment);
+    command.args(spawn.args).current_dir(spawn.directory).env_remove(SERVER_PASSWORD).envs(spawn.environment);
     for name in spawn.without {
         command.env_remove(name);
     }

@@ -143,6 +143,16 @@ impl Access {
         if authority.is_none_or(is_loopback) { Ok(()) } else { Err(Refusal::ForeignHost) }
     }
 
+    /// Refuses what a browser does for pages elsewhere, but for showing the server's own page: even a read starts the
+    /// services of the directory that it names.
+    fn check_site(&self, request: &Request) -> Result<(), Refusal> {
+        let value = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
+        let is_elsewhere = matches!(value("sec-fetch-site"), Some("cross-site" | "same-site"));
+        let is_shown = value("sec-fetch-mode") == Some("navigate") && request.uri().path() == "/";
+        let is_known = value("origin").is_some_and(|origin| self.is_known_origin(origin));
+        if is_elsewhere && !is_shown && !is_known { Err(Refusal::ForeignOrigin) } else { Ok(()) }
+    }
+
     /// Refuses writes and upgrades of pages that have no business here.
     fn check_origin(&self, request: &Request) -> Result<(), Refusal> {
         let is_read = [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method());
@@ -181,6 +191,7 @@ pub async fn guard(State(access): State<Arc<Access>>, request: Request, next: Ne
     let peer = request.extensions().get::<Peer>().and_then(|peer| peer.0);
     let checked = access
         .check_host(&request, peer)
+        .and_then(|()| access.check_site(&request))
         .and_then(|()| access.check_password(&request, peer))
         .and_then(|()| access.check_origin(&request));
     match checked {

@@ -14,6 +14,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
 };
+use nix::sys::stat::{Mode, umask};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
@@ -84,7 +85,11 @@ pub fn bind_socket(path: &Path) -> io::Result<Listener> {
     if is_socket {
         std::fs::remove_file(path)?;
     }
-    let listener = UnixListener::bind(path)?;
+    // Nobody else connects before the permissions are set.
+    let mask = umask(Mode::from_bits_truncate(0o177));
+    let bound = UnixListener::bind(path);
+    umask(mask);
+    let listener = bound?;
     std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
     Ok(Listener::Unix(listener, SocketFile(path.to_owned())))
 }

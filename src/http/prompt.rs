@@ -120,10 +120,7 @@ async fn accepted(server: &Shared, id: &SessionId, body: PromptBody) -> Result<P
     let PromptBody { parts, message_id, model, agent, variant, no_reply, system, tools, format } = body;
     let (part_ids, parts): (Vec<_>, Vec<_>) = parts.into_iter().map(PartInput::split).unzip();
     let ids: Vec<PartId> = part_ids.iter().flatten().cloned().collect();
-    if server.engine.is_taken(message_id.as_ref(), &ids).await? {
-        let message = "A message or part has this id already; leave out messageID and the parts' ids.";
-        return Err(Failure::bad_request(Piece::Payload, message));
-    }
+    require_free(server, message_id.as_ref(), &ids).await?;
     let (agent, model) = choose(server, id, &loaded, agent, model, variant).await?;
     restrict_tools(server, id, tools).await?;
     Ok(PromptInput {
@@ -170,6 +167,15 @@ async fn choose(
         None => model,
     };
     Ok((agent, model))
+}
+
+/// Refuses the ids of messages and parts that exist.
+async fn require_free(server: &Shared, message: Option<&MessageId>, parts: &[PartId]) -> Result<(), Failure> {
+    if server.engine.is_taken(message, parts).await? {
+        let message = "A message or part has this id already; leave out messageID and the parts' ids.";
+        return Err(Failure::bad_request(Piece::Payload, message));
+    }
+    Ok(())
 }
 
 /// Makes a list of tools that are on or off into the session's rules, as OpenCode does.
@@ -260,6 +266,7 @@ async fn command(
         let message = format!("Command not found: \"{command}\". Available commands: {}", names.join(", "));
         return Err(Failure::bad_request(Piece::Payload, message));
     }
+    require_free(&server, message_id.as_ref(), &[]).await?;
     let model = model.as_deref().map(parse_model).transpose()?;
     let (agent, model) = choose(&server, &id, &loaded, agent, model, variant).await?;
     let mut input = PromptInput {
@@ -307,6 +314,7 @@ async fn shell(
     let ShellBody { agent, command, model, message_id } = body;
     let loaded = server.open(&id).await?.loaded();
     server.require_idle(&id)?;
+    require_free(&server, message_id.as_ref(), &[]).await?;
     if let Some(agent) = &agent {
         loaded.checked_agent(agent)?;
     }

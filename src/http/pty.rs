@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
+    body::Bytes,
     extract::{
         FromRequestParts, Path, Request, State, WebSocketUpgrade,
         ws::{CloseFrame, Message, WebSocket, close_code},
@@ -120,6 +121,11 @@ async fn connect(
     params: Result<Params<ConnectParams>, Failure>,
     request: Request,
 ) -> Response {
+    // A ticket is looked at first: without the password, nobody learns which terminals there are.
+    let ticket = params.as_ref().ok().and_then(|params| params.0.ticket.as_deref());
+    if ticket.is_some_and(|ticket| !server.options.access.tickets.take(ticket, &id)) {
+        return StatusCode::FORBIDDEN.into_response();
+    }
     // A socket's client reads no body.
     let Some(terminal) = server.engine.terminal(&id) else { return StatusCode::NOT_FOUND.into_response() };
     let Ok(Params(params)) = params else { return StatusCode::BAD_REQUEST.into_response() };
@@ -127,9 +133,6 @@ async fn connect(
     let Ok(upgrade) = WebSocketUpgrade::from_request_parts(&mut parts, &server).await else {
         return StatusCode::BAD_REQUEST.into_response();
     };
-    if params.ticket.is_some_and(|ticket| !server.options.access.tickets.take(&ticket, &id)) {
-        return StatusCode::FORBIDDEN.into_response();
-    }
     let cursor = params.cursor.and_then(|cursor| cursor.parse::<i64>().ok()).unwrap_or_default();
     let reader = terminal.read((cursor != -1).then_some(u64::try_from(cursor).unwrap_or_default()));
     let stop = server.stop.clone();
@@ -148,22 +151,24 @@ struct Connection {
 impl Connection {
     /// Sends the output that is kept, then the cursor, then what comes; what the client sends is typed.
     async fn run(mut self) {
-        loop {
-            let piece = self.reader.take();
-            if piece.is_empty() {
-                break;
-            }
+        // Output that comes meanwhile is not part of it, or a program that never stops would hold up the rest.
+        let kept = self.reader.take_kept();
+        let cursor = self.reader.cursor();
+        for piece in kept {
             if !self.send(Message::text(piece)).await {
                 return;
             }
         }
         let mut mark = vec![0];
-        mark.extend_from_slice(json!({"cursor": self.reader.cursor()}).to_string().as_bytes());
+        mark.extend_from_slice(json!({"cursor": cursor}).to_string().as_bytes());
         if !self.send(Message::binary(mark)).await {
             return;
         }
+        let mut typed: Option<Bytes> = None;
         loop {
             tokio::select! {
+                // A program that does not read holds up its input, not its output.
+                () = self.terminal.write(typed.clone().unwrap_or_default()), if typed.is_some() => typed = None,
                 piece = self.reader.next() => match piece {
                     Some(piece) => {
                         if !self.send(Message::text(piece)).await {
@@ -172,9 +177,9 @@ impl Connection {
                     }
                     None => return self.close(close_code::NORMAL).await,
                 },
-                message = self.socket.recv() => match message {
-                    Some(Ok(Message::Text(text))) => self.terminal.write(text.into()).await,
-                    Some(Ok(Message::Binary(bytes))) => self.terminal.write(bytes).await,
+                message = self.socket.recv(), if typed.is_none() => match message {
+                    Some(Ok(Message::Text(text))) => typed = Some(text.into()),
+                    Some(Ok(Message::Binary(bytes))) => typed = Some(bytes),
                     Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return,
                 },

@@ -35,9 +35,8 @@ impl Tickets {
 
     /// Uses a ticket up. False if it is not for this terminal, or not any more.
     pub fn take(&self, ticket: &str, pty: &str) -> bool {
-        let is_valid = self.is_valid(ticket, pty);
-        lock(&self.0).remove(ticket);
-        is_valid
+        let taken = lock(&self.0).remove(ticket);
+        taken.is_some_and(|(own, issued)| own == pty && issued.elapsed() < LIFETIME)
     }
 
     /// Returns true if a request connects to a terminal with a ticket, whose route looks at it.
@@ -46,10 +45,5 @@ impl Tickets {
         let pty = path.strip_prefix("/pty/").and_then(|rest| rest.strip_suffix("/connect"));
         let query = Query::<HashMap<String, String>>::try_from_uri(request.uri());
         pty.is_some() && query.is_ok_and(|query| query.0.contains_key("ticket"))
-    }
-
-    fn is_valid(&self, ticket: &str, pty: &str) -> bool {
-        let tickets = lock(&self.0);
-        tickets.get(ticket).is_some_and(|(own, issued)| own == pty && issued.elapsed() < LIFETIME)
     }
 }

@@ -166,6 +166,23 @@ async fn a_failed_batch_leaves_nothing_and_does_not_undo_its_neighbours() {
 }
 
 #[tokio::test]
+async fn a_message_of_another_session_is_not_overwritten() {
+    let (_directory, storage) = store();
+    let (one, other) = (session("/work", 1), session("/work", 2));
+    for session in [&one, &other] {
+        storage.create_session(session.clone()).await.expect("stored");
+    }
+    let own = user(&one.id);
+    storage.apply(vec![Write::Message(own.clone())]).await.expect("stored");
+    let Message::User(mut taken) = own.clone() else { unreachable!("a prompt") };
+    taken.session_id = other.id;
+    let refused = storage.apply(vec![Write::Message(Message::User(taken))]).await;
+    assert!(refused.is_err_and(|error| error.to_string().contains(own.id().as_str())));
+    let messages = storage.load(one.id).await.expect("read").expect("there").messages;
+    assert_eq!(messages.into_iter().map(|message| message.info).collect::<Vec<_>>(), [own]);
+}
+
+#[tokio::test]
 async fn two_processes_may_write_at_once() {
     let (directory, first) = store();
     let second = Storage::new(directory.path().join("windlass.db"));

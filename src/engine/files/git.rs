@@ -21,7 +21,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 const MAX_OUTPUT: u64 = 32 << 20;
 const MAX_ERROR: u64 = 4_000;
 
-/// Settings that hold over the user's: nothing of the repository is run while it is looked at.
+/// Settings that hold over the user's: hooks and the file system's monitor are not run while a repository is looked at.
+/// Its filters are, because without them every filtered file would seem changed.
 const SETTINGS: [&str; 6] =
     ["-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "core.hooksPath=/dev/null"];
 

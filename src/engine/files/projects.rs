@@ -88,7 +88,12 @@ impl Engine {
     /// Returns the worktrees of a project: its own, and those that were made for tasks.
     pub async fn project_directories(&self, id: &str) -> Result<Vec<String>, EngineError> {
         let own = self.worktree_root();
-        let stored = self.storage().projects().await?.into_iter().filter(|it| it.id == id);
+        // An id that no project has may be a path.
+        let stored: Vec<_> = self.storage().projects().await?.into_iter().filter(|it| it.id == id).collect();
+        if stored.is_empty() {
+            return Ok(Vec::new());
+        }
+        let stored = stored.into_iter();
         let mut directories: Vec<String> =
             stored.map(|it| it.worktree).filter(|it| !Path::new(it).starts_with(&own)).collect();
         directories.extend(self.sandboxes(id).await);

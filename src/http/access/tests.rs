@@ -1,5 +1,7 @@
 //! Origins, hosts and passwords.
 
+use axum::{body::Body, extract::Request};
+
 use super::{Access, MAX_TRIES, Password, is_loopback};
 
 #[test]
@@ -75,4 +77,26 @@ fn an_address_has_only_so_many_failed_tries() {
     }
     assert!(!access.has_tries(one));
     assert!(access.has_tries(other));
+}
+
+#[test]
+fn a_browser_reads_nothing_for_a_page_elsewhere_but_shows_the_servers_own() {
+    let access = Access::new(None, Vec::new());
+    let is_refused = |path: &str, headers: &[(&str, &str)]| {
+        let mut request = Request::builder().uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        access.check_site(&request.body(Body::empty()).unwrap()).is_err()
+    };
+    let elsewhere = ("sec-fetch-site", "cross-site");
+    assert!(is_refused("/vcs?directory=/tmp", &[elsewhere]));
+    assert!(is_refused("/vcs", &[("sec-fetch-site", "same-site")]));
+    assert!(is_refused("/vcs", &[elsewhere, ("sec-fetch-mode", "navigate")]));
+    assert!(is_refused("/vcs", &[elsewhere, ("origin", "https://evil.example")]));
+    assert!(!is_refused("/vcs", &[elsewhere, ("origin", "https://app.opencode.ai")]));
+    assert!(!is_refused("/", &[elsewhere, ("sec-fetch-mode", "navigate")]));
+    assert!(!is_refused("/vcs", &[("sec-fetch-site", "same-origin")]));
+    assert!(!is_refused("/vcs", &[("sec-fetch-site", "none")]));
+    assert!(!is_refused("/vcs", &[]));
 }
