@@ -1,4 +1,4 @@
-//! A connection that ends when its client takes nothing for too long.
+//! A connection that ends when its client says nothing at first, or takes nothing for too long.
 
 use std::{
     io,
@@ -15,16 +15,21 @@ use tokio::{
 /// Time for which a client may take nothing that is ready for it.
 const STALL_LIMIT: Duration = Duration::from_secs(60);
 
-/// A stream whose writes fail once they have made no progress for a while.
+/// A stream whose first read fails if nothing comes for a while, and whose writes fail once they have made no progress
+/// for a while.
 pub struct Stalling<T> {
     stream: T,
+    /// Runs until the first byte has come.
+    first: Option<Pin<Box<Sleep>>>,
     /// Runs while a write waits.
     limit: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> Stalling<T> {
-    pub fn new(stream: T) -> Self {
-        Self { stream, limit: None }
+    /// Makes a stream whose client has `first_limit` for its first byte.
+    pub fn new(stream: T, first_limit: Duration) -> Self {
+        let first = Some(Box::pin(tokio::time::sleep(first_limit)));
+        Self { stream, first, limit: None }
     }
 
     /// Passes on the end of a write, or fails one that has waited too long.
@@ -47,7 +52,13 @@ impl<T: AsyncRead + Unpin> AsyncRead for Stalling<T> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if read.is_ready() {
+            self.first = None;
+        }
+        let Some(first) = &mut self.first else { return read };
+        ready!(first.as_mut().poll(cx));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client says nothing")))
     }
 }
 
@@ -80,3 +91,6 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Stalling<T> {
         self.watch(cx, ended)
     }
 }
+
+#[cfg(test)]
+mod tests;

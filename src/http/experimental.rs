@@ -102,16 +102,13 @@ async fn sessions(
     let filter = SessionFilter {
         directory: params.directory.filter(|directory| !directory.is_empty()),
         is_root: params.roots.as_deref() == Some("true"),
+        is_active: params.archived.as_deref() != Some("true"),
         since: number(params.start.as_deref()),
         title: params.search.filter(|search| !search.is_empty()),
         limit: number(params.limit.as_deref()).filter(|limit| *limit > 0).unwrap_or(LISTED),
         ..SessionFilter::default()
     };
-    let mut sessions = server.engine.filter_sessions(filter).await?;
-    if params.archived.as_deref() != Some("true") {
-        sessions.retain(|session| session.time.archived.is_none());
-    }
-    Ok(Answer(sessions))
+    Ok(Answer(server.engine.filter_sessions(filter).await?))
 }
 
 #[derive(Debug, Deserialize)]

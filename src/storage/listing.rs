@@ -22,6 +22,8 @@ pub struct SessionFilter {
     pub parent_id: Option<SessionId>,
     /// True for sessions that none other started.
     pub is_root: bool,
+    /// True for sessions that are not archived.
+    pub is_active: bool,
     /// Only those that changed at this time or later, in milliseconds since the epoch.
     pub since: Option<i64>,
     /// Only those that changed before.
@@ -87,9 +89,21 @@ fn filtered(connection: &Connection, filter: &SessionFilter) -> Result<Vec<Sessi
          AND (?5 IS NULL OR updated >= ?5) AND (?6 IS NULL OR updated < ?6) \
          AND (?7 IS NULL OR instr(lower(coalesce(chosen_title, data ->> 'title')), ?7) > 0) \
          AND (?9 IS NULL OR data ->> 'path' = ?9 OR substr(data ->> 'path', 1, length(?9) + 1) = ?9 || '/') \
+         AND (NOT ?11 OR data ->> '$.time.archived' IS NULL) \
          ORDER BY updated DESC, id DESC LIMIT ?8",
     )?;
-    let SessionFilter { directory, project, path, parent_id, is_root, since, before, title, limit } = filter;
+    let SessionFilter {
+        directory,
+        project,
+        path,
+        parent_id,
+        is_root,
+        is_active,
+        since,
+        before,
+        title,
+        limit,
+    } = filter;
     let (project_id, worktree) = project.clone().unzip();
     let parent_id = parent_id.as_ref().map(SessionId::as_str);
     let title = title.as_ref().map(|title| title.to_lowercase());
@@ -104,7 +118,8 @@ fn filtered(connection: &Connection, filter: &SessionFilter) -> Result<Vec<Sessi
         title,
         limit,
         path,
-        worktree.flatten()
+        worktree.flatten(),
+        is_active
     ])?;
     let mut sessions = Vec::new();
     while let Some(row) = rows.next()? {

@@ -38,6 +38,8 @@ async fn a_session_is_made_listed_changed_and_deleted() {
     let change = json!({"title": "other", "time": {"archived": 5}, "metadata": {"a": 1}});
     let changed = server.send("PATCH", &format!("/session/{id}"), change).await.ok();
     assert_eq!((&changed["title"], &changed["time"]["archived"]), (&json!("other"), &json!(5)));
+    let active = server.get("/experimental/session?limit=1").await.ok();
+    assert_eq!(active[0]["id"], child["id"], "an archived one takes no place");
     assert_eq!(server.get("/session?search=OTH").await.ok()[0]["metadata"], json!({"a": 1}));
     assert_eq!(server.send("DELETE", &format!("/session/{id}"), json!({})).await.ok(), true);
     let gone = server.get(&format!("/session/{id}")).await.refused(404);

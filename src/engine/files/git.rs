@@ -96,7 +96,10 @@ pub async fn with_variables(
         Ok(status) => status.map_err(failed)?,
         Err(_) => return Err(GitError(format!("git did not end within {} s", LIMIT.as_secs()))),
     };
-    if status.success() || printed.len() as u64 == MAX_OUTPUT {
+    if printed.len() as u64 == MAX_OUTPUT {
+        return Err(GitError(format!("git printed more than {} MiB", MAX_OUTPUT >> 20)));
+    }
+    if status.success() {
         return Ok(printed);
     }
     let said = String::from_utf8_lossy(&said);

@@ -137,6 +137,8 @@ impl Comparison {
     async fn patch(&self, context: Option<u32>) -> Result<String, FilesError> {
         let context = context.map(|lines| format!("-U{lines}"));
         let mut args = vec!["diff", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color"];
+        // The user's settings may name others, or none.
+        args.extend(["--src-prefix=a/", "--dst-prefix=b/"]);
         args.extend(context.as_deref());
         args.push(&self.base);
         let patch = self.index.run(&self.worktree, &args).await?;
@@ -155,6 +157,7 @@ impl Index {
             git::line(worktree, &["rev-parse", "--path-format=absolute", "--git-path", "index"]).await?;
         let file = scratch.join(format!("index-{}", ids::random(12)));
         let (copy, directory) = (file.clone(), scratch.to_owned());
+        let index = Self { file };
         let copied = crate::base::blocking::blocking(move || {
             std::fs::create_dir_all(&directory)?;
             match std::fs::copy(&own, &copy) {
@@ -169,7 +172,6 @@ impl Index {
             }
         });
         copied.await.map_err(|error| FilesError::Failed(format!("the index cannot be copied: {error}")))?;
-        let index = Self { file };
         index.run(worktree, &["add", "--intent-to-add", "--all", "--", ":/"]).await?;
         Ok(index)
     }

@@ -105,7 +105,10 @@ impl Engine {
         let failed = |GitError(reason)| WorktreeError::Reset(reason);
         let base = default_branch(&place.worktree).await;
         let base = base.ok_or_else(|| WorktreeError::Reset("no default branch was found".to_owned()))?;
-        git::run(&path, &["reset", "--hard", "--quiet", &base], &[]).await.map_err(failed)?;
+        let remote = format!("origin/{base}");
+        if git::run(&path, &["reset", "--hard", "--quiet", &remote], &[]).await.is_err() {
+            git::run(&path, &["reset", "--hard", "--quiet", &base], &[]).await.map_err(failed)?;
+        }
         git::run(&path, &["clean", "-ffdxq"], &[]).await.map_err(failed)?;
         Ok(())
     }
