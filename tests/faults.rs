@@ -96,10 +96,8 @@ async fn a_full_disk_under_a_store_that_is_opened_is_named_and_doctor_sees_it() 
     assert!(!told.contains("disk I/O error") && !printed.contains("disk I/O error"), "{printed}{told}");
     let full = told.lines().filter(|line| line.contains("full") && line.contains("free some space"));
     assert!(full.count() >= 1, "{printed}{told}");
-    assert!(
-        printed.contains("cannot be read while its disk is full") && printed.contains("0 bytes are free"),
-        "{printed}{told}"
-    );
+    // Where a file of SQLite's is left over, the store can still be read.
+    assert!(printed.contains("0 bytes are free") && !printed.contains("is damaged"), "{printed}{told}");
     machine.finish().await;
 }
 

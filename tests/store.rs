@@ -62,6 +62,22 @@ async fn a_store_that_became_empty_is_named_and_not_begun_anew() {
 }
 
 #[tokio::test]
+async fn a_file_that_was_empty_for_long_becomes_a_store_with_a_notice() {
+    let machine = Machine::new().await;
+    let path = machine.scratch.home.join(DATABASE);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    std::fs::File::create(&path).unwrap().set_modified(hour_ago).unwrap();
+    let checked = machine.run(&["db", "check"]).await;
+    assert!(checked.code == Some(0) && checked.stdout.contains("the file is empty"), "{checked:?}");
+    machine.llm.reply(Reply::text("ok"));
+    let ended = machine.run(&["run", "go"]).await;
+    let told = format!("the store {} was empty, and begins anew", path.display());
+    assert!(ended.stdout == "ok\n" && ended.stderr.contains(&told), "{ended:?}");
+    machine.finish().await;
+}
+
+#[tokio::test]
 async fn a_store_that_another_process_holds_is_said_and_waited_for() {
     let agent = Agent::start().await;
     let session = agent.new_session().await;

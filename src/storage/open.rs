@@ -12,7 +12,7 @@ use std::{
 use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
 use super::{StorageError, disk, health, migrations};
-use crate::base::{cause, log};
+use crate::base::cause;
 
 /// Remedies.
 const MOVE: &str = "move that file, or run `windlass db repair`";
@@ -33,7 +33,7 @@ pub fn to_write(path: &Path) -> Result<Connection, StorageError> {
         return Err(not_opened(path, disk::EMPTIED, MOVE));
     }
     if is_empty(path) {
-        tracing::warn!(target: log::SHOWN, "the store {} was empty, and begins anew", path.display());
+        tracing::warn!("the store {} was empty, and begins anew", path.display());
     }
     if let Some(parent) = path.parent() {
         make_private(parent, path).map_err(|error| failed(path, &error))?;
