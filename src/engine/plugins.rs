@@ -28,8 +28,10 @@ use crate::{
     },
 };
 
-/// Time that the first request about a directory waits for its plugins.
-const START_LIMIT: Duration = Duration::from_secs(5);
+/// Time that the first request about a directory waits for its plugins: longer than one that hangs may take to load.
+const START_LIMIT: Duration = Duration::from_secs(15);
+/// Time that plugins which are later than that may take.
+const LATE_LIMIT: Duration = Duration::from_secs(600);
 /// Keys that plugins find in every configuration, set or not.
 const ALWAYS_THERE: [&str; 6] = ["agent", "command", "mcp", "mode", "permission", "provider"];
 /// The key of the plugins' origins, which is shown to plugins alone.
@@ -103,6 +105,7 @@ impl Engine {
         let host = self.plugins(directory).unwrap_or_else(|| self.run_plugins(setup));
         if !host.settled(START_LIMIT).await {
             tracing::warn!("plugins are still loading; what they change in the configuration holds later");
+            self.read_later(host.clone(), directory.clone());
         }
         Some(host)
     }
@@ -180,6 +183,18 @@ impl Engine {
             }
             let workspace = lock(&engine.0.workspaces).get(&config.directory).cloned();
             if let Some(workspace) = workspace.filter(|_| n_installed > 0) {
+                engine.read_installed(workspace).await;
+            }
+        });
+    }
+
+    /// Reads a directory again once its plugins are ready.
+    fn read_later(&self, host: Arc<Host>, directory: PathBuf) {
+        let engine = self.clone();
+        tokio::spawn(async move {
+            host.settled(LATE_LIMIT).await;
+            let workspace = lock(&engine.0.workspaces).get(&directory).cloned();
+            if let Some(workspace) = workspace {
                 engine.read_installed(workspace).await;
             }
         });

@@ -561,8 +561,7 @@ async fn serve_until(
 async fn load(shared: &Shared, process: &Arc<Process>) -> Result<(), String> {
     let n_plugins = u32::try_from(shared.setup.plan.plugins.len()).unwrap_or(u32::MAX);
     let limit = shared.load_timeout().saturating_mul(n_plugins.saturating_add(1));
-    let answer =
-        process.request("start", shared.parameters(), limit).await.map_err(|error| failure(&error))?;
+    let answer = process.load(shared.parameters(), limit).await.map_err(|error| failure(&error))?;
     let offer: Offer =
         serde_json::from_value(answer).map_err(|error| format!("its plugins cannot be read: {error}"))?;
     for report in &offer.plugins {

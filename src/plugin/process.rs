@@ -21,7 +21,7 @@ use crate::base::{
 /// Silence after which a process is asked for a sign of life.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Time limit for that sign.
-const PING_LIMIT: Duration = Duration::from_secs(5);
+const PING_LIMIT: Duration = Duration::from_secs(8);
 
 /// The number of a request that a call could not be found for.
 const NO_CALL: i64 = 1;
@@ -118,6 +118,15 @@ impl Process {
                 }
             }
         }
+    }
+
+    /// Has the plugins loaded. Importing them may take all of the process's time, so no sign of life is asked for.
+    pub async fn load(&self, params: Value, limit: Duration) -> Outcome {
+        let answer = self.peer.request("start", params, limit).await;
+        if matches!(answer, Err(CallError::Silent { .. })) {
+            self.give_up(&format!("{} keeps it busy", self.blamed()));
+        }
+        answer
     }
 
     /// Says something that is not answered.
