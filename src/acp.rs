@@ -34,4 +34,4 @@ mod trace;
 mod wire;
 
 pub use connection::{MAX_LINE, Options};
-pub use serve::serve;
+pub use serve::{serve, serve_beside};

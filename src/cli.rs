@@ -16,10 +16,12 @@ use crate::{
 mod acp;
 mod agent;
 mod ask;
+mod attach;
 mod auth;
 mod chat;
 mod completions;
 mod config;
+mod daemon;
 mod db;
 mod debug;
 mod demo;
@@ -43,6 +45,7 @@ mod stats;
 mod view;
 
 use auth::LoginArgs;
+use serve::Purpose;
 
 /// A coding agent for editors, pipelines and programs.
 #[derive(Debug, Parser)]
@@ -123,8 +126,12 @@ enum Command {
     Acp(acp::AcpArgs),
     /// Serve OpenCode's HTTP API.
     Serve(serve::ServeArgs),
+    /// Serve a page for a browser: sessions, prompts and their questions.
+    Web(serve::ServeArgs),
     /// Send one prompt and print the answer.
     Run(run::args::RunArgs),
+    /// Chat in the terminal with the sessions of a running server.
+    Attach(attach::AttachArgs),
     /// Show a tour in the terminal, without a key or a network.
     Demo(demo::DemoArgs),
     /// Chat in the terminal.
@@ -191,8 +198,10 @@ pub fn run() -> ExitCode {
         Some(Command::Doctor(_) | Command::Mcp(_) | Command::Plugin(_)) => LevelFilter::OFF,
         Some(_) | None => LevelFilter::WARN,
     };
-    let talks = matches!(cli.command, Some(Command::Run(_) | Command::Chat(_) | Command::Demo(_)))
-        || cli.command.is_none() && std::io::stdin().is_terminal();
+    let talks = matches!(
+        cli.command,
+        Some(Command::Run(_) | Command::Chat(_) | Command::Attach(_) | Command::Demo(_))
+    ) || cli.command.is_none() && std::io::stdin().is_terminal();
     // They say themselves what is wrong in the configuration: all of it, or why they cannot begin.
     let shown_by_command = talks.then_some(crate::base::log::CONFIGURED);
     let log = logging::start(&cli.global, &environment, least, shown_by_command);
@@ -212,7 +221,9 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         _ if cli.login => auth::login(environment, LoginArgs::default()),
         Some(Command::Acp(args)) if args.login => auth::login(environment, LoginArgs::default()),
         Some(Command::Acp(args)) => acp::run(environment, args),
-        Some(Command::Serve(args)) => serve::run(environment, args),
+        Some(Command::Serve(args)) => serve::run(environment, args, Purpose::Programs),
+        Some(Command::Web(args)) => serve::run(environment, args, Purpose::Browser),
+        Some(Command::Attach(args)) => attach::run(environment, args),
         Some(Command::Agent(args)) => agent::run(environment, args),
         Some(Command::Demo(args)) => demo::run(environment, args),
         Some(Command::Debug(args)) => debug::run(environment, args),
@@ -227,7 +238,10 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         Some(Command::Log(args)) => log::run(&environment, cli.global.log_level, &args),
         Some(Command::Permission(args)) => permission::run(&environment, args),
         Some(Command::Run(args)) if args.interactive => chat::run(environment, args.into()),
-        Some(Command::Run(args)) => run::run(environment, args),
+        Some(Command::Run(args)) => match args.attach.clone() {
+            Some(url) => attach::prompt::run(environment, &url, args),
+            None => run::run(environment, args),
+        },
         Some(Command::Chat(args)) => chat::run(environment, args),
         Some(Command::Models(args)) => models::run(environment, args),
         Some(Command::Session(args)) => session::run(environment, args),

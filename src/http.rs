@@ -1,8 +1,11 @@
 //! The HTTP front end: OpenCode's server API, for its SDK and the programs that were written against it.
 
 mod access;
+mod acp;
 mod api;
+mod api_message;
 mod api_session;
+mod api_work;
 mod ask;
 mod body;
 mod catalog;
@@ -19,6 +22,7 @@ mod here;
 mod history;
 mod in_process;
 mod listener;
+mod login;
 mod message;
 mod page;
 mod project;
@@ -31,6 +35,7 @@ mod server;
 mod services;
 mod session;
 mod ticket;
+mod tls;
 mod tui;
 mod vcs;
 
@@ -40,6 +45,7 @@ pub use access::{Access, Password};
 pub use in_process::api;
 pub use listener::{Listener, bind, bind_socket};
 pub use server::Options;
+pub use tls::acceptor;
 
 use crate::engine::{Answerable, Engine};
 use server::Server;

@@ -25,7 +25,7 @@ fn is_at_prompt(screen: &Screen, typed: &str) -> bool {
     last.is_some_and(|line| line.contains('›') && line.trim_end().ends_with(typed))
 }
 
-async fn prompt(terminal: &Terminal) {
+pub async fn prompt(terminal: &Terminal) {
     terminal.shows("the prompt", |screen| is_at_prompt(screen, "›")).await;
 }
 

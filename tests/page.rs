@@ -8,6 +8,7 @@ use tokio::{process::Command, time::timeout};
 use crate::{
     cli::Machine,
     sessions_seen::{exchange, store},
+    support::browser,
 };
 
 /// Time that a browser may take to show a page.
@@ -118,17 +119,6 @@ const LOOK: &str = "<script>
     document.body.textContent = 'SEEN' + encodeURIComponent(JSON.stringify(seen)) + 'END';
 </script>";
 
-fn browser() -> Option<&'static str> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
-    let found =
-        names.into_iter().find(|name| std::env::split_paths(&path).any(|entry| entry.join(name).is_file()));
-    if found.is_none() {
-        eprintln!("skipped: there is no chromium on PATH to show the page in");
-    }
-    found
-}
-
 /// Returns a page as the browser renders it, and the messages of its console.
 async fn shown(browser: &str, home: &Path, page: &Path) -> (String, Vec<String>) {
     let child = Command::new(browser)
@@ -233,7 +223,7 @@ fn messages(session: &str) -> Value {
 
 #[tokio::test]
 async fn nothing_that_was_said_becomes_part_of_the_page() {
-    let Some(browser) = browser() else { return };
+    let Some(browser) = browser::program() else { return };
     let machine = Machine::new().await;
     let hostile = hostile(&messages("ses_hostile"));
     store(&machine, "ses_hostile", HOSTILE, hostile).await;

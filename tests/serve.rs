@@ -6,3 +6,4 @@ mod limits;
 mod prompt;
 mod services;
 mod session;
+mod transcript;

@@ -2,6 +2,7 @@
 //! schema check.
 
 pub mod agent;
+pub mod browser;
 pub mod http;
 pub mod llm;
 pub mod message;

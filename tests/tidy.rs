@@ -39,9 +39,9 @@ const FLOORS: &[(&str, u8)] = &[
 const FRONT_END_IMPORTS: &[&str] = &["base", "bus", "config", "engine", "transcript"];
 
 /// Imports between modules of one floor that the floors' own order allows: on floor 1 the store and the bus know the
-/// configuration's paths. The thin command line starts the other front ends.
+/// configuration's paths. The thin command line starts the other front ends, and the HTTP server ACP on a socket.
 const SAME_FLOOR: &[(&str, &str)] =
-    &[("storage", "config"), ("storage", "bus"), ("cli", "acp"), ("cli", "http")];
+    &[("storage", "config"), ("storage", "bus"), ("cli", "acp"), ("cli", "http"), ("http", "acp")];
 
 const MAX_LINES: usize = 700;
 

@@ -192,6 +192,11 @@ impl Connection {
         }
     }
 
+    /// Returns true while a request of the client has no answer.
+    pub fn is_answering(&self) -> bool {
+        !self.unanswered.is_empty()
+    }
+
     /// Notes that a request is answered.
     pub fn note_answer(&mut self, id: &Id) {
         self.unanswered.remove(id);

@@ -14,7 +14,7 @@ use tokio::{
     sync::mpsc,
 };
 use tokio_util::sync::CancellationToken;
-use windlass_protocol::opencode::event::EventPayload;
+use windlass_protocol::opencode::{event::EventPayload, id::SessionId};
 
 use super::{
     connection::{Connection, Handled, Options},
@@ -27,7 +27,10 @@ use super::{
     trace::Trace,
     wire::{Event, Wire},
 };
-use crate::{bus::Subscriber, engine::Engine};
+use crate::{
+    bus::Subscriber,
+    engine::{Client as Lease, Engine},
+};
 
 /// Bytes that are encoded before they are written.
 const WRITE_CHUNK: usize = 256 * 1024;
@@ -46,11 +49,34 @@ enum Interrupted {
 struct Server<R, W> {
     connection: Connection,
     wire: Wire<R, W, Handled>,
+    /// Takes over the sessions that still work when the client leaves; the engine ends with the client if there is none.
+    heir: Option<Arc<Lease>>,
 }
 
 /// Serves the only client of an engine until its input ends, its output breaks or it gets a signal.
 pub async fn serve(
     engine: Engine,
+    input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin,
+    options: Options,
+) -> io::Result<()> {
+    serve_client(engine, None, input, output, options).await
+}
+
+/// Serves one of several clients of an engine. Its turns go on when it leaves, for the clients of `heir`.
+pub async fn serve_beside(
+    engine: Engine,
+    heir: Arc<Lease>,
+    input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin,
+    options: Options,
+) -> io::Result<()> {
+    serve_client(engine, Some(heir), input, output, options).await
+}
+
+async fn serve_client(
+    engine: Engine,
+    heir: Option<Arc<Lease>>,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin,
     options: Options,
@@ -69,12 +95,13 @@ pub async fn serve(
     connection.lease.subscribe(&subscriber);
     let lines = Lines::new(input, max_line);
     let wire = Wire::new(lines, hung_up, output, trace, outbox.clone(), handled, switched);
-    let mut server = Server { connection, wire };
+    let mut server = Server { connection, wire, heir };
 
     let served = server.serve_to_the_end(&engine, &stop).await;
     let never = CancellationToken::new();
     match served {
         Ok(()) => {}
+        Err(_) if server.heir.is_some() => server.leave(&engine).await,
         Err(Interrupted::Broken) => {
             server.connection.give_up();
             // Without a reader nothing more can be said, and no session may wait for room.
@@ -112,10 +139,30 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
         stop: &CancellationToken,
     ) -> Result<(), Interrupted> {
         self.serve(stop, pin!(future::pending()), |server| server.wire.has_ended()).await?;
+        if self.heir.is_some() {
+            self.serve(stop, pin!(future::pending()), |server| !server.connection.is_handling()).await?;
+            self.leave(engine).await;
+            let is_answered = |server: &Self| !server.connection.is_answering();
+            return self.serve(stop, pin!(future::pending()), is_answered).await;
+        }
         // Nobody is left to answer, so what would need an answer is refused.
         self.connection.give_up();
         self.serve(stop, pin!(future::pending()), |server| !server.connection.is_handling()).await?;
         self.serve(stop, pin!(engine.finish()), |_| false).await
+    }
+
+    /// Closes the client's sessions, but for those that work: others can answer what these ask.
+    async fn leave(&mut self, engine: &Engine) {
+        let Some(heir) = &self.heir else { return };
+        let ids: Vec<SessionId> = self.connection.sessions().keys().cloned().collect();
+        let (working, idle): (Vec<_>, Vec<_>) = ids.into_iter().partition(|id| engine.is_working(id));
+        for id in &working {
+            heir.hold(id);
+        }
+        self.connection.give_up();
+        for id in &idle {
+            self.connection.lease.close_session(id).await;
+        }
     }
 
     /// Takes events until `work` has ended or `is_over` says so.
@@ -132,7 +179,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
                 () = &mut work => return Ok(()),
                 event = self.wire.next(self.connection.encoder.due()) => event,
             };
-            let Self { connection, wire } = self;
+            let Self { connection, wire, .. } = self;
             match event {
                 Event::Line(line) => dispatch::line(connection, &line),
                 Event::LongLine => dispatch::refuse_long_line(connection),

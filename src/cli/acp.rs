@@ -9,7 +9,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{output, runtime};
+use super::{attach, daemon::http::CredentialArgs, output, runtime};
 use crate::{
     acp,
     base::sandbox,
@@ -32,6 +32,11 @@ pub struct AcpArgs {
     /// Log in with a provider key instead of serving.
     #[arg(long)]
     pub login: bool,
+    /// Carry the protocol to the server at this address instead of serving here.
+    #[arg(long, value_name = "URL")]
+    attach: Option<String>,
+    #[command(flatten)]
+    credential: CredentialArgs,
     #[arg(long, hide = true)]
     port: Option<u16>,
     #[arg(long, hide = true)]
@@ -52,6 +57,9 @@ pub fn run(environment: Environment, args: AcpArgs) -> ExitCode {
     {
         tracing::error!(%error, "--cwd {} cannot be used", cwd.display());
         return ExitCode::from(2);
+    }
+    if let Some(url) = &args.attach {
+        return attach::pipe(&environment, url, &args.credential);
     }
     if std::io::stdin().is_terminal() {
         let program = login_command().swap_remove(0);
@@ -103,7 +111,7 @@ fn standard_output() -> Box<dyn AsyncWrite + Unpin> {
 }
 
 /// Returns the command that starts this very program for a login in a terminal.
-fn login_command() -> Vec<String> {
+pub fn login_command() -> Vec<String> {
     let program = std::env::current_exe().ok().and_then(|path| path.into_os_string().into_string().ok());
     vec![program.unwrap_or_else(|| "windlass".to_owned()), "auth".to_owned(), "login".to_owned()]
 }

@@ -15,8 +15,10 @@ mod question;
 mod step;
 mod typing;
 
-use super::view::{Draw, look::Look};
-use crate::engine::Engine;
+use super::{
+    daemon::Daemon,
+    view::{Draw, look::Look},
+};
 
 use keyboard::{Key, Keyboard, Raw};
 use permission::PermissionDialog;
@@ -37,7 +39,7 @@ enum Dialog {
 
 /// The person at the terminal.
 pub struct Person {
-    engine: Engine,
+    daemon: Daemon,
     keyboard: Keyboard,
     look: Look,
     waiting: VecDeque<Asked>,
@@ -60,9 +62,9 @@ pub enum Typed {
 
 impl Person {
     /// Returns the person at the terminal that this process works for; `None` where there is none.
-    pub fn find(engine: &Engine, look: Look) -> Option<Self> {
+    pub fn find(daemon: &Daemon, look: Look) -> Option<Self> {
         let keyboard = Keyboard::open()?;
-        Some(Self { engine: engine.clone(), keyboard, look, waiting: VecDeque::new(), open: None, raw: None })
+        Some(Self { daemon: daemon.clone(), keyboard, look, waiting: VecDeque::new(), open: None, raw: None })
     }
 
     /// Returns true while a dialogue is on the screen.
@@ -121,11 +123,11 @@ impl Person {
             let asked = self.waiting.pop_front()?;
             let draw = Draw { look: &self.look, width: self.keyboard.columns() };
             let (dialog, text) = match asked {
-                Asked::Permission(request) if self.engine.is_permission_waiting(&request.id) => {
+                Asked::Permission(request) if self.daemon.is_permission_waiting(&request.id) => {
                     let (dialog, text) = PermissionDialog::new(&request, &draw);
                     (Dialog::Permission(request.id, dialog), text)
                 }
-                Asked::Question(request) if self.engine.is_question_waiting(&request.id) => {
+                Asked::Question(request) if self.daemon.is_question_waiting(&request.id) => {
                     let (dialog, text) = QuestionDialog::new(request.questions, draw.width);
                     (Dialog::Question(request.id, dialog), text)
                 }
@@ -146,8 +148,8 @@ impl Person {
 
     fn refuse(&self, dialog: &Dialog) {
         match dialog {
-            Dialog::Permission(id, _) => self.engine.reply_permission(id, Reply::Reject, None),
-            Dialog::Question(id, _) => self.engine.reject_question(id),
+            Dialog::Permission(id, _) => self.daemon.reply_permission(id, Reply::Reject, None),
+            Dialog::Question(id, _) => self.daemon.reject_question(id),
         };
     }
 
@@ -159,9 +161,9 @@ impl Person {
         for asked in self.waiting.drain(..) {
             match asked {
                 Asked::Permission(request) => {
-                    self.engine.reply_permission(&request.id, Reply::Reject, None);
+                    self.daemon.reply_permission(&request.id, Reply::Reject, None);
                 }
-                Asked::Question(request) => _ = self.engine.reject_question(&request.id),
+                Asked::Question(request) => self.daemon.reject_question(&request.id),
             }
         }
     }
@@ -193,12 +195,12 @@ impl Person {
                 let Some(open) = self.open.take() else { return Typed::Text(text) };
                 match (open, answer) {
                     (Dialog::Permission(id, _), Answer::Permission { reply, feedback }) => {
-                        self.engine.reply_permission(&id, reply, feedback);
+                        self.daemon.reply_permission(&id, reply, feedback);
                     }
                     (Dialog::Question(id, _), Answer::Question(Some(answers))) => {
-                        self.engine.reply_question(&id, answers);
+                        self.daemon.reply_question(&id, answers);
                     }
-                    (Dialog::Question(id, _), Answer::Question(None)) => _ = self.engine.reject_question(&id),
+                    (Dialog::Question(id, _), Answer::Question(None)) => self.daemon.reject_question(&id),
                     (Dialog::Permission(..), Answer::Question(_))
                     | (Dialog::Question(..), Answer::Permission { .. }) => {}
                 }

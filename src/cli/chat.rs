@@ -11,6 +11,7 @@ use nix::sys::termios::tcgetattr;
 use windlass_protocol::opencode::{id::SessionId, message::ModelRef, session::Session};
 
 use super::{
+    daemon::Daemon,
     output,
     run::{
         args::{Format, RunArgs, TalkArgs},
@@ -28,22 +29,22 @@ use crate::{
     engine::{Engine, EngineError, Invocation, NewSession, Opened, PromptInput, PromptPart, Record},
 };
 
-mod editor;
+pub mod editor;
 mod reflow;
-mod words;
+pub mod words;
 
 use editor::{Editor, Typed};
 use words::Words;
 
 /// Messages of a session that are shown when it is picked up.
-const N_SHOWN: usize = 6;
+pub const N_SHOWN: usize = 6;
 /// Sessions that `/sessions` lists.
-const N_SESSIONS: usize = 20;
+pub const N_SESSIONS: usize = 20;
 /// Says that a question has come while a line is typed.
-const WAITING: &str = "A change of the configuration waits for your answer: press Enter.";
+pub const WAITING: &str = "A change of the configuration waits for your answer: press Enter.";
 
 /// Commands of the chat itself, with what they do.
-const OWN: [(&str, &str); 8] = [
+pub const OWN: [(&str, &str); 8] = [
     ("agent", "NAME: switch agent; without a name, list them"),
     ("exit", "leave, as Ctrl-D does"),
     ("help", "this list"),
@@ -126,7 +127,7 @@ pub fn run(environment: Environment, args: ChatArgs) -> ExitCode {
 }
 
 /// Returns true if the terminal has gone, of which SIGHUP tells.
-fn is_gone() -> bool {
+pub fn is_gone() -> bool {
     tcgetattr(io::stdin()).is_err()
 }
 
@@ -162,7 +163,7 @@ impl Chat {
         let first = args.prompt.unwrap_or_else(|| args.message.join(" "));
         let place = Place::find(engine, &args.talk).await?;
         place.warn();
-        let shown = Shown::new(engine, Format::Default, &args.talk, look.clone());
+        let shown = Shown::new(&Daemon::own(engine), Format::Default, &args.talk, look.clone());
         let opened = place.open(engine, &args.talk, &first).await?;
         let editor = Editor::start(history).map_err(Failure::Output)?;
         let mut chat = Self {

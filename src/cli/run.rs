@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::{
+    daemon::Daemon,
     runtime::{self, Interrupts},
     view::look::Look,
 };
@@ -20,14 +21,14 @@ pub mod attach;
 pub mod failure;
 pub mod open;
 mod printer;
-mod schema;
+pub mod schema;
 pub mod shown;
 pub mod slash;
 
 use args::{Format, RunArgs};
 use failure::Failure;
 use open::Place;
-use shown::Shown;
+use shown::{Ended, Shown};
 use slash::Slash;
 
 /// The exit code when something was refused because no user could be asked, or by `--strict` for any refusal.
@@ -42,7 +43,7 @@ pub fn run(environment: Environment, args: RunArgs) -> ExitCode {
         let engine = Engine::new(environment, paths);
         runtime::serve_plugins(&engine);
         let format = if args.schema.is_some() { Format::Object } else { args.format };
-        let mut shown = Shown::new(&engine, format, &args.talk, look);
+        let mut shown = Shown::new(&Daemon::own(&engine), format, &args.talk, look);
         let mut signalled = std::pin::pin!(runtime::signalled());
         let ended = tokio::select! {
             biased;
@@ -118,6 +119,11 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
     };
     let is_object = input.format.is_some();
     let ended = shown.turn(&id, input, &mut Interrupts::none()).await?;
+    conclude(shown, &ended, is_object).await
+}
+
+/// Prints the object that was asked for, and returns what a turn's end is for the shell.
+pub async fn conclude(shown: &mut Shown, ended: &Ended, is_object: bool) -> Result<ExitCode, Failure> {
     if let Some(object) = &ended.structured {
         shown.print(&object.to_string()).await?;
     } else if is_object && ended.stop.is_some() && !ended.is_interrupted {
@@ -169,7 +175,7 @@ fn check_command(place: &Place, words: &str) -> Result<(), Failure> {
 }
 
 /// Puts what was piped behind the words and a blank line.
-fn message(said: &str, piped: String) -> String {
+pub fn message(said: &str, piped: String) -> String {
     match (said.trim(), piped.trim()) {
         // Only what is typed is a command of the demo's; a line break makes it words.
         ("", text) if text.starts_with("/demo") => format!("{text}\n"),

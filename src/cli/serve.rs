@@ -9,40 +9,70 @@ use std::{
 
 use clap::Args;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::{output, runtime};
+use super::{acp::login_command, output, runtime};
 use crate::{
     base::sandbox,
-    config::{Environment, paths::Paths},
+    config::{Environment, layers, paths::Paths},
     engine::Engine,
     http::{self, Access, Listener, Options, Password},
 };
 
 /// User name where the environment gives none.
 const USER: &str = "opencode";
+/// Address where none is given.
+const LOOPBACK: &str = "127.0.0.1";
 
 /// Flags of `windlass serve`, which are OpenCode's.
 #[derive(Debug, Default, Args)]
 pub struct ServeArgs {
     /// Port to listen on; without one 4096, or any if that is taken.
-    #[arg(long, value_name = "PORT", default_value_t = 0)]
-    port: u16,
-    /// Address to listen on; one that others can reach needs OPENCODE_SERVER_PASSWORD.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
-    hostname: String,
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+    /// Address to listen on, else 127.0.0.1; one that others can reach needs OPENCODE_SERVER_PASSWORD.
+    #[arg(long, value_name = "ADDRESS")]
+    hostname: Option<String>,
     /// Unix socket to listen on too.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Origin whose pages may use the server; may be repeated.
     #[arg(long, value_name = "ORIGIN")]
     cors: Vec<String>,
+    /// Speak TLS with the certificates of this PEM file, the server's own first.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// PEM file with the key of the certificate.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    mdns: bool,
+    #[arg(long, hide = true)]
+    mdns_domain: Option<String>,
     #[arg(long, hide = true)]
     pure: bool,
 }
 
-pub fn run(environment: Environment, args: ServeArgs) -> ExitCode {
-    let address = match address(&args.hostname) {
+/// The clients that the server is started for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    Programs,
+    Browser,
+}
+
+pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitCode {
+    if args.mdns || args.mdns_domain.is_some() {
+        return output::misuse(
+            "The server is not announced by mDNS: leave --mdns out, and tell clients its address.",
+        );
+    }
+    let paths = Paths::new(&environment);
+    // A project must not open the server to others.
+    let settings = layers::of_user(&environment, &paths).settings.server;
+    let hostname = args.hostname.clone().or(settings.hostname).unwrap_or_else(|| LOOPBACK.to_owned());
+    let port = args.port.or(settings.port).unwrap_or_default();
+    let address = match address(&hostname) {
         Ok(address) => address,
         Err(code) => return code,
     };
@@ -59,22 +89,33 @@ pub fn run(environment: Environment, args: ServeArgs) -> ExitCode {
     };
     sandbox::begin();
     raise_descriptor_limit();
-    let access = Arc::new(Access::new(password, args.cors.clone()));
+    let tls = match args.tls_cert.as_deref().zip(args.tls_key.as_deref()) {
+        Some((certificates, key)) => match http::acceptor(certificates, key) {
+            Ok(tls) => Some(tls),
+            Err(reason) => return output::misuse(&reason),
+        },
+        None => None,
+    };
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let origins = args.cors.iter().cloned().chain(settings.cors).collect();
+    let access = Arc::new(Access::new(password, origins));
     runtime::block_on(async move {
-        let listeners = match listen(&args, address).await {
+        let listeners = match listen(&args, (address, port), tls).await {
             Ok(listeners) => listeners,
             Err(code) => return code,
         };
-        let paths = Paths::new(&environment);
         let engine = Engine::new(environment, paths);
         runtime::serve_plugins(&engine);
         if let Some(bound) = listeners.first().and_then(Listener::address)
-            && let Err(code) = output::print(&line(&args.hostname, bound))
+            && let Err(code) = output::print(&line(scheme, &hostname, bound))
         {
             return code;
         }
+        if purpose == Purpose::Browser {
+            output::note("Open this address in a browser; Ctrl-C ends the server.");
+        }
         let stop = CancellationToken::new();
-        let options = Options { directory, access };
+        let options = Options { directory, access, login_command: login_command() };
         let serving = http::serve(engine.clone(), options, listeners, stop.clone());
         tokio::pin!(serving);
         tokio::select! {
@@ -89,9 +130,9 @@ pub fn run(environment: Environment, args: ServeArgs) -> ExitCode {
 }
 
 /// Returns the line that programs wait for which start a server.
-fn line(hostname: &str, bound: SocketAddr) -> String {
+fn line(scheme: &str, hostname: &str, bound: SocketAddr) -> String {
     let host = if hostname.contains(':') { format!("[{hostname}]") } else { hostname.to_owned() };
-    format!("opencode server listening on http://{host}:{}", bound.port())
+    format!("opencode server listening on {scheme}://{host}:{}", bound.port())
 }
 
 fn address(hostname: &str) -> Result<IpAddr, ExitCode> {
@@ -111,11 +152,14 @@ fn password(environment: &Environment) -> Option<Password> {
     Some(Password { user: user.unwrap_or(USER).to_owned(), password: password.to_owned() })
 }
 
-async fn listen(args: &ServeArgs, address: IpAddr) -> Result<Vec<Listener>, ExitCode> {
-    let tcp = http::bind(address, args.port).await.map_err(|error| {
+async fn listen(
+    args: &ServeArgs,
+    (address, port): (IpAddr, u16),
+    tls: Option<TlsAcceptor>,
+) -> Result<Vec<Listener>, ExitCode> {
+    let tcp = http::bind(address, port, tls).await.map_err(|error| {
         output::fail(&format!(
-            "ServeError: {address}:{} cannot be listened on: {error}. Choose another --port.",
-            args.port
+            "ServeError: {address}:{port} cannot be listened on: {error}. Choose another --port."
         ))
     })?;
     let mut listeners = vec![tcp];

@@ -45,6 +45,11 @@ pub fn load(
     (config, layers)
 }
 
+/// Returns the configuration of the user's own files, without any project's. Does blocking file reads.
+pub fn of_user(environment: &Environment, paths: &Paths) -> Config {
+    load(environment, paths, &paths.opencode_config, &[], None).0
+}
+
 /// Returns the configuration of a directory, and who set each of its values.
 pub fn explain(
     environment: &Environment,

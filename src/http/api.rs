@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use windlass_protocol::opencode::{file::NodeType, provider::Provider};
 
 use super::{
+    api_work::permission_view,
     body::{Answer, Params, number},
     error::{Failure, Piece},
     here::{Here, required},
@@ -169,7 +170,7 @@ async fn permissions(
     let waiting = server.engine.all_pending_permissions().into_iter();
     let directory = workspace.directory().display().to_string();
     let here = waiting.filter(|it| server.hub.directory(&it.session_id).is_some_and(|at| *at == *directory));
-    envelope(&server, &workspace, here.map(|request| json!(request)).collect()).await
+    envelope(&server, &workspace, here.map(permission_view).collect()).await
 }
 
 async fn saved() -> Answer<Value> {

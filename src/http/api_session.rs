@@ -60,7 +60,7 @@ fn add(object: &mut Value, key: &str, value: Option<Value>) {
     }
 }
 
-fn session_view(session: Session) -> Value {
+pub fn session_view(session: Session) -> Value {
     let mut view = json!({
         "id": session.id,
         "projectID": session.project_id,
@@ -84,7 +84,7 @@ async fn active(State(server): State<Shared>) -> Answer<Value> {
 }
 
 /// Returns a session in the words of this interface where it is not there.
-async fn find(server: &Shared, text: &str) -> Result<Session, Failure> {
+pub async fn find(server: &Shared, text: &str) -> Result<Session, Failure> {
     let id = SessionId::parse(text).map_err(|_| {
         let fields = json!({"message": "Invalid session ID", "field": "sessionID"});
         Failure::tagged(StatusCode::BAD_REQUEST, "InvalidRequestError", fields)

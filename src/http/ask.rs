@@ -65,7 +65,7 @@ async fn respond(
     settle(&server, &id, body.response, None)
 }
 
-fn settle(
+pub fn settle(
     server: &Shared,
     id: &PermissionId,
     reply: Reply,
@@ -74,8 +74,13 @@ fn settle(
     if server.engine.reply_permission(id, reply, feedback) {
         return Ok(Answer(true));
     }
+    Err(no_permission(id))
+}
+
+/// Refuses a request for a permission that does not wait.
+pub fn no_permission(id: &PermissionId) -> Failure {
     let fields = json!({"requestID": id, "message": format!("Permission request not found: {id}")});
-    Err(Failure::tagged(StatusCode::NOT_FOUND, "PermissionNotFoundError", fields))
+    Failure::tagged(StatusCode::NOT_FOUND, "PermissionNotFoundError", fields)
 }
 
 async fn questions(State(server): State<Shared>, selected: Selected) -> Answer<Vec<QuestionRequest>> {
@@ -101,7 +106,7 @@ async fn reject(State(server): State<Shared>, Id(id): Id<QuestionId>) -> Result<
     if server.engine.reject_question(&id) { Ok(Answer(true)) } else { Err(no_question(&id)) }
 }
 
-fn no_question(id: &QuestionId) -> Failure {
+pub fn no_question(id: &QuestionId) -> Failure {
     let fields = json!({"requestID": id, "message": format!("Question request not found: {id}")});
     Failure::tagged(StatusCode::NOT_FOUND, "QuestionNotFoundError", fields)
 }

@@ -86,7 +86,7 @@ async fn unrevert(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result
     undo(&server, &id, RevertTo::Nothing).await
 }
 
-async fn undo(server: &Shared, id: &SessionId, to: RevertTo) -> Result<Answer<Session>, Failure> {
+pub async fn undo(server: &Shared, id: &SessionId, to: RevertTo) -> Result<Answer<Session>, Failure> {
     server.open(id).await?;
     server.require_idle(id)?;
     Ok(Answer(server.engine.revert_session(id, to).await?.info))

@@ -20,6 +20,7 @@ use tokio::{
     net::{TcpListener, UnixListener},
     sync::Semaphore,
 };
+use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::util::ServiceExt;
 
@@ -31,6 +32,8 @@ const USUAL_PORT: u16 = 4096;
 const MAX_CONNECTIONS: usize = 4096;
 /// Time that a client has for the head of a request, also of the next one on its connection.
 const HEAD_LIMIT: Duration = Duration::from_secs(60);
+/// Time that a client has to agree on encryption.
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 /// Bytes of a request's head.
 const MAX_HEAD: usize = 64 << 10;
 /// Time that connections get to finish when the server ends.
@@ -40,7 +43,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A place where the server can be reached.
 pub enum Listener {
-    Tcp(TcpListener),
+    /// Encrypted where there is an acceptor.
+    Tcp(TcpListener, Option<TlsAcceptor>),
     Unix(UnixListener, SocketFile),
 }
 
@@ -57,14 +61,21 @@ impl Listener {
     /// Returns the address that was bound.
     pub fn address(&self) -> Option<SocketAddr> {
         match self {
-            Self::Tcp(listener) => listener.local_addr().ok(),
+            Self::Tcp(listener, _) => listener.local_addr().ok(),
+            Self::Unix(..) => None,
+        }
+    }
+
+    fn tls(&self) -> Option<&TlsAcceptor> {
+        match self {
+            Self::Tcp(_, tls) => tls.as_ref(),
             Self::Unix(..) => None,
         }
     }
 }
 
 /// Binds a TCP port; 0 means the usual one if it is free, else any.
-pub async fn bind(address: IpAddr, port: u16) -> io::Result<Listener> {
+pub async fn bind(address: IpAddr, port: u16, tls: Option<TlsAcceptor>) -> io::Result<Listener> {
     let listener = match port {
         0 => match TcpListener::bind((address, USUAL_PORT)).await {
             Ok(listener) => listener,
@@ -72,7 +83,7 @@ pub async fn bind(address: IpAddr, port: u16) -> io::Result<Listener> {
         },
         port => TcpListener::bind((address, port)).await?,
     };
-    Ok(Listener::Tcp(listener))
+    Ok(Listener::Tcp(listener, tls))
 }
 
 /// Binds a Unix socket that only this user can reach; one that a server left behind is replaced.
@@ -112,9 +123,11 @@ pub async fn accept(listener: Listener, router: Router, stop: CancellationToken)
                 continue;
             }
         };
-        let connection = serve(stream, peer, router.clone(), stop.clone());
+        let (router, stop, tls) = (router.clone(), stop.clone(), listener.tls().cloned());
         connections.spawn(async move {
-            connection.await;
+            if let Some(stream) = encrypted(stream, tls).await {
+                serve(stream, peer, router, stop).await;
+            }
             drop(place);
         });
     }
@@ -128,13 +141,26 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 async fn next(listener: &Listener) -> io::Result<(Box<dyn Stream>, Peer)> {
     match listener {
-        Listener::Tcp(listener) => {
+        Listener::Tcp(listener, _) => {
             let (stream, address) = listener.accept().await?;
             // Deltas are small and must not wait for one another.
             let _ = stream.set_nodelay(true);
             Ok((Box::new(stream), Peer(Some(address.ip().to_canonical()))))
         }
         Listener::Unix(listener, _) => Ok((Box::new(listener.accept().await?.0), Peer(None))),
+    }
+}
+
+/// Agrees on encryption where the listener wants it; `None` if the client does not.
+async fn encrypted(stream: Box<dyn Stream>, tls: Option<TlsAcceptor>) -> Option<Box<dyn Stream>> {
+    let Some(tls) = tls else { return Some(stream) };
+    match tokio::time::timeout(HANDSHAKE_LIMIT, tls.accept(stream)).await {
+        Ok(Ok(stream)) => Some(Box::new(stream)),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "a client and the server agree on no encryption");
+            None
+        }
+        Err(_) => None,
     }
 }
 

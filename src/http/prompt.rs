@@ -1,11 +1,13 @@
 //! Routes that make a session work: prompts, commands, shell lines, summaries, and the end of it all.
 
+use std::{collections::VecDeque, sync::Arc};
+
 use axum::{Router, extract::State, http::StatusCode, routing::post};
 use serde::Deserialize;
 use serde_json::Map;
 use tokio::sync::oneshot;
 use windlass_protocol::opencode::{
-    event::EventPayload,
+    event::{Event, EventPayload},
     id::{MessageId, PartId, SessionId},
     message::{Message, MessageError, MessageWithParts, ModelRef, OutputFormat},
     part::FilePart,
@@ -17,7 +19,9 @@ use super::{
     error::{Failure, Piece},
     server::Shared,
 };
-use crate::engine::{EngineError, Invocation, Loaded, PromptInput, PromptPart, SessionPatch, TurnOutcome};
+use crate::engine::{
+    Answerable, EngineError, Invocation, Loaded, PromptInput, PromptPart, SessionPatch, TurnOutcome,
+};
 
 pub fn routes() -> Router<Shared> {
     Router::new()
@@ -33,7 +37,7 @@ pub fn routes() -> Router<Shared> {
 /// A prompt.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct PromptBody {
+pub struct PromptBody {
     parts: Vec<PartInput>,
     #[serde(rename = "messageID")]
     message_id: Option<MessageId>,
@@ -48,10 +52,27 @@ struct PromptBody {
     format: Option<OutputFormat>,
 }
 
+impl PromptBody {
+    /// Returns a prompt of these parts, answered as the session's last one.
+    pub fn of_parts(parts: Vec<PartInput>, message_id: MessageId) -> Self {
+        Self {
+            parts,
+            message_id: Some(message_id),
+            model: None,
+            agent: None,
+            variant: None,
+            no_reply: false,
+            system: None,
+            tools: Map::new(),
+            format: None,
+        }
+    }
+}
+
 /// A piece of a prompt, as a client sends it.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-enum PartInput {
+pub enum PartInput {
     Text {
         id: Option<PartId>,
         text: String,
@@ -110,12 +131,40 @@ async fn prompt_async(
     Payload(body): Payload<PromptBody>,
 ) -> Result<StatusCode, Failure> {
     let input = accepted(&server, &id, body).await?;
-    drop(run(&server, &id, input));
+    run_until_stored(&server, &id, input).await;
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// Gives a prompt to its session, and waits until its message is stored where nothing runs before it.
+pub async fn run_until_stored(server: &Shared, id: &SessionId, input: PromptInput) {
+    if server.engine.is_working(id) {
+        drop(run(server, id, input));
+        return;
+    }
+    let client = server.engine.client(Answerable::Nothing);
+    client.hold(id);
+    let (events, mut batch) = (client.listen(), VecDeque::new());
+    let mut ended = run(server, id, input);
+    let is_stored = |event: &Arc<Event>| {
+        matches!(&event.payload, EventPayload::MessageUpdated { info: Message::User(_), .. })
+            && event.payload.session_id() == Some(id)
+    };
+    loop {
+        tokio::select! {
+            biased;
+            is_open = events.next_batch(&mut batch) => {
+                if !is_open || batch.drain(..).any(|event| is_stored(&event)) {
+                    return;
+                }
+            }
+            // A turn that failed at once has no message.
+            _ = &mut ended => return,
+        }
+    }
+}
+
 /// Opens the session and makes what a prompt says into the engine's words; refuses what cannot be answered.
-async fn accepted(server: &Shared, id: &SessionId, body: PromptBody) -> Result<PromptInput, Failure> {
+pub async fn accepted(server: &Shared, id: &SessionId, body: PromptBody) -> Result<PromptInput, Failure> {
     let loaded = server.open(id).await?.loaded();
     let PromptBody { parts, message_id, model, agent, variant, no_reply, system, tools, format } = body;
     let (part_ids, parts): (Vec<_>, Vec<_>) = parts.into_iter().map(PartInput::split).unzip();
@@ -199,10 +248,10 @@ async fn restrict_tools(
 }
 
 /// End of a turn on its way to the request that asked for it.
-type Ended = oneshot::Receiver<Result<TurnOutcome, EngineError>>;
+pub type Ended = oneshot::Receiver<Result<TurnOutcome, EngineError>>;
 
 /// Gives a prompt to its session. It is answered whether its client waits for that or not.
-fn run(server: &Shared, id: &SessionId, input: PromptInput) -> Ended {
+pub fn run(server: &Shared, id: &SessionId, input: PromptInput) -> Ended {
     let (sender, ended) = oneshot::channel();
     let on_end = move |result: Result<TurnOutcome, EngineError>| {
         // The turn's events say what its client does not wait for.

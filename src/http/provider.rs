@@ -9,23 +9,25 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post, put},
 };
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::{config::AuthEntry, provider::UsableProviders};
 
 use super::{
     body::{Answer, Payload, raw_json},
-    error::Failure,
+    error::{Failure, Piece},
     here::Here,
     server::Shared,
 };
+use crate::engine::logins::{self, Page};
 
 pub fn routes() -> Router<Shared> {
     Router::new()
         .route("/config/providers", get(usable))
         .route("/provider", get(all))
         .route("/provider/auth", get(methods))
-        .route("/provider/{id}/oauth/authorize", post(oauth))
-        .route("/provider/{id}/oauth/callback", post(oauth))
+        .route("/provider/{id}/oauth/authorize", post(authorize))
+        .route("/provider/{id}/oauth/callback", post(callback))
         .route("/auth/{id}", put(store).delete(remove))
 }
 
@@ -57,19 +59,60 @@ async fn all(State(server): State<Shared>, Here(workspace): Here, headers: Heade
     response
 }
 
-/// Returns the ways to log in to each known provider: by a key.
+/// Returns the ways to log in to each known provider: by browser or code where it has them, and by a key.
 async fn methods(Here(workspace): Here) -> Answer<BTreeMap<String, Value>> {
     let known = workspace.loaded().catalog.known();
-    let key = json!([{"type": "api", "label": "API key"}]);
-    Answer(known.into_iter().map(|id| (id, key.clone())).collect())
+    let of_provider = |id: &String| {
+        let ways = logins::ways(id).into_iter().map(|way| json!({"type": "oauth", "label": way.title}));
+        ways.chain([json!({"type": "api", "label": "API key"})]).collect()
+    };
+    Answer(known.into_iter().map(|id| (id.clone(), of_provider(&id))).collect())
 }
 
-async fn oauth(Path(id): Path<String>) -> Failure {
-    let data = json!({
-        "providerID": id,
-        "message": format!("No login by browser is under way for {id}; `windlass auth login` begins one in a terminal."),
-    });
-    Failure::named(StatusCode::BAD_REQUEST, "ProviderAuthOauthMissing", data)
+#[derive(Debug, Deserialize)]
+struct AuthorizeBody {
+    /// The place of the way in the list of ways.
+    method: usize,
+    #[serde(default)]
+    inputs: Map<String, Value>,
+}
+
+async fn authorize(
+    State(server): State<Shared>,
+    Path(id): Path<String>,
+    Payload(body): Payload<AuthorizeBody>,
+) -> Result<Answer<Value>, Failure> {
+    let way = logins::ways(&id).into_iter().nth(body.method).ok_or_else(|| {
+        let message = format!("{id} has no such login; GET /provider/auth lists the ways there are.");
+        Failure::bad_request(Piece::Payload, message)
+    })?;
+    let instance = ["instance", "enterpriseUrl"].iter().find_map(|name| body.inputs.get(*name)?.as_str());
+    let page = server.logins.begin(server.engine.clone(), way, instance.map(str::to_owned)).await;
+    let Page { url, code } = page.map_err(|reason| login_failed(&id, &reason))?;
+    let instructions = match code {
+        Some(code) => format!("Enter the code {code} on the page."),
+        None => "Complete the login in the browser.".to_owned(),
+    };
+    Ok(Answer(json!({"url": url, "method": "auto", "instructions": instructions})))
+}
+
+/// Answers when the login has ended. Its code comes by the page, not by this request.
+async fn callback(State(server): State<Shared>, Path(id): Path<String>) -> Result<Answer<bool>, Failure> {
+    match server.logins.end(&id).await {
+        Some(Ok(())) => Ok(Answer(true)),
+        Some(Err(reason)) => Err(login_failed(&id, &reason)),
+        None => {
+            let message =
+                format!("No login is under way for {id}; begin one by /provider/{id}/oauth/authorize.");
+            let data = json!({"providerID": id, "message": message});
+            Err(Failure::named(StatusCode::BAD_REQUEST, "ProviderAuthOauthMissing", data))
+        }
+    }
+}
+
+fn login_failed(id: &str, reason: &str) -> Failure {
+    let data = json!({"providerID": id, "message": format!("The login at {id} failed: {reason}.")});
+    Failure::named(StatusCode::BAD_REQUEST, "ProviderAuthOauthCallbackFailed", data)
 }
 
 async fn store(

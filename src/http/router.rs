@@ -10,15 +10,19 @@ use serde_json::json;
 use tower_http::compression::CompressionLayer;
 
 use super::{
-    access, api, api_session, ask, config, cors, doc, error::Failure, event, experimental, files, global,
-    history, message, page, project, prompt, provider, pty, server::Shared, services, session, tui, vcs,
+    access, acp, api, api_message, api_session, api_work, ask, config, cors, doc, error::Failure, event,
+    experimental, files, global, history, message, page, project, prompt, provider, pty, server::Shared,
+    services, session, tui, vcs,
 };
 
 /// Returns the routes and what every request passes on its way to them.
 pub fn router(server: &Shared) -> Router {
     Router::new()
+        .merge(acp::routes())
         .merge(api::routes())
+        .merge(api_message::routes())
         .merge(api_session::routes())
+        .merge(api_work::routes())
         .merge(ask::routes())
         .merge(config::routes())
         .merge(doc::routes())

@@ -8,7 +8,7 @@ use std::{
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{id::SessionId, session::Session};
 
-use super::{access::Access, catalog::Catalogs, error::Failure, event::hub::Hub};
+use super::{access::Access, catalog::Catalogs, error::Failure, event::hub::Hub, login::Logins};
 use crate::{
     bus::{Filter, Subscriber},
     engine::{Answerable, Client, Engine, Workspace},
@@ -20,6 +20,8 @@ pub struct Options {
     /// The directory of requests that name none.
     pub directory: PathBuf,
     pub access: Arc<Access>,
+    /// Program and arguments that start the login in a terminal.
+    pub login_command: Vec<String>,
 }
 
 /// See the module's comment.
@@ -30,8 +32,9 @@ pub struct Server {
     pub stop: CancellationToken,
     pub hub: Arc<Hub>,
     pub catalogs: Catalogs,
+    pub logins: Logins,
     /// Holds the sessions that were used by HTTP: any client may answer what they ask.
-    lease: Client,
+    pub lease: Arc<Client>,
 }
 
 /// The state as handlers get it.
@@ -43,8 +46,16 @@ impl Server {
         let hub = Arc::new(Hub::default());
         let subscriber: Arc<dyn Subscriber> = hub.clone();
         engine.bus().subscribe(Filter::Beside, &subscriber);
-        let lease = engine.client(answerable);
-        Arc::new(Self { engine, options, stop, hub, catalogs: Catalogs::default(), lease })
+        let lease = Arc::new(engine.client(answerable));
+        Arc::new(Self {
+            engine,
+            options,
+            stop,
+            hub,
+            catalogs: Catalogs::default(),
+            logins: Logins::default(),
+            lease,
+        })
     }
 
     /// Returns a stored session.

@@ -22,7 +22,8 @@ has_node=no
 if command -v node >/dev/null && command -v npm >/dev/null; then
     has_node=yes
     install_node "$here/ts" && (cd "$here/ts" && node client.mjs "$binary") || failed=1
-    install_node "$here/opencode" && (cd "$here/opencode" && node client.mjs "$binary") || failed=1
+    install_node "$here/opencode" && (cd "$here/opencode" && node client.mjs "$binary" && node programs.mjs "$binary") \
+        || failed=1
     (cd "$here/plugins" && node client.mjs "$binary") || failed=1
 else
     echo "TypeScript client: not run, because node and npm are not installed." >&2

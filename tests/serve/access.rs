@@ -1,11 +1,14 @@
 //! Who may use the server: passwords, foreign pages, and the addresses it listens on.
 
-use std::time::Duration;
-
+use reqwest::Version;
 use serde_json::json;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::server::{Server, answer};
+use crate::support::{
+    agent::DEADLINE,
+    server::{Builder, Server, answer},
+    tls::AUTHORITY,
+};
 
 #[tokio::test]
 async fn pages_from_elsewhere_may_neither_write_nor_call_by_another_name() {
@@ -64,14 +67,19 @@ async fn a_password_is_wanted_everywhere_and_may_be_guessed_only_a_few_times() {
     server.finish().await;
 }
 
-#[tokio::test]
-async fn an_address_that_others_reach_needs_a_password() {
-    let mut builder = Server::builder().arguments(&["--hostname=0.0.0.0"]);
+/// Returns the words with which a server refuses to start.
+async fn refused(builder: &mut Builder) -> String {
     let mut child = builder.spawn().await;
-    let status = tokio::time::timeout(Duration::from_secs(10), child.wait()).await.unwrap().unwrap();
+    let status = tokio::time::timeout(DEADLINE, child.wait()).await.unwrap().unwrap();
     assert_eq!(status.code(), Some(2));
     let mut words = String::new();
     child.stderr.take().unwrap().read_to_string(&mut words).await.unwrap();
+    words
+}
+
+#[tokio::test]
+async fn an_address_that_others_reach_needs_a_password() {
+    let words = refused(&mut Server::builder().arguments(&["--hostname=0.0.0.0"])).await;
     assert!(words.contains("OPENCODE_SERVER_PASSWORD") && words.contains("127.0.0.1"), "{words}");
 }
 
@@ -79,7 +87,6 @@ async fn an_address_that_others_reach_needs_a_password() {
 async fn a_unix_socket_serves_its_user_alone() {
     use std::os::unix::fs::PermissionsExt;
 
-    use tokio::io::AsyncWriteExt;
     let builder = Server::builder();
     let path = "server.sock";
     let server = builder.arguments(&["--socket", path]).start().await;
@@ -93,4 +100,57 @@ async fn a_unix_socket_serves_its_user_alone() {
     assert!(text.contains("\"healthy\":true"), "{text}");
     server.finish().await;
     assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn certificate_files_encrypt_and_both_versions_are_offered() {
+    let key = AUTHORITY.replace("ca.pem", "server.key");
+    let chain = AUTHORITY.replace("ca.pem", "server.pem");
+    let server = Server::builder().arguments(&["--tls-cert", &chain, "--tls-key", &key]).start().await;
+    let port = server.url.strip_prefix("https://127.0.0.1:").unwrap().parse().unwrap();
+    let authority = std::fs::read(AUTHORITY).unwrap();
+    let client = |is_second: bool| {
+        let builder = reqwest::Client::builder().no_proxy();
+        let builder = builder.tls_certs_only(reqwest::Certificate::from_pem_bundle(&authority).unwrap());
+        let builder = builder.resolve("models.example", ([127, 0, 0, 1], port).into());
+        if is_second { builder.build() } else { builder.http1_only().build() }.unwrap()
+    };
+    for (is_second, version) in [(true, Version::HTTP_2), (false, Version::HTTP_11)] {
+        let request = client(is_second).get(format!("https://models.example:{port}/global/health"));
+        let response = request.header("host", "localhost").send().await.unwrap();
+        assert_eq!((response.status().as_u16(), response.version()), (200, version));
+    }
+    // A client that speaks without encryption gets nothing, and harms nobody.
+    let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn certificates_that_cannot_be_used_are_named() {
+    let mut builder = Server::builder().arguments(&["--tls-cert", "none.pem", "--tls-key", AUTHORITY]);
+    assert!(refused(&mut builder).await.contains("none.pem cannot be used for TLS"));
+}
+
+#[tokio::test]
+async fn the_users_settings_hold_and_a_projects_do_not() {
+    let builder =
+        Server::builder().config("server", json!({"cors": ["https://a.example"], "hostname": "localhost"}));
+    let write = |directory: &std::path::Path, text: &str| {
+        std::fs::create_dir_all(directory).unwrap();
+        std::fs::write(directory.join("opencode.json"), text).unwrap();
+    };
+    write(&builder.scratch.work, r#"{"server": {"cors": ["https://project.example"]}}"#);
+    let server = builder.start().await;
+    assert!(server.url.starts_with("http://localhost:"), "{}", server.url);
+    let create =
+        |origin: &str| answer(server.request("POST", "/session").header("origin", origin).body("{}"));
+    create("https://a.example").await.ok();
+    create("https://project.example").await.refused(403);
+    server.finish().await;
+    let mut mdns = Server::builder().arguments(&["--mdns"]);
+    assert!(refused(&mut mdns).await.contains("leave --mdns out"));
 }

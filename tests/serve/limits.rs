@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use reqwest::Version;
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
 
-use crate::support::{random::Random, server::Server};
+use crate::support::{agent::DEADLINE, random::Random, server::Server};
 
 async fn connect(server: &Server) -> TcpStream {
     TcpStream::connect(server.url.strip_prefix("http://").unwrap()).await.unwrap()
@@ -135,5 +136,115 @@ async fn a_taken_port_is_an_error_with_words() {
     let share = server.session().await;
     let refused = server.post(&format!("/session/{share}/share"), json!({})).await.refused(400);
     assert!(refused["data"]["message"].as_str().unwrap().contains("export"));
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn streams_and_requests_share_a_connection_of_http_2_without_encryption() {
+    let server = Server::start().await;
+    let client = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
+    let mut events = client.get(format!("{}/event", server.url)).send().await.unwrap();
+    assert_eq!((events.status().as_u16(), events.version()), (200, Version::HTTP_2));
+    assert!(events.chunk().await.unwrap().unwrap().starts_with(b"data: "));
+    let answer = client.post(format!("{}/session", server.url)).body("{}").send().await.unwrap();
+    assert_eq!((answer.status().as_u16(), answer.version()), (200, Version::HTTP_2));
+    let created = events.chunk().await.unwrap().unwrap();
+    assert!(String::from_utf8_lossy(&created).contains("session.created"));
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn ten_thousand_connects_leave_nothing_behind() {
+    let server = Server::start().await;
+    let address = server.url.strip_prefix("http://").unwrap().to_owned();
+    let n_descriptors = || std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
+    server.get("/global/health").await.ok();
+    let before = n_descriptors();
+    for number in 0..10_000 {
+        let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+        match number % 4 {
+            // Gone without a word, in the middle of a request, or of an answer.
+            0 => {}
+            1 => stream.write_all(b"POST /session HTTP/1.1\r\nHost: localhost\r\nContent-Le").await.unwrap(),
+            2 => stream.write_all(b"GET /event HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap(),
+            _ => stream.write_all(b"GET /session HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap(),
+        }
+    }
+    // An ended connection is noticed when the server looks at it.
+    let gone = async {
+        while n_descriptors() > before + 8 {
+            server.get("/global/health").await.ok();
+        }
+    };
+    tokio::time::timeout(DEADLINE, gone).await.expect("connections are left open");
+    server.finish().await;
+}
+
+/// Requests that are wrong in some way, made from right ones.
+fn bent(random: &mut Random) -> Vec<u8> {
+    const METHODS: [&str; 6] = ["GET", "POST", "PATCH", "PUT", "DELETE", "BREW"];
+    const PATHS: [&str; 16] = [
+        "/session",
+        "/session/ses_x/message",
+        "/session/%00",
+        "/session/../config",
+        "/config",
+        "/permission/per_x/reply",
+        "/question/que_x/reply",
+        "/file/content?path=../../etc/passwd",
+        "/find?pattern=%5B",
+        "/pty",
+        "/pty/pty_x/connect",
+        "/auth/x",
+        "/provider/x/oauth/authorize",
+        "/api/session",
+        "/mcp",
+        "/%ff%fe?directory=%ff",
+    ];
+    const BODIES: [&str; 8] = [
+        "",
+        "{",
+        "[]",
+        "null",
+        "{\"parts\":[{\"type\":\"text\"}]}",
+        "{\"parts\":[{\"type\":\"file\",\"url\":\"file:///\",\"mime\":\"\"}]}",
+        "{\"command\":\"\\u0000\",\"arguments\":1e999}",
+        "{\"title\":{\"a\":[[[[[[]]]]]]},\"time\":{\"archived\":\"x\"}}",
+    ];
+    let (method, path) = (METHODS[random.below(METHODS.len())], PATHS[random.below(PATHS.len())]);
+    let body = BODIES[random.below(BODIES.len())];
+    let length = if random.below(8) == 0 { body.len() + 3 } else { body.len() };
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+    );
+    let mut request = [head.as_bytes(), body.as_bytes()].concat();
+    for _ in 0..random.below(3) {
+        let at = random.below(request.len());
+        request[at] = random.below(256) as u8;
+    }
+    request
+}
+
+#[tokio::test]
+async fn no_request_however_wrong_is_answered_by_a_failure_without_words() {
+    let server = Server::start().await;
+    let address = server.url.strip_prefix("http://").unwrap().to_owned();
+    let mut random = Random::new(15);
+    for _ in 0..1500 {
+        let request = bent(&mut random);
+        let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+        stream.write_all(&request).await.unwrap();
+        // What was announced and does not come ends here.
+        let _ = stream.shutdown().await;
+        let mut answer = Vec::new();
+        let read = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut answer)).await;
+        let shown = String::from_utf8_lossy(&request).into_owned();
+        assert!(read.is_ok(), "no end of the answer to {shown}");
+        let answer = String::from_utf8_lossy(&answer);
+        let status = answer.split(' ').nth(1).unwrap_or_default();
+        assert!(!status.starts_with('5') || answer.contains("\"message\""), "{shown}\n{answer}");
+        assert!(!answer.contains("Unexpected server error"), "{shown}\n{answer}");
+    }
+    server.get("/global/health").await.ok();
     server.finish().await;
 }

@@ -355,3 +355,66 @@ async fn messages_and_parts_are_changed_while_nothing_runs() {
     answer(server.request("DELETE", &path)).await.refused(404);
     server.finish().await;
 }
+
+#[tokio::test]
+async fn any_client_answers_a_question_or_dismisses_it() {
+    let server = Server::start().await;
+    let id = server.session().await;
+    let asked = json!({"questions": [{"question": "Which colour?", "header": "Colour",
+        "options": [{"label": "red", "description": "warm"}, {"label": "blue", "description": "cold"}]}]});
+    let mut events = server.events("/event").await;
+    for answers in [Some(json!([["red"]])), None] {
+        server.llm.reply(Reply::call("call_1", "question", asked.clone()));
+        if answers.is_some() {
+            server.llm.reply(Reply::text("noted"));
+        }
+        let other = async {
+            let question = events.until("question.asked").await;
+            let question = &question.last().unwrap()["properties"];
+            assert_eq!(question["questions"][0]["question"], "Which colour?");
+            assert_eq!(server.get("/question").await.ok(), json!([question]));
+            let path = format!("/question/{}", question["id"].as_str().unwrap());
+            let (path, body, kind) = match &answers {
+                Some(answers) => (format!("{path}/reply"), json!({"answers": answers}), "question.replied"),
+                None => (format!("{path}/reject"), json!({}), "question.rejected"),
+            };
+            assert_eq!(server.post(&path, body.clone()).await.ok(), true);
+            events.until(kind).await;
+            assert_eq!(server.post(&path, body).await.refused(404)["_tag"], "QuestionNotFoundError");
+        };
+        tokio::join!(server.prompt(&id, "ask"), other);
+        events.until("session.idle").await;
+        if answers.is_some() {
+            assert!(server.llm.last_request().tool_result("call_1").contains("red"));
+        }
+    }
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn the_message_of_a_prompt_is_stored_when_it_is_accepted() {
+    let server = Server::start().await;
+    let id = server.session().await;
+    let gate = Gate::new();
+    server.llm.reply(Reply::hang(&gate));
+    let body = json!({"parts": [{"type": "text", "text": "hello"}]});
+    let accepted = server.post(&format!("/session/{id}/prompt_async"), body).await;
+    assert_eq!(accepted.status, 204);
+    let messages = server.get(&format!("/session/{id}/message")).await.ok();
+    assert_eq!(messages[0]["parts"][0]["text"], "hello");
+    assert_eq!(server.get("/session/status").await.ok()[&id]["type"], "busy");
+    server.post(&format!("/session/{id}/abort"), json!({})).await.ok();
+    gate.open();
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_stream_without_news_shows_signs_of_life() {
+    let server = Server::start().await;
+    let mut events = server.events("/event").await;
+    let mut all = server.events("/global/event").await;
+    let (beat, other) = tokio::join!(events.next(), all.next());
+    assert_eq!((&beat["type"], &beat["properties"]), (&json!("server.heartbeat"), &json!({})));
+    assert_eq!(other["payload"]["type"], "server.heartbeat");
+    server.finish().await;
+}

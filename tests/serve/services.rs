@@ -11,6 +11,7 @@ use tokio::{
 use crate::support::{
     llm::Reply,
     server::{Server, answer},
+    web::{Page, Web},
 };
 
 fn git(server: &Server, args: &[&str]) {
@@ -270,6 +271,41 @@ async fn a_ticket_connects_once() {
     server.finish().await;
 }
 
+#[tokio::test]
+async fn a_login_is_begun_by_one_request_and_ends_in_another() {
+    let issuer = Web::start().await;
+    let server = Server::builder().env("WINDLASS_LOGIN_ISSUER", &issuer.url("")).start().await;
+    let page = |body: Value| Page::new("application/json", body.to_string());
+    let begun = json!({
+        "device_code": "dev-1", "user_code": "ABCD-1234", "interval": 0, "expires_in": 900,
+        "verification_uri": "https://github.com/login/device",
+    });
+    issuer.page("/login/device/code", page(begun));
+    issuer.page("/login/oauth/access_token", page(json!({"access_token": "token-1"})));
+    let ways = server.get("/provider/auth").await.ok();
+    assert_eq!(ways["github-copilot"][0]["type"], "oauth");
+    assert_eq!(ways["anthropic"], json!([{"type": "api", "label": "API key"}]));
+    let path = "/provider/github-copilot/oauth";
+    let early = server.post(&format!("{path}/callback"), json!({"method": 0})).await.refused(400);
+    assert_eq!(early["name"], "ProviderAuthOauthMissing");
+    server.post(&format!("{path}/authorize"), json!({"method": 9})).await.refused(400);
+    let login = server.post(&format!("{path}/authorize"), json!({"method": 0})).await.ok();
+    assert_eq!(
+        (&login["url"], &login["method"]),
+        (&json!("https://github.com/login/device"), &json!("auto"))
+    );
+    assert!(login["instructions"].as_str().unwrap().contains("ABCD-1234"), "{login}");
+    assert_eq!(server.post(&format!("{path}/callback"), json!({"method": 0})).await.ok(), true);
+    let stored = server.scratch.home.join(".local/share/windlass/auth.json");
+    assert!(fs::read_to_string(stored).unwrap().contains("token-1"));
+    // An issuer that refuses.
+    issuer.skip("/login/device/code");
+    issuer.page("/login/device/code", Page::status(400));
+    let refused = server.post(&format!("{path}/authorize"), json!({"method": 0})).await.refused(400);
+    assert_eq!(refused["name"], "ProviderAuthOauthCallbackFailed");
+    server.finish().await;
+}
+
 /// The operations of OpenCode's document that are not served, and the reason.
 const ABSENT: &[(&str, &str)] = &[
     ("experimental.controlPlane.", "moves sessions between machines of OpenCode's cloud"),
@@ -289,7 +325,10 @@ const ABSENT: &[(&str, &str)] = &[
     ("v2.projectCopy.", "copies of projects belong to remote workspaces"),
     ("v2.provider.get", "the list of providers has all there is"),
     ("v2.pty.", "terminals are opened by /pty"),
-    ("v2.session.", "sessions are driven by /session, which has the same store"),
+    ("v2.session.events", "events come by /event and /global/event"),
+    ("v2.session.history", "the store keeps messages, not the events that made them"),
+    ("v2.session.permission.create", "permissions are asked for by tools"),
+    ("v2.session.revert.commit", "the next prompt removes what is undone"),
 ];
 
 #[tokio::test]

@@ -25,14 +25,18 @@ pub struct Server {
     client: reqwest::Client,
     child: Child,
     is_finished: bool,
+    /// Starts it again.
+    again: Builder,
 }
 
 /// A server to be started.
+#[derive(Clone)]
 pub struct Builder {
+    command: &'static str,
     arguments: Vec<String>,
     config: Value,
     env: Vec<(String, String)>,
-    scratch: Arc<Scratch>,
+    pub scratch: Arc<Scratch>,
     llm: Option<Llm>,
 }
 
@@ -75,6 +79,12 @@ impl Builder {
         self
     }
 
+    /// Starts another command, which prints the same line.
+    pub fn command(mut self, command: &'static str) -> Self {
+        self.command = command;
+        self
+    }
+
     pub fn config(mut self, key: &str, value: Value) -> Self {
         self.config[key] = value;
         self
@@ -97,7 +107,7 @@ impl Builder {
         }
         self.llm = Some(llm);
         Command::new(binary())
-            .arg("serve")
+            .arg(self.command)
             .args(&self.arguments)
             .current_dir(&self.scratch.work)
             .env_clear()
@@ -129,14 +139,15 @@ impl Builder {
         let url = line.strip_prefix("opencode server listening on ").unwrap().to_owned();
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let llm = self.llm.take().unwrap();
-        Server { url, llm, scratch: self.scratch, client, child, is_finished: false }
+        let llm = self.llm.clone().unwrap();
+        Server { url, llm, scratch: self.scratch.clone(), client, child, is_finished: false, again: self }
     }
 }
 
 impl Server {
     pub fn builder() -> Builder {
         Builder {
+            command: "serve",
             arguments: Vec::new(),
             config: json!({}),
             env: Vec::new(),
@@ -197,15 +208,26 @@ impl Server {
         i32::try_from(self.child.id().unwrap()).unwrap()
     }
 
+    /// Ends the server and starts it again at the same address.
+    pub async fn restarted(mut self) -> Self {
+        self.end().await;
+        let port = self.url.rsplit(':').next().unwrap().to_owned();
+        self.again.clone().arguments(&["--port", &port]).start().await
+    }
+
     /// Ends the server and checks that it leaves nothing behind.
     pub async fn finish(mut self) {
+        self.end().await;
+        let left = process::gone(&self.scratch.home, Duration::from_secs(5)).await;
+        assert!(left.is_empty(), "left behind: {}", process::describe(&left));
+        assert_eq!(self.llm.problems(), Vec::<String>::new());
+    }
+
+    async fn end(&mut self) {
         self.is_finished = true;
         process::send(self.pid(), Signal::SIGTERM);
         let status = tokio::time::timeout(DEADLINE, self.child.wait()).await.unwrap().unwrap();
         assert!(status.success(), "{status}");
-        let left = process::gone(&self.scratch.home, Duration::from_secs(5)).await;
-        assert!(left.is_empty(), "left behind: {}", process::describe(&left));
-        assert_eq!(self.llm.problems(), Vec::<String>::new());
     }
 }
 

@@ -13,7 +13,6 @@ pub struct Settings {
     #[serde(rename = "logLevel")]
     #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub log_level: Option<LogLevel>,
-    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub server: ServerSettings,
     /// Maximum depth of subagents that start subagents.
     pub subagent_depth: Option<u32>,
@@ -67,8 +66,10 @@ pub enum LogLevel {
 pub struct ServerSettings {
     pub port: Option<u16>,
     pub hostname: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub mdns: Option<bool>,
     #[serde(rename = "mdnsDomain")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub mdns_domain: Option<String>,
     pub cors: Vec<String>,
 }

@@ -19,31 +19,34 @@ const MAX_FILES: usize = 200;
 /// Words that can be completed; the default completes nothing.
 #[derive(Debug, Default)]
 pub struct Words {
-    directory: PathBuf,
+    pub directory: PathBuf,
     commands: Vec<String>,
-    models: Vec<String>,
-    agents: Vec<String>,
-    subagents: Vec<String>,
+    pub models: Vec<String>,
+    pub agents: Vec<String>,
+    pub subagents: Vec<String>,
     drawn: Drawn,
 }
 
 impl Words {
     pub fn new(workspace: &Arc<Workspace>, own: &[(&str, &str)]) -> Self {
         let loaded = workspace.loaded();
-        let own = own.iter().map(|(name, _)| (*name).to_owned());
-        let mut commands: Vec<String> =
-            loaded.command_choices().into_iter().map(|choice| choice.name).chain(own).collect();
-        commands.sort();
-        commands.dedup();
         let subagents = loaded.agents.iter().filter(|agent| agent.is_subagent());
         Self {
             directory: workspace.directory().to_owned(),
-            commands,
             models: loaded.model_choices().into_iter().map(|choice| choice.id).collect(),
             agents: loaded.agent_choices().into_iter().map(|choice| choice.id).collect(),
             subagents: subagents.map(|agent| agent.name.clone()).collect(),
-            drawn: Drawn::default(),
+            ..Self::default()
         }
+        .with_commands(loaded.command_choices().into_iter().map(|choice| choice.name), own)
+    }
+
+    /// Completes these commands and the chat's own ones.
+    pub fn with_commands(mut self, commands: impl IntoIterator<Item = String>, own: &[(&str, &str)]) -> Self {
+        self.commands = commands.into_iter().chain(own.iter().map(|(name, _)| (*name).to_owned())).collect();
+        self.commands.sort();
+        self.commands.dedup();
+        self
     }
 
     /// Returns where the word begins that is being typed, and what it may become.

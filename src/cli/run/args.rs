@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum, value_parser};
 
+use super::super::daemon::http::CredentialArgs;
+
 /// The id of `--file`.
 const FILE: &str = "file";
 
@@ -26,6 +28,11 @@ pub struct RunArgs {
     /// File with the JSON schema of an object: the answer is such an object, which alone is printed.
     #[arg(long, value_name = "FILE")]
     pub schema: Option<PathBuf>,
+    /// Send the prompt to the server at this address.
+    #[arg(long, value_name = "URL", conflicts_with = "interactive")]
+    pub attach: Option<String>,
+    #[command(flatten)]
+    pub credential: CredentialArgs,
     #[command(flatten)]
     files: FileArgs,
     #[command(flatten)]
@@ -87,6 +94,8 @@ impl RunArgs {
             interactive: false,
             format: Format::Default,
             schema: None,
+            attach: None,
+            credential: CredentialArgs::default(),
             files: FileArgs::default(),
             talk,
         }

@@ -21,6 +21,7 @@ use windlass_protocol::opencode::{
 use super::{
     super::{
         ask::{Person, Typed},
+        daemon::{Daemon, turn_end::TurnEnd},
         output::{self, Output, Stream},
         runtime::Interrupts,
         view::{
@@ -34,9 +35,7 @@ use super::{
 };
 use crate::{
     base::queue::Queue,
-    engine::{
-        Answerable, CONFIG_PERMISSION, Client, Engine, EngineError, PromptInput, StopReason, TurnOutcome,
-    },
+    engine::{Answerable, CONFIG_PERMISSION, PromptInput, StopReason},
 };
 
 /// Time limit for the last words after a signal.
@@ -53,8 +52,7 @@ struct Policy {
 
 /// View of the engine for the user. A call that is dropped halfway continues from here.
 pub struct Shown {
-    engine: Engine,
-    client: Client,
+    daemon: Daemon,
     events: Arc<Queue<Arc<Event>>>,
     batch: VecDeque<Arc<Event>>,
     pub printer: Printer,
@@ -87,12 +85,11 @@ pub struct Ended {
 
 impl Shown {
     /// Shows the engine's work from now on.
-    pub fn new(engine: &Engine, format: Format, args: &TalkArgs, look: Look) -> Self {
-        let person = if args.auto || args.no_ask { None } else { Person::find(engine, look.clone()) };
-        let client = engine.client(match person {
-            Some(_) => Answerable::Everything,
-            None => Answerable::Permissions,
-        });
+    pub fn new(daemon: &Daemon, format: Format, args: &TalkArgs, look: Look) -> Self {
+        let person = if args.auto || args.no_ask { None } else { Person::find(daemon, look.clone()) };
+        if person.is_some() {
+            daemon.set_answerable(Answerable::Everything);
+        }
         let directory = args.dir.clone().unwrap_or_else(|| PathBuf::from("."));
         let directory = directory.canonicalize().unwrap_or(directory);
         let look = Look { directory, shows_thoughts: args.thinking, ..look };
@@ -100,12 +97,11 @@ impl Shown {
         let is_drawn = format == Format::Default && io::stdout().is_terminal();
         let screen = is_drawn.then(|| Screen::open(look.clone()).ok()).flatten();
         Self {
-            events: client.listen(),
-            client,
+            events: daemon.listen(),
             batch: VecDeque::new(),
             printer: Printer::new(format, look, screen),
             output: Output::new(),
-            engine: engine.clone(),
+            daemon: daemon.clone(),
             policy: Policy { is_auto: args.auto, is_strict: args.strict },
             person,
             attended: None,
@@ -141,13 +137,13 @@ impl Shown {
 
     /// Has the person asked what this session asks, also between its turns, and no other one.
     pub fn attend(&mut self, id: &SessionId) {
-        self.client.hold(id);
+        self.daemon.hold(id);
         self.attended = Some(id.clone());
     }
 
     /// Leaves a session that is closed.
     pub fn leave(&mut self, id: &SessionId) {
-        self.client.release(id);
+        self.daemon.release(id);
     }
 
     /// Ends when the attended session asks the person something between its turns.
@@ -158,7 +154,7 @@ impl Shown {
             }
             let is_asking = |event: Arc<Event>| {
                 let EventPayload::PermissionAsked(request) = &event.payload else { return false };
-                self.engine.is_permission_waiting(&request.id)
+                self.daemon.is_permission_waiting(&request.id)
             };
             if self.batch.drain(..).any(is_asking) {
                 return;
@@ -171,7 +167,7 @@ impl Shown {
         self.events.take(&mut self.batch);
         self.batch.clear();
         let Some(id) = &self.attended else { return Ok(()) };
-        let pending = self.engine.pending_permissions(id);
+        let pending = self.daemon.pending_permissions(id);
         if pending.is_empty() {
             return Ok(());
         }
@@ -195,8 +191,8 @@ impl Shown {
                 Some(Typed::Text(text)) => self.unshown.push_str(&text),
                 Some(Typed::Interrupted(text)) => {
                     self.unshown.push_str(&text);
-                    for request in self.attended.iter().flat_map(|id| self.engine.pending_permissions(id)) {
-                        self.engine.reply_permission(&request.id, Reply::Reject, None);
+                    for request in self.attended.iter().flat_map(|id| self.daemon.pending_permissions(id)) {
+                        self.daemon.reply_permission(&request.id, Reply::Reject, None);
                     }
                 }
                 Some(Typed::Gone) => self.lose_person(),
@@ -214,7 +210,7 @@ impl Shown {
     /// Goes on without the person, whose terminal has gone.
     fn lose_person(&mut self) {
         self.person = None;
-        self.client.set_answerable(Answerable::Permissions);
+        self.daemon.set_answerable(Answerable::Permissions);
     }
 
     /// Gives a prompt to a session and shows its turn to the end. An interrupt cancels the turn.
@@ -224,7 +220,7 @@ impl Shown {
         input: PromptInput,
         interrupts: &mut Interrupts,
     ) -> io::Result<Ended> {
-        self.client.hold(id);
+        self.daemon.hold(id);
         // Events between turns are not part of this one.
         self.events.take(&mut self.batch);
         self.batch.clear();
@@ -232,13 +228,13 @@ impl Shown {
         self.printer.begin(id);
         (self.was_refused, self.is_interrupted) = (false, false);
         // Asked between turns, or not answered in the last one.
-        for request in self.engine.pending_permissions(id) {
+        for request in self.daemon.pending_permissions(id) {
             self.ask(&EventPayload::PermissionAsked(request));
         }
         self.show_dialogue().await?;
         let (ended, end) = oneshot::channel();
         // The receiver is dropped only when the process ends.
-        self.engine.prompt(id, input, Box::new(|outcome| _ = ended.send(outcome)));
+        self.daemon.prompt(id, input, Box::new(|outcome| _ = ended.send(outcome)));
         let outcome = self.watch(id, end, interrupts).await?;
         // The end is told behind the last event, so the queue holds all of the turn.
         self.note_rest();
@@ -254,8 +250,8 @@ impl Shown {
                 structured = outcome.structured;
                 Some(outcome.stop)
             }
-            Some(Err(error)) => {
-                self.printer.fail(&error.message, &mut self.output);
+            Some(Err(reason)) => {
+                self.printer.fail(&reason, &mut self.output);
                 None
             }
             None => {
@@ -281,9 +277,9 @@ impl Shown {
     async fn watch(
         &mut self,
         id: &SessionId,
-        mut end: oneshot::Receiver<Result<TurnOutcome, EngineError>>,
+        mut end: oneshot::Receiver<TurnEnd>,
         interrupts: &mut Interrupts,
-    ) -> io::Result<Option<Result<TurnOutcome, EngineError>>> {
+    ) -> io::Result<Option<TurnEnd>> {
         loop {
             let typed = async {
                 match &mut self.person {
@@ -302,7 +298,7 @@ impl Shown {
                 typed = typed => Some(typed),
                 () = interrupts.next() => {
                     self.is_interrupted = true;
-                    self.engine.cancel(id);
+                    self.daemon.cancel(id);
                     None
                 }
                 result = happened => {
@@ -316,12 +312,12 @@ impl Shown {
                 Some(Typed::Interrupted(text)) => {
                     self.unshown.push_str(&text);
                     self.is_interrupted = true;
-                    self.engine.cancel(id);
+                    self.daemon.cancel(id);
                 }
                 Some(Typed::Gone) => self.lose_person(),
             }
             if self.policy.is_strict && self.was_refused {
-                self.engine.cancel(id);
+                self.daemon.cancel(id);
             }
             self.show_dialogue().await?;
             self.output.flush().await?;
@@ -400,11 +396,11 @@ impl Shown {
                 output::plain(&changes.replace('\n', "; "))
             );
             self.printer.remark(&line, &mut self.output);
-            self.engine.reply_permission(&request.id, Reply::Reject, None);
+            self.daemon.reply_permission(&request.id, Reply::Reject, None);
             return;
         }
         if self.policy.is_auto {
-            self.engine.reply_permission(&request.id, Reply::Once, None);
+            self.daemon.reply_permission(&request.id, Reply::Once, None);
             return;
         }
         self.was_refused = true;
@@ -415,7 +411,7 @@ impl Shown {
             output::plain(&asked)
         );
         self.printer.remark(&line, &mut self.output);
-        self.engine.reply_permission(&request.id, Reply::Reject, None);
+        self.daemon.reply_permission(&request.id, Reply::Reject, None);
     }
 }
 

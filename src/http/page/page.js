@@ -5,6 +5,8 @@ const directory = new URLSearchParams(location.search).get('directory');
 let current = location.hash.slice(1) || null;
 let drawing = null;
 let busy = false;
+// True while the newest part of the conversation is in view, where it then stays.
+let follows = true;
 
 const route = (path) => {
   if (!directory) return path;
@@ -51,9 +53,9 @@ async function list() {
 
 async function open(id) {
   current = id;
+  follows = true;
   history.replaceState(null, '', '#' + id);
-  $('live').hidden = true;
-  $('live').textContent = '';
+  write('');
   if (matchMedia('(max-width: 45rem)').matches) $('list').open = false;
   await Promise.all([draw(), list(), status(), asks()]);
 }
@@ -69,7 +71,6 @@ async function draw() {
   }
   const drawn = new DOMParser().parseFromString(await response.text(), 'text/html');
   const box = $('conversation');
-  const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 80;
   const unfolded = new Set([...box.querySelectorAll('details')].flatMap((it, idx) => (it.open ? [idx] : [])));
   const parts = [drawn.querySelector('.figures'), drawn.querySelector('main')].filter(Boolean);
   const place = box.scrollTop;
@@ -78,8 +79,23 @@ async function draw() {
   for (const part of main) part.removeAttribute('id');
   box.replaceChildren(...main);
   box.querySelectorAll('details').forEach((it, idx) => { if (unfolded.has(idx)) it.open = true; });
-  box.scrollTop = isAtEnd ? box.scrollHeight : place;
+  box.scrollTop = place;
+  follow();
   $('title').textContent = drawn.querySelector('h1')?.textContent ?? 'Session';
+}
+
+function follow() {
+  if (follows) $('conversation').scrollTop = $('conversation').scrollHeight;
+}
+
+// Shows text that is being written, or puts it away.
+function write(text, isMore = false) {
+  const live = $('live');
+  if (isMore) live.append(text);
+  else live.textContent = text;
+  live.hidden = !live.textContent;
+  live.scrollTop = live.scrollHeight;
+  follow();
 }
 
 function redraw() {
@@ -99,24 +115,34 @@ function show(isBusy) {
   busy = isBusy;
   $('stop').hidden = !busy;
   say(busy ? 'Working…' : 'Ready');
-  if (!busy) {
-    $('live').hidden = true;
-    $('live').textContent = '';
-  }
+  if (!busy) write('');
 }
 
 async function asks() {
   const [permissions, questions] = await Promise.all([call('GET', '/permission'), call('GET', '/question')]);
-  const cards = [...permissions.map(permission), ...questions.map(question)];
-  const before = $('asks').childElementCount;
-  $('asks').replaceChildren(...cards);
-  if (cards.length > before) cards[cards.length - 1].querySelector('button, input')?.focus();
+  const box = $('asks');
+  const hadFocus = box.contains(document.activeElement);
+  // A card that stays keeps what was typed into it.
+  const kept = new Map([...box.children].map((card) => [card.id, card]));
+  const cards = [
+    ...permissions.map((ask) => kept.get(ask.id) ?? permission(ask)),
+    ...questions.map((ask) => kept.get(ask.id) ?? question(ask)),
+  ];
+  const gone = [...box.children].filter((card) => !cards.includes(card));
+  const isNew = cards.some((card) => !kept.has(card.id));
+  for (const card of gone) card.remove();
+  for (const card of cards) if (!card.isConnected) box.append(card);
+  // Never a button: a key that was meant for something else must not allow anything.
+  if (isNew && document.activeElement !== $('prompt')) cards[cards.length - 1].focus();
+  else if (hadFocus && !box.contains(document.activeElement)) (cards[0] ?? $('prompt')).focus();
+  follow();
 }
 
 function permission(ask) {
-  const card = element('section', undefined, { class: 'ask', 'aria-label': 'Permission: ' + ask.permission });
-  card.append(element('h2', 'May this be done? ' + ask.permission));
+  const card = element('section', undefined, { class: 'ask', id: ask.id, tabindex: '-1', 'aria-label': 'Permission: ' + ask.permission });
+  card.append(element('h2', 'Allow ' + ask.permission + '?'));
   card.append(element('pre', ask.patterns.join('\n'), { dir: 'auto' }));
+  if (ask.metadata?.diff) card.append(element('pre', ask.metadata.diff, { dir: 'auto', 'aria-label': 'Change' }));
   const row = element('div', undefined, { class: 'row' });
   for (const [reply, words] of [['once', 'Allow once'], ['always', 'Allow always'], ['reject', 'Reject']]) {
     const button = element('button', words, { type: 'button' });
@@ -128,7 +154,7 @@ function permission(ask) {
 }
 
 function question(ask) {
-  const card = element('form', undefined, { class: 'ask', 'aria-label': 'Question' });
+  const card = element('form', undefined, { class: 'ask', id: ask.id, tabindex: '-1', 'aria-label': 'Question' });
   const readers = ask.questions.map((one, at) => {
     const set = element('fieldset');
     set.append(element('legend', one.question));
@@ -165,10 +191,7 @@ function happened({ type, properties }) {
   if (['session.created', 'session.updated', 'session.deleted'].includes(type)) list().catch(() => {});
   if (!isHere) return;
   if (type === 'message.part.delta') {
-    const live = $('live');
-    live.hidden = false;
-    live.append(properties.delta);
-    live.scrollTop = live.scrollHeight;
+    write(properties.delta, true);
   } else if (type === 'session.status') {
     show(properties.status.type !== 'idle');
     if (properties.status.type === 'retry') say('Trying again: ' + properties.status.message);
@@ -177,7 +200,7 @@ function happened({ type, properties }) {
     say(properties.error?.data?.message ?? 'The turn failed.');
     redraw();
   } else if (type.startsWith('message.') || type === 'todo.updated') {
-    if (type === 'message.part.updated' && properties.part.time?.end) $('live').textContent = '';
+    if (type === 'message.part.updated' && properties.part.time?.end) write('');
     redraw();
   }
 }
@@ -199,6 +222,16 @@ async function refresh() {
   } catch { /* said already */ }
 }
 
+$('conversation').addEventListener('scroll', () => {
+  const box = $('conversation');
+  follows = box.scrollHeight - box.scrollTop - box.clientHeight < 80;
+});
+
+// A box that shrinks shows the same end, and is not scrolled by the reader.
+new ResizeObserver(follow).observe($('conversation'));
+
+if (current && matchMedia('(max-width: 45rem)').matches) $('list').open = false;
+
 $('new').addEventListener('click', async () => {
   const session = await call('POST', '/session', {});
   await open(session.id);
@@ -215,7 +248,8 @@ $('form').addEventListener('submit', async (event) => {
   await call('POST', '/session/' + current + '/prompt_async', { parts: [{ type: 'text', text }] });
   $('prompt').value = '';
   show(true);
-  $('conversation').scrollTop = $('conversation').scrollHeight;
+  follows = true;
+  follow();
 });
 
 $('prompt').addEventListener('keydown', (event) => {

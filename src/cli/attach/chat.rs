@@ -1,0 +1,402 @@
+//! The chat of a terminal with the sessions of a server.
+
+use std::{
+    collections::HashMap,
+    io::{self, IsTerminal},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+};
+
+use serde::Deserialize;
+use windlass_protocol::opencode::{
+    id::SessionId,
+    message::{MessageWithParts, ModelRef},
+    session::Session,
+};
+
+use super::{
+    super::{
+        chat::{
+            N_SESSIONS, N_SHOWN, OWN, WAITING,
+            editor::{Editor, Typed},
+            is_gone,
+            words::Words,
+        },
+        daemon::{Daemon, remote::Remote},
+        output,
+        run::{
+            args::Format,
+            attach,
+            failure::Failure,
+            shown::Shown,
+            slash::{self, Slash},
+        },
+        runtime::{self, Interrupts},
+        view::{self, line, look::Look},
+    },
+    AttachArgs, failed, place,
+};
+use crate::{
+    config::{Environment, paths::Paths},
+    engine::{CommandChoice, Invocation, PromptInput, PromptPart},
+};
+
+pub fn run(environment: Environment, args: AttachArgs) -> ExitCode {
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        let reason = "An attached chat needs a terminal on standard input and output; `windlass run --attach URL` takes \
+                      prompts from pipes.";
+        return output::misuse(reason);
+    }
+    let history = Paths::new(&environment).chat_history();
+    let look = Look::new(&environment, true, PathBuf::new());
+    runtime::block_on(async move {
+        let mut interrupts = Interrupts::caught();
+        let address = args.url.clone();
+        let talked = async {
+            let remote = tokio::select! {
+                remote = place::connect(&environment, &args.url, &args.credential, &args.talk) => remote?,
+                () = interrupts.next() => return Ok(None),
+            };
+            let editor = Editor::start(&history).map_err(Failure::Output)?;
+            let mut chat = Chat::open(&remote, args, look, editor).await?;
+            let result = chat.talk(&mut interrupts).await;
+            if !chat.is_begun {
+                chat.leave().await;
+            }
+            let id = chat.is_begun.then(|| chat.id.clone());
+            remote.finish().await;
+            result.map(|()| id)
+        };
+        tokio::select! {
+            biased;
+            signal = runtime::ended() => ExitCode::from(128 + signal),
+            talked = talked => match talked {
+                Ok(id) => {
+                    if let Some(id) = id {
+                        output::note(&format!("Continue with: windlass attach {address} -s {id}"));
+                    }
+                    ExitCode::SUCCESS
+                }
+                Err(failure) => failure.report(),
+            },
+        }
+    })
+}
+
+/// An agent of the server.
+#[derive(Debug, Deserialize)]
+struct Agent {
+    name: String,
+    mode: String,
+    #[serde(default)]
+    hidden: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Command {
+    name: String,
+    #[serde(default)]
+    description: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Providers {
+    providers: Vec<Provider>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Provider {
+    id: String,
+    models: HashMap<String, serde::de::IgnoredAny>,
+}
+
+/// The names that the server offers in the directory.
+#[derive(Debug, Default)]
+struct Choices {
+    commands: Vec<CommandChoice>,
+    agents: Vec<String>,
+    subagents: Vec<String>,
+    models: Vec<String>,
+}
+
+impl Choices {
+    async fn read(remote: &Remote) -> Result<Self, Failure> {
+        let http = &remote.http;
+        let commands: Vec<Command> = http.get("/command").await.map_err(failed)?;
+        let agents: Vec<Agent> = http.get("/agent").await.map_err(failed)?;
+        let providers: Providers = http.get("/config/providers").await.map_err(failed)?;
+        let commands = commands.into_iter().map(|command| CommandChoice {
+            name: command.name,
+            description: command.description.unwrap_or_default(),
+            hint: None,
+        });
+        let names = |is_wanted: &dyn Fn(&Agent) -> bool| {
+            agents.iter().filter(|it| !it.hidden && is_wanted(it)).map(|it| it.name.clone()).collect()
+        };
+        let models = providers.providers.iter();
+        let models = models.flat_map(|it| it.models.keys().map(move |model| format!("{}/{model}", it.id)));
+        let mut models: Vec<String> = models.collect();
+        models.sort();
+        Ok(Self {
+            commands: commands.collect(),
+            agents: names(&|agent| agent.mode != "subagent"),
+            subagents: names(&|agent| agent.mode != "primary"),
+            models,
+        })
+    }
+}
+
+/// Meaning of a line.
+enum Line<'a> {
+    Leave,
+    Own(&'a str, &'a str),
+    Unknown(&'a str),
+    Say(String, Invocation),
+}
+
+/// A conversation at the terminal.
+struct Chat {
+    remote: Arc<Remote>,
+    shown: Shown,
+    editor: Editor,
+    look: Look,
+    choices: Choices,
+    id: SessionId,
+    /// The session's folder.
+    directory: PathBuf,
+    agent: Option<String>,
+    /// The model that was chosen here; the session's or agent's when there is none.
+    model: Option<ModelRef>,
+    first: Option<String>,
+    /// Something was said in the session.
+    is_begun: bool,
+    /// The session was made here.
+    is_new: bool,
+}
+
+impl Chat {
+    async fn open(
+        remote: &Arc<Remote>,
+        args: AttachArgs,
+        look: Look,
+        editor: Editor,
+    ) -> Result<Self, Failure> {
+        let AttachArgs { prompt, talk, .. } = args;
+        let model = place::model(talk.model.as_deref(), talk.variant.as_deref())?;
+        let choices = Choices::read(remote).await?;
+        let shown = Shown::new(&Daemon::Remote(remote.clone()), Format::Default, &talk, look.clone());
+        let (session, is_new) =
+            place::open(&remote.http, &talk, prompt.as_deref().unwrap_or_default()).await?;
+        let mut chat = Self {
+            remote: remote.clone(),
+            shown,
+            editor,
+            look,
+            choices,
+            id: session.id.clone(),
+            directory: PathBuf::new(),
+            agent: talk.agent,
+            model,
+            first: prompt.filter(|prompt| !prompt.trim().is_empty()),
+            is_begun: false,
+            is_new,
+        };
+        chat.shown.rest().await?;
+        chat.enter(session).await?;
+        Ok(chat)
+    }
+
+    /// Shows a session, and the last of what was said in it or how the chat works.
+    async fn enter(&mut self, session: Session) -> Result<(), Failure> {
+        if session.id != self.id {
+            self.leave().await;
+            self.shown.leave(&self.id);
+        }
+        self.id = session.id.clone();
+        self.directory = PathBuf::from(&session.directory);
+        self.look.directory = self.directory.clone();
+        self.agent = self.agent.take().or(session.agent);
+        self.shown.attend(&self.id);
+        let path = format!("/session/{}/message?limit={N_SHOWN}", self.id);
+        let messages: Vec<MessageWithParts> = self.remote.http.get(&path).await.map_err(failed)?;
+        self.is_begun = !messages.is_empty();
+        if !self.is_begun {
+            return Ok(self.shown.print_wrapped("/help lists the commands, Ctrl-D leaves.").await?);
+        }
+        let text = view::transcript(&messages, &HashMap::new(), &self.look, output::columns());
+        Ok(self.shown.print(&text).await?)
+    }
+
+    /// Deletes the session if nothing was said in it.
+    async fn leave(&self) {
+        if self.is_new && !self.is_begun {
+            // One that stays is no harm.
+            let _ = self.remote.http.delete(&format!("/session/{}", self.id)).await;
+        }
+    }
+
+    fn words(&self) -> Words {
+        let Choices { commands, agents, subagents, models } = &self.choices;
+        let mut words = Words::default();
+        words.directory = self.directory.clone();
+        (words.agents, words.subagents, words.models) = (agents.clone(), subagents.clone(), models.clone());
+        words.with_commands(commands.iter().map(|command| command.name.clone()), &OWN)
+    }
+
+    /// Reads a line. What is asked before it is answered first; of what is asked meanwhile a notice tells.
+    async fn line(&mut self) -> io::Result<Typed> {
+        self.shown.settle().await?;
+        let prompt = format!("{} › ", self.agent.as_deref().unwrap_or("build"));
+        let reading = self.editor.read(prompt, self.words());
+        let mut reading = std::pin::pin!(reading);
+        let typed = loop {
+            tokio::select! {
+                biased;
+                typed = &mut reading => break typed,
+                () = self.shown.asked() => self.editor.notice(&line::wrapped_text(WAITING, output::columns())),
+            }
+        };
+        if matches!(typed, Typed::Line(_)) {
+            self.shown.settle().await?;
+        }
+        Ok(typed)
+    }
+
+    /// Reads lines and has them answered until the person leaves.
+    async fn talk(&mut self, interrupts: &mut Interrupts) -> Result<(), Failure> {
+        let mut was_interrupted = false;
+        loop {
+            let line = match self.first.take() {
+                Some(first) => first,
+                None => match self.line().await? {
+                    Typed::Line(line) => line,
+                    Typed::Interrupted if was_interrupted => return Ok(()),
+                    Typed::Interrupted => {
+                        was_interrupted = true;
+                        self.shown.print_wrapped("Ctrl-C again, or Ctrl-D, leaves.").await?;
+                        continue;
+                    }
+                    Typed::End | Typed::Failed(_) if is_gone() => return std::future::pending().await,
+                    Typed::End => return Ok(()),
+                    Typed::Failed(error) => return Err(Failure::Output(error)),
+                },
+            };
+            was_interrupted = false;
+            if line.trim().is_empty() {
+                continue;
+            }
+            let done = match self.read(&line) {
+                Line::Leave => return Ok(()),
+                Line::Own(name, rest) => {
+                    let (name, rest) = (name.to_owned(), rest.to_owned());
+                    self.own(&name, &rest).await
+                }
+                Line::Unknown(name) => {
+                    let names = self.choices.commands.iter().map(|choice| choice.name.as_str());
+                    let unknown = slash::unknown(name, names.chain(OWN.iter().map(|(name, _)| *name)));
+                    Err(Failure::Failed(format!("{unknown}. Put a space before it to send it as text.")))
+                }
+                Line::Say(words, invocation) => self.say(&words, invocation, interrupts).await,
+            };
+            match done {
+                Ok(()) => {}
+                Err(Failure::Misuse(reason) | Failure::Failed(reason)) => {
+                    self.shown.print_wrapped(&reason).await?;
+                }
+                Err(Failure::Output(error)) => return Err(Failure::Output(error)),
+            }
+        }
+    }
+
+    fn read<'a>(&self, line: &'a str) -> Line<'a> {
+        if let Some(command) = line.strip_prefix('!').map(str::trim).filter(|it| !it.is_empty()) {
+            return Line::Say(command.to_owned(), Invocation::Shell);
+        }
+        let (word, rest) = line.trim_end().split_once(char::is_whitespace).unwrap_or((line.trim_end(), ""));
+        match word.strip_prefix('/').filter(|word| OWN.iter().any(|(name, _)| name == word)) {
+            Some("exit" | "quit") => return Line::Leave,
+            Some(name) => return Line::Own(name, rest.trim()),
+            None => {}
+        }
+        match Slash::read(line, &self.choices.commands) {
+            Some(Slash::Unknown(name)) => Line::Unknown(name),
+            Some(Slash::Known(name)) => Line::Say(rest.trim().to_owned(), Invocation::Named(name.to_owned())),
+            None => Line::Say(line.to_owned(), Invocation::None),
+        }
+    }
+
+    /// Has words answered, or a command run.
+    async fn say(
+        &mut self,
+        words: &str,
+        invocation: Invocation,
+        interrupts: &mut Interrupts,
+    ) -> Result<(), Failure> {
+        let mut parts = Vec::new();
+        if invocation != Invocation::Shell {
+            for name in words.split_whitespace().filter_map(|word| word.strip_prefix('@')) {
+                let name = name.trim_end_matches([',', '.', ';', ':', '?', '!', ')']);
+                let path = self.directory.join(name);
+                if !name.is_empty() && path.exists() {
+                    parts.push(attach::attach(&path)?);
+                } else if self.choices.subagents.iter().any(|agent| agent == name) {
+                    parts.push(PromptPart::Agent { name: name.to_owned() });
+                }
+            }
+        }
+        parts.push(PromptPart::Text { text: words.to_owned(), is_synthetic: false, is_ignored: false });
+        let (agent, model) = (self.agent.clone(), self.model.clone());
+        let input = PromptInput { parts, agent, model, invocation, ..PromptInput::default() };
+        self.is_begun = true;
+        interrupts.forget();
+        self.shown.turn(&self.id, input, interrupts).await?;
+        Ok(self.shown.rest().await?)
+    }
+
+    /// Carries a command of the chat out.
+    async fn own(&mut self, name: &str, rest: &str) -> Result<(), Failure> {
+        let text = match (name, rest) {
+            ("help", _) => {
+                let own = OWN.iter().map(|(name, text)| format!("  /{name}  {text}"));
+                let others = self.choices.commands.iter();
+                let others = others.map(|it| format!("  /{}  {}", it.name, output::plain(&it.description)));
+                own.chain(others).collect::<Vec<_>>().join("\n")
+            }
+            ("model", "") => self.choices.models.join("\n"),
+            ("model", name) => {
+                self.model = place::model(Some(name), None)?;
+                format!("Model: {name}.")
+            }
+            ("agent" | "mode", "") => self.choices.agents.join("\n"),
+            ("agent" | "mode", agent) => {
+                if !self.choices.agents.iter().any(|name| name == agent) {
+                    let known = self.choices.agents.join(", ");
+                    return Err(Failure::Misuse(format!("Unknown agent `{agent}`; known: {known}.")));
+                }
+                self.agent = Some(agent.to_owned());
+                format!("Agent: {agent}.")
+            }
+            ("new", _) => {
+                let session = place::create(&self.remote.http, None, "").await?;
+                self.enter(session).await?;
+                self.is_new = true;
+                return Ok(());
+            }
+            ("sessions", "") => {
+                let path = format!("/session?roots=true&limit={N_SESSIONS}");
+                let sessions: Vec<Session> = self.remote.http.get(&path).await.map_err(failed)?;
+                let lines = sessions.iter().map(|it| format!("{}  {}", it.id, output::plain(&it.title)));
+                lines.collect::<Vec<_>>().join("\n")
+            }
+            ("sessions", id) => {
+                let session = place::session(&self.remote.http, id).await?;
+                self.enter(session).await?;
+                self.is_new = false;
+                return Ok(());
+            }
+            (_, _) => String::new(),
+        };
+        Ok(self.shown.print_wrapped(&text).await?)
+    }
+}

@@ -1,0 +1,89 @@
+//! `windlass run --attach`: has one prompt answered by a server.
+
+use std::{
+    io::{self, IsTerminal},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+};
+
+use super::{
+    super::{
+        daemon::{Daemon, remote::Remote},
+        run::{
+            self,
+            args::{Format, RunArgs},
+            attach,
+            failure::Failure,
+            schema,
+            shown::Shown,
+        },
+        runtime::{self, Interrupts},
+        view::look::Look,
+    },
+    place,
+};
+use crate::{
+    config::Environment,
+    engine::{Invocation, PromptInput, PromptPart},
+};
+
+pub fn run(environment: Environment, url: &str, args: RunArgs) -> ExitCode {
+    let look = Look::new(&environment, io::stdout().is_terminal(), PathBuf::new());
+    runtime::block_on(async move {
+        let remote = tokio::select! {
+            biased;
+            signal = runtime::signalled() => return ExitCode::from(128 + signal),
+            remote = place::connect(&environment, url, &args.credential, &args.talk) => match remote {
+                Ok(remote) => remote,
+                Err(failure) => return failure.report(),
+            },
+        };
+        let format = if args.schema.is_some() { Format::Object } else { args.format };
+        let mut shown = Shown::new(&Daemon::Remote(remote.clone()), format, &args.talk, look);
+        let ended = tokio::select! {
+            biased;
+            signal = runtime::signalled() => Err(signal),
+            result = answer(&remote, &mut shown, args) => Ok(result),
+        };
+        let code = match ended {
+            Ok(Ok(code)) => code,
+            Ok(Err(failure)) => failure.report(),
+            Err(signal) => {
+                remote.cancel_all();
+                shown.abandon().await;
+                ExitCode::from(128 + signal)
+            }
+        };
+        remote.finish().await;
+        code
+    })
+}
+
+/// Runs the turn and shows it.
+async fn answer(remote: &Arc<Remote>, shown: &mut Shown, mut args: RunArgs) -> Result<ExitCode, Failure> {
+    let command = args.command.take().map(|name| name.strip_prefix('/').unwrap_or(&name).to_owned());
+    let given = args.given();
+    let files = given.files.iter().map(|file| attach::attach(file));
+    let mut parts = files.collect::<Result<Vec<PromptPart>, _>>()?;
+    let message = run::message(&given.words.join(" "), attach::piped().await?);
+    if message.is_empty() && command.is_none() {
+        let reason = "No prompt: give one as arguments or on standard input.";
+        return Err(Failure::Misuse(reason.to_owned()));
+    }
+    let format = args.schema.as_deref().map(schema::read).transpose()?;
+    let model = place::model(args.talk.model.as_deref(), args.talk.variant.as_deref())?;
+    let (session, _) = place::open(&remote.http, &args.talk, &message).await?;
+    parts.push(PromptPart::Text { text: message, is_synthetic: false, is_ignored: false });
+    let is_object = format.is_some();
+    let input = PromptInput {
+        parts,
+        agent: args.talk.agent,
+        model,
+        invocation: command.map_or(Invocation::None, Invocation::Named),
+        format,
+        ..PromptInput::default()
+    };
+    let ended = shown.turn(&session.id, input, &mut Interrupts::none()).await?;
+    run::conclude(shown, &ended, is_object).await
+}

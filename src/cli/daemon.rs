@@ -1,0 +1,133 @@
+//! The engine behind what a terminal shows: this process's own, or a server's.
+
+use std::sync::Arc;
+
+use windlass_protocol::opencode::{
+    event::Event,
+    id::{PermissionId, QuestionId, SessionId},
+    permission::{PermissionRequest, Reply},
+};
+
+use crate::{
+    base::queue::Queue,
+    engine::{Answerable, Client, Engine, EngineError, PromptInput, TurnOutcome},
+};
+
+pub mod http;
+pub mod remote;
+pub mod turn_end;
+
+use remote::Remote;
+use turn_end::{TurnEnd, TurnResult};
+
+/// See the module's comment.
+#[derive(Clone)]
+pub enum Daemon {
+    Own(Engine, Arc<Client>),
+    Remote(Arc<Remote>),
+}
+
+impl Daemon {
+    /// Returns this process's engine, with a lease that holds no session yet.
+    pub fn own(engine: &Engine) -> Self {
+        Self::Own(engine.clone(), Arc::new(engine.client(Answerable::Permissions)))
+    }
+
+    /// Returns a queue of the held sessions' events.
+    pub fn listen(&self) -> Arc<Queue<Arc<Event>>> {
+        match self {
+            Self::Own(_, client) => client.listen(),
+            Self::Remote(remote) => remote.listen(),
+        }
+    }
+
+    /// Notes the requests that the terminal can answer. A server has other clients as well, and asks all of them.
+    pub fn set_answerable(&self, answerable: Answerable) {
+        match self {
+            Self::Own(_, client) => client.set_answerable(answerable),
+            Self::Remote(_) => {}
+        }
+    }
+
+    /// Shows a session's events from now on.
+    pub fn hold(&self, id: &SessionId) {
+        match self {
+            Self::Own(_, client) => _ = client.hold(id),
+            Self::Remote(remote) => remote.hold(id),
+        }
+    }
+
+    /// Shows no more events of a session.
+    pub fn release(&self, id: &SessionId) {
+        match self {
+            Self::Own(_, client) => client.release(id),
+            Self::Remote(remote) => remote.release(id),
+        }
+    }
+
+    /// Gives a session a prompt; `on_end` is called behind the turn's last event.
+    pub fn prompt(&self, id: &SessionId, input: PromptInput, on_end: Box<dyn FnOnce(TurnEnd) + Send>) {
+        match self {
+            Self::Own(engine, _) => {
+                let on_end = move |ended: Result<TurnOutcome, EngineError>| {
+                    let ended = ended
+                        .map(|outcome| TurnResult { stop: outcome.stop, structured: outcome.structured });
+                    on_end(ended.map_err(|error| error.message));
+                };
+                engine.prompt(id, input, Box::new(on_end));
+            }
+            Self::Remote(remote) => remote.prompt(id, input, on_end),
+        }
+    }
+
+    /// Cancels a session's turns.
+    pub fn cancel(&self, id: &SessionId) {
+        match self {
+            Self::Own(engine, _) => engine.cancel(id),
+            Self::Remote(remote) => remote.cancel(id),
+        }
+    }
+
+    pub fn is_permission_waiting(&self, id: &PermissionId) -> bool {
+        match self {
+            Self::Own(engine, _) => engine.is_permission_waiting(id),
+            Self::Remote(remote) => remote.is_permission_waiting(id),
+        }
+    }
+
+    pub fn is_question_waiting(&self, id: &QuestionId) -> bool {
+        match self {
+            Self::Own(engine, _) => engine.is_question_waiting(id),
+            Self::Remote(remote) => remote.is_question_waiting(id),
+        }
+    }
+
+    /// Returns the permissions that a session asks for.
+    pub fn pending_permissions(&self, id: &SessionId) -> Vec<PermissionRequest> {
+        match self {
+            Self::Own(engine, _) => engine.pending_permissions(id),
+            Self::Remote(remote) => remote.pending_permissions(id),
+        }
+    }
+
+    pub fn reply_permission(&self, id: &PermissionId, reply: Reply, feedback: Option<String>) {
+        match self {
+            Self::Own(engine, _) => _ = engine.reply_permission(id, reply, feedback),
+            Self::Remote(remote) => remote.reply_permission(id, reply, feedback),
+        }
+    }
+
+    pub fn reply_question(&self, id: &QuestionId, answers: Vec<Vec<String>>) {
+        match self {
+            Self::Own(engine, _) => _ = engine.reply_question(id, answers),
+            Self::Remote(remote) => remote.reply_question(id, answers),
+        }
+    }
+
+    pub fn reject_question(&self, id: &QuestionId) {
+        match self {
+            Self::Own(engine, _) => _ = engine.reject_question(id),
+            Self::Remote(remote) => remote.reject_question(id),
+        }
+    }
+}

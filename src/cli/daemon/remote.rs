@@ -1,0 +1,388 @@
+//! A server's sessions for a terminal: prompts and answers go to it as requests, its events come back as a stream.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, Weak},
+    time::Duration,
+};
+
+use reqwest::{Method, Response};
+use serde_json::{Value, json};
+use tokio_util::task::TaskTracker;
+use windlass_protocol::opencode::{
+    event::{Event, EventPayload},
+    id::{MessageId, PermissionId, QuestionId, SessionId},
+    message::{Message, MessageError, MessageWithParts},
+    permission::{PermissionRequest, Reply},
+    question::QuestionRequest,
+};
+
+use super::{
+    super::{output, run::failure::Failure},
+    http::Http,
+    turn_end::{TurnEnd, TurnResult},
+};
+use crate::{
+    base::{lock::lock, queue::Queue, sse},
+    engine::{Invocation, PromptInput, PromptPart, StopReason},
+};
+
+/// Pause before a lost server is looked for again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Time for the last answers to reach the server.
+const END_LIMIT: Duration = Duration::from_secs(2);
+/// Events that wait to be shown. Nothing waits for their reader; the server bounds what it keeps for one.
+const MAX_WAITING: usize = 1 << 20;
+
+/// See the module's comment.
+pub struct Remote {
+    pub http: Http,
+    events: Arc<Queue<Arc<Event>>>,
+    state: Mutex<State>,
+    /// Requests under way.
+    tasks: TaskTracker,
+    own: Weak<Self>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Sessions that are shown, and their subagents'.
+    held: HashSet<SessionId>,
+    permissions: Vec<PermissionRequest>,
+    questions: Vec<QuestionRequest>,
+    /// The newest prompt of each session.
+    prompts: HashMap<SessionId, MessageId>,
+    /// The newest prompt of each session at the end of whose turn the session was idle.
+    finished: HashMap<SessionId, MessageId>,
+    turns: Vec<Turn>,
+}
+
+/// A prompt of ours whose turn was not shown to its end.
+struct Turn {
+    session_id: SessionId,
+    /// The server's answer and the prompt it belongs to; its events may still be on their way.
+    answer: Option<(MessageId, TurnEnd)>,
+    on_end: Box<dyn FnOnce(TurnEnd) + Send>,
+    number: u64,
+}
+
+impl Remote {
+    /// Connects to a server and follows its events.
+    pub async fn connect(http: Http) -> Result<Arc<Self>, Failure> {
+        let remote = Arc::new_cyclic(|own| Self {
+            http,
+            events: Arc::new(Queue::new(MAX_WAITING)),
+            state: Mutex::default(),
+            tasks: TaskTracker::new(),
+            own: own.clone(),
+        });
+        let stream = remote.subscribe().await.map_err(Failure::Failed)?;
+        tokio::spawn(follow(Arc::downgrade(&remote), stream));
+        Ok(remote)
+    }
+
+    /// Waits until what was answered has reached the server.
+    pub async fn finish(&self) {
+        self.tasks.close();
+        let _ = tokio::time::timeout(END_LIMIT, self.tasks.wait()).await;
+    }
+
+    /// Opens the stream of events, and reads what waits for an answer since before.
+    async fn subscribe(&self) -> Result<Response, String> {
+        let stream = self.http.send(self.http.request(Method::GET, "/global/event")).await?;
+        let permissions: Vec<PermissionRequest> = self.http.get("/permission").await?;
+        let questions: Vec<QuestionRequest> = self.http.get("/question").await?;
+        let mut state = lock(&self.state);
+        (state.permissions, state.questions) = (permissions, questions);
+        Ok(stream)
+    }
+
+    pub fn listen(&self) -> Arc<Queue<Arc<Event>>> {
+        self.events.clone()
+    }
+
+    pub fn hold(&self, id: &SessionId) {
+        lock(&self.state).held.insert(id.clone());
+    }
+
+    pub fn release(&self, id: &SessionId) {
+        lock(&self.state).held.remove(id);
+    }
+
+    /// Sends a prompt; the turn ends here once its answer and its last event have arrived.
+    pub fn prompt(&self, id: &SessionId, input: PromptInput, on_end: Box<dyn FnOnce(TurnEnd) + Send>) {
+        let Some(own) = self.own.upgrade() else { return };
+        let number = {
+            let mut state = lock(&self.state);
+            let number = state.turns.last().map_or(0, |turn| turn.number + 1);
+            state.turns.push(Turn { session_id: id.clone(), answer: None, on_end, number });
+            number
+        };
+        let (path, body) = request(id, input);
+        self.tasks.spawn(async move {
+            let answered = own.http.post::<MessageWithParts>(&path, &body).await;
+            own.note_answer(number, answered);
+        });
+    }
+
+    fn note_answer(&self, number: u64, answered: Result<MessageWithParts, String>) {
+        let mut state = lock(&self.state);
+        let Some(at) = state.turns.iter().position(|turn| turn.number == number) else { return };
+        let ended = match answered {
+            // No turn of it will be shown.
+            Err(reason) => vec![(state.turns.remove(at).on_end, Err(reason))],
+            Ok(message) => {
+                state.turns[at].answer = Some((prompt_of(&message.info), turn_end(message.info)));
+                state.take_ended()
+            }
+        };
+        drop(state);
+        for (on_end, end) in ended {
+            on_end(end);
+        }
+    }
+
+    pub fn cancel(&self, id: &SessionId) {
+        self.say(format!("/session/{id}/abort"), json!({}));
+    }
+
+    /// Cancels the turns that were asked for here.
+    pub fn cancel_all(&self) {
+        let ids: Vec<SessionId> =
+            lock(&self.state).turns.iter().map(|turn| turn.session_id.clone()).collect();
+        for id in &ids {
+            self.cancel(id);
+        }
+    }
+
+    pub fn is_permission_waiting(&self, id: &PermissionId) -> bool {
+        lock(&self.state).permissions.iter().any(|request| request.id == *id)
+    }
+
+    pub fn is_question_waiting(&self, id: &QuestionId) -> bool {
+        lock(&self.state).questions.iter().any(|request| request.id == *id)
+    }
+
+    pub fn pending_permissions(&self, id: &SessionId) -> Vec<PermissionRequest> {
+        let state = lock(&self.state);
+        state.permissions.iter().filter(|request| request.session_id == *id).cloned().collect()
+    }
+
+    pub fn reply_permission(&self, id: &PermissionId, reply: Reply, feedback: Option<String>) {
+        let mut body = json!({"reply": reply});
+        if let Some(feedback) = feedback {
+            body["message"] = feedback.into();
+        }
+        self.say(format!("/permission/{id}/reply"), body);
+    }
+
+    pub fn reply_question(&self, id: &QuestionId, answers: Vec<Vec<String>>) {
+        self.say(format!("/question/{id}/reply"), json!({"answers": answers}));
+    }
+
+    pub fn reject_question(&self, id: &QuestionId) {
+        self.say(format!("/question/{id}/reject"), json!({}));
+    }
+
+    /// Sends something whose effect the events show.
+    fn say(&self, path: String, body: Value) {
+        let Some(own) = self.own.upgrade() else { return };
+        self.tasks.spawn(async move {
+            if let Err(reason) = own.http.post::<Value>(&path, &body).await {
+                // Another client was quicker, or the server has gone, which the stream tells as well.
+                tracing::debug!(reason, path, "the server refused an answer");
+            }
+        });
+    }
+
+    /// Takes an event in: it is noted first, shown second.
+    fn deliver(&self, event: Value) {
+        let mut state = lock(&self.state);
+        let ended = if event["type"] == "server.heartbeat" {
+            // All that was said before the answer has arrived by now.
+            state.take_answered()
+        } else {
+            // Events of services are not shown here, and have no type of their own.
+            let Ok(event) = serde_json::from_value::<Event>(event) else { return };
+            state.note(&event.payload);
+            if event.payload.session_id().is_some_and(|id| state.held.contains(id)) {
+                self.events.push(Arc::new(event), 1);
+            }
+            state.take_ended()
+        };
+        drop(state);
+        for (on_end, end) in ended {
+            on_end(end);
+        }
+    }
+}
+
+/// Reads events until nobody wants them any more. A lost server is looked for again.
+async fn follow(remote: Weak<Remote>, mut stream: Response) {
+    loop {
+        read(&remote, &mut stream).await;
+        loop {
+            tokio::time::sleep(RETRY_PAUSE).await;
+            let Some(remote) = remote.upgrade() else { return };
+            if let Ok(opened) = remote.subscribe().await {
+                stream = opened;
+                break;
+            }
+        }
+    }
+}
+
+async fn read(remote: &Weak<Remote>, stream: &mut Response) {
+    let (mut parser, mut events) = (sse::Parser::default(), Vec::new());
+    while let Ok(Some(bytes)) = stream.chunk().await {
+        if parser.push(&bytes, &mut events).is_err() {
+            return;
+        }
+        let Some(remote) = remote.upgrade() else { return };
+        for event in events.drain(..) {
+            if let Ok(mut event) = serde_json::from_str::<Value>(&event.data) {
+                remote.deliver(event["payload"].take());
+            }
+        }
+    }
+}
+
+/// Ends of turns, and whom to tell.
+type Ended = Vec<(Box<dyn FnOnce(TurnEnd) + Send>, TurnEnd)>;
+
+impl State {
+    fn note(&mut self, payload: &EventPayload) {
+        match payload {
+            EventPayload::SessionCreated(info) | EventPayload::SessionUpdated(info) => {
+                let is_ours = info.info.parent_id.as_ref().is_some_and(|parent| self.held.contains(parent));
+                if is_ours {
+                    self.held.insert(info.session_id.clone());
+                }
+            }
+            EventPayload::MessageUpdated { info: Message::User(user), .. } => {
+                self.prompts.insert(user.session_id.clone(), user.id.clone());
+            }
+            EventPayload::SessionIdle { session_id } => {
+                if let Some(prompt) = self.prompts.get(session_id) {
+                    self.finished.insert(session_id.clone(), prompt.clone());
+                }
+            }
+            EventPayload::PermissionAsked(request) => self.permissions.push(request.clone()),
+            EventPayload::QuestionAsked(request) => self.questions.push(request.clone()),
+            EventPayload::PermissionReplied { request_id, .. } => {
+                self.permissions.retain(|request| request.id != *request_id);
+            }
+            EventPayload::QuestionReplied { request_id, .. }
+            | EventPayload::QuestionRejected { request_id, .. } => {
+                self.questions.retain(|request| request.id != *request_id);
+            }
+            _other => {}
+        }
+    }
+
+    /// Takes the turns whose answer has come and whose session was idle behind it.
+    fn take_ended(&mut self) -> Ended {
+        let finished = &self.finished;
+        let is_ended = |turn: &mut Turn| {
+            let Some((prompt, _)) = &turn.answer else { return false };
+            finished.get(&turn.session_id).is_some_and(|last| last >= prompt)
+        };
+        self.turns.extract_if(.., is_ended).filter_map(Turn::ended).collect()
+    }
+
+    /// Takes the turns whose answer has come.
+    fn take_answered(&mut self) -> Ended {
+        self.turns.extract_if(.., |turn| turn.answer.is_some()).filter_map(Turn::ended).collect()
+    }
+}
+
+impl Turn {
+    fn ended(self) -> Option<(Box<dyn FnOnce(TurnEnd) + Send>, TurnEnd)> {
+        let (_, end) = self.answer?;
+        Some((self.on_end, end))
+    }
+}
+
+/// Returns the prompt that a message belongs to.
+fn prompt_of(message: &Message) -> MessageId {
+    match message {
+        Message::User(user) => user.id.clone(),
+        Message::Assistant(answer) => answer.parent_id.clone(),
+    }
+}
+
+fn turn_end(message: Message) -> TurnEnd {
+    let Message::Assistant(answer) = message else {
+        return Ok(TurnResult { stop: StopReason::EndTurn, structured: None });
+    };
+    let stop = match (&answer.error, answer.finish.as_deref()) {
+        (Some(MessageError::MessageAbortedError { .. }), _) => StopReason::Cancelled,
+        (Some(error), _) => return Err(output::message_of(error)),
+        (None, Some("length")) => StopReason::MaxTokens,
+        (None, Some("content-filter")) => StopReason::Refusal,
+        (None, _) => StopReason::EndTurn,
+    };
+    Ok(TurnResult { stop, structured: answer.structured })
+}
+
+/// Returns the path and the body of the request that a prompt becomes.
+fn request(id: &SessionId, input: PromptInput) -> (String, Value) {
+    let PromptInput { parts, agent, model, invocation, format, .. } = input;
+    let words: Vec<&str> = parts
+        .iter()
+        .filter_map(|part| if let PromptPart::Text { text, .. } = part { Some(text.as_str()) } else { None })
+        .collect();
+    let words = words.join("\n");
+    let mut body = json!({});
+    if let Some(agent) = agent {
+        body["agent"] = agent.into();
+    }
+    let kind = match invocation {
+        Invocation::Named(name) => {
+            body["command"] = name.into();
+            body["arguments"] = words.into();
+            let files = parts.iter().filter(|part| matches!(part, PromptPart::File(_)));
+            body["parts"] = files.map(part).collect();
+            if let Some(model) = model {
+                body["variant"] = json!(model.variant);
+                body["model"] = format!("{}/{}", model.provider_id, model.model_id).into();
+            }
+            "command"
+        }
+        Invocation::Shell => {
+            body["command"] = words.into();
+            body["model"] = json!(model);
+            "shell"
+        }
+        Invocation::None | Invocation::Slash => {
+            body["parts"] = parts.iter().map(part).collect();
+            if let Some(model) = model {
+                body["variant"] = json!(model.variant);
+                body["model"] = json!(model);
+            }
+            if let Some(format) = format {
+                body["format"] = json!(format);
+            }
+            "message"
+        }
+    };
+    (format!("/session/{id}/{kind}"), body)
+}
+
+fn part(part: &PromptPart) -> Value {
+    match part {
+        PromptPart::Text { text, is_synthetic, is_ignored } => {
+            json!({"type": "text", "text": text, "synthetic": is_synthetic, "ignored": is_ignored})
+        }
+        PromptPart::File(file) => {
+            let mut part = json!(file);
+            part["type"] = "file".into();
+            part
+        }
+        PromptPart::Agent { name } => json!({"type": "agent", "name": name}),
+        PromptPart::Subtask { prompt, description, agent, model } => {
+            json!({"type": "subtask", "prompt": prompt, "description": description, "agent": agent, "model": model})
+        }
+        PromptPart::Document { text, .. } => json!({"type": "text", "text": text, "synthetic": true}),
+    }
+}

@@ -1,0 +1,280 @@
+//! Sessions at work below `/api`: making them, prompting, undoing, and the answers to what they ask.
+
+use axum::{
+    Router,
+    extract::{Path, State},
+    http::StatusCode,
+    routing::{get, post},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_protocol::opencode::{
+    id::{MessageId, PermissionId, QuestionId, SessionId},
+    message::ModelRef,
+    part::FilePart,
+    permission::{PermissionRequest, Reply},
+    session::SessionModel,
+};
+
+use super::{
+    api_session::{find, session_view},
+    ask,
+    body::{Answer, Ids, Payload},
+    error::Failure,
+    history,
+    prompt::{self, PartInput, PromptBody},
+    selection::Selected,
+    server::Shared,
+};
+use crate::{
+    base::{clock, ids, mime},
+    engine::{NewSession, RevertTo},
+};
+
+pub fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/api/session", post(create))
+        .route("/api/session/{id}/agent", post(choose_agent))
+        .route("/api/session/{id}/model", post(choose_model))
+        .route("/api/session/{id}/prompt", post(admit))
+        .route("/api/session/{id}/interrupt", post(interrupt))
+        .route("/api/session/{id}/compact", post(unavailable))
+        .route("/api/session/{id}/wait", post(unavailable))
+        .route("/api/session/{id}/revert/stage", post(revert))
+        .route("/api/session/{id}/revert/clear", post(unrevert))
+        .route("/api/session/{id}/permission", get(permissions))
+        .route("/api/session/{id}/permission/{permission}", get(permission))
+        .route("/api/session/{id}/permission/{permission}/reply", post(reply))
+        .route("/api/session/{id}/question", get(questions))
+        .route("/api/session/{id}/question/{question}/reply", post(answer))
+        .route("/api/session/{id}/question/{question}/reject", post(reject))
+}
+
+#[derive(Debug, Deserialize)]
+struct CreateBody {
+    id: Option<SessionId>,
+    agent: Option<String>,
+    model: Option<SessionModel>,
+    location: Option<Location>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Location {
+    directory: String,
+}
+
+async fn create(
+    State(server): State<Shared>,
+    Selected(selected): Selected,
+    Payload(body): Payload<CreateBody>,
+) -> Result<Answer<Value>, Failure> {
+    let CreateBody { id, agent, model, location } = body;
+    let directory = location.map_or(selected, |location| server.options.directory.join(location.directory));
+    let new = NewSession { directory, id, agent, model, ..NewSession::default() };
+    let opened = server.engine.create_session(new).await?;
+    server.hold(&opened.info.id);
+    server.engine.watch(&opened.workspace);
+    Ok(Answer(json!({"data": session_view(opened.info)})))
+}
+
+#[derive(Debug, Deserialize)]
+struct AgentBody {
+    agent: String,
+}
+
+async fn choose_agent(
+    State(server): State<Shared>,
+    Path(id): Path<String>,
+    Payload(body): Payload<AgentBody>,
+) -> Result<StatusCode, Failure> {
+    let id = find(&server, &id).await?.id;
+    server.open(&id).await?.loaded().checked_agent(&body.agent)?;
+    server.engine.select(&id, Some(body.agent), None).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Debug, Deserialize)]
+struct ModelBody {
+    model: SessionModel,
+}
+
+async fn choose_model(
+    State(server): State<Shared>,
+    Path(id): Path<String>,
+    Payload(body): Payload<ModelBody>,
+) -> Result<StatusCode, Failure> {
+    let id = find(&server, &id).await?.id;
+    let SessionModel { id: model_id, provider_id, variant } = body.model;
+    let model = ModelRef { provider_id, model_id, variant };
+    let loaded = server.open(&id).await?.loaded();
+    loaded.checked_model(&model).map_err(crate::engine::EngineError::from)?;
+    server.engine.select(&id, None, Some(model)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Debug, Deserialize)]
+struct AdmitBody {
+    id: Option<MessageId>,
+    prompt: Words,
+}
+
+#[derive(Debug, Deserialize)]
+struct Words {
+    text: String,
+    #[serde(default)]
+    files: Vec<File>,
+    #[serde(default)]
+    agents: Vec<Agent>,
+}
+
+#[derive(Debug, Deserialize)]
+struct File {
+    uri: String,
+    name: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Agent {
+    name: String,
+}
+
+/// Gives the session a prompt and answers at once.
+async fn admit(
+    State(server): State<Shared>,
+    Path(id): Path<String>,
+    Payload(body): Payload<AdmitBody>,
+) -> Result<Answer<Value>, Failure> {
+    let id = find(&server, &id).await?.id;
+    let AdmitBody { id: message_id, prompt: Words { text, files, agents } } = body;
+    let message_id = message_id.unwrap_or_else(ids::message);
+    let shown = json!({"text": text});
+    let files = files.into_iter().map(|File { uri, name }| {
+        let mime = mime::of_path(&uri).unwrap_or("text/plain").to_owned();
+        PartInput::File { id: None, file: FilePart { mime, filename: name, url: uri, source: None } }
+    });
+    let agents = agents.into_iter().map(|agent| PartInput::Agent { id: None, name: agent.name });
+    let words = PartInput::Text { id: None, text, synthetic: false, ignored: false };
+    let parts = std::iter::once(words).chain(files).chain(agents).collect();
+    let body = PromptBody::of_parts(parts, message_id.clone());
+    let input = prompt::accepted(&server, &id, body).await?;
+    prompt::run_until_stored(&server, &id, input).await;
+    Ok(Answer(json!({"data": {
+        "admittedSeq": 0, "id": message_id, "sessionID": id, "prompt": shown, "delivery": "queue",
+        "timeCreated": clock::now_ms(),
+    }})))
+}
+
+async fn interrupt(State(server): State<Shared>, Path(id): Path<String>) -> Result<StatusCode, Failure> {
+    let id = find(&server, &id).await?.id;
+    server.engine.cancel(&id);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Answers as OpenCode does where its younger store has no such operation yet.
+async fn unavailable(State(server): State<Shared>, Path(id): Path<String>) -> Result<StatusCode, Failure> {
+    find(&server, &id).await?;
+    let message = "This is not available here yet; use the same operation outside of /api.";
+    let fields = json!({"message": message, "service": "session"});
+    Err(Failure::tagged(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailableError", fields))
+}
+
+#[derive(Debug, Deserialize)]
+struct RevertBody {
+    #[serde(rename = "messageID")]
+    message_id: MessageId,
+}
+
+async fn revert(
+    State(server): State<Shared>,
+    Path(id): Path<String>,
+    Payload(body): Payload<RevertBody>,
+) -> Result<Answer<Value>, Failure> {
+    let id = find(&server, &id).await?.id;
+    let to = RevertTo::Message { message_id: body.message_id, part_id: None };
+    let session = history::undo(&server, &id, to).await?.0;
+    Ok(Answer(json!({"data": session.revert})))
+}
+
+async fn unrevert(State(server): State<Shared>, Path(id): Path<String>) -> Result<StatusCode, Failure> {
+    let id = find(&server, &id).await?.id;
+    history::undo(&server, &id, RevertTo::Nothing).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Returns a request for a permission in the words of this interface.
+pub fn permission_view(request: PermissionRequest) -> Value {
+    let mut view = json!({
+        "id": request.id,
+        "sessionID": request.session_id,
+        "action": request.permission,
+        "resources": request.patterns,
+        "save": request.always,
+        "metadata": request.metadata,
+    });
+    if let Some(tool) = request.tool {
+        view["source"] = json!(tool);
+        view["source"]["type"] = "tool".into();
+    }
+    view
+}
+
+async fn permissions(State(server): State<Shared>, Path(id): Path<String>) -> Result<Answer<Value>, Failure> {
+    let id = find(&server, &id).await?.id;
+    let waiting = server.engine.pending_permissions(&id).into_iter().map(permission_view);
+    Ok(Answer(json!({"data": waiting.collect::<Vec<_>>()})))
+}
+
+async fn permission(
+    State(server): State<Shared>,
+    Ids((session, id)): Ids<(SessionId, PermissionId)>,
+) -> Result<Answer<Value>, Failure> {
+    let waiting = server.engine.pending_permissions(&session).into_iter().find(|request| request.id == id);
+    let request = waiting.ok_or_else(|| ask::no_permission(&id))?;
+    Ok(Answer(json!({"data": permission_view(request)})))
+}
+
+#[derive(Debug, Deserialize)]
+struct ReplyBody {
+    reply: Reply,
+    message: Option<String>,
+}
+
+async fn reply(
+    State(server): State<Shared>,
+    Ids((_, id)): Ids<(SessionId, PermissionId)>,
+    Payload(body): Payload<ReplyBody>,
+) -> Result<StatusCode, Failure> {
+    ask::settle(&server, &id, body.reply, body.message)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn questions(State(server): State<Shared>, Path(id): Path<String>) -> Result<Answer<Value>, Failure> {
+    let id = find(&server, &id).await?.id;
+    let mut waiting = server.engine.all_pending_questions();
+    waiting.retain(|request| request.session_id == id);
+    Ok(Answer(json!({"data": waiting})))
+}
+
+#[derive(Debug, Deserialize)]
+struct AnswerBody {
+    answers: Vec<Vec<String>>,
+}
+
+async fn answer(
+    State(server): State<Shared>,
+    Ids((_, id)): Ids<(SessionId, QuestionId)>,
+    Payload(body): Payload<AnswerBody>,
+) -> Result<StatusCode, Failure> {
+    if server.engine.reply_question(&id, body.answers) {
+        Ok(StatusCode::NO_CONTENT)
+    } else {
+        Err(ask::no_question(&id))
+    }
+}
+
+async fn reject(
+    State(server): State<Shared>,
+    Ids((_, id)): Ids<(SessionId, QuestionId)>,
+) -> Result<StatusCode, Failure> {
+    if server.engine.reject_question(&id) { Ok(StatusCode::NO_CONTENT) } else { Err(ask::no_question(&id)) }
+}

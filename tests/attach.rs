@@ -1,0 +1,252 @@
+//! Commands that work at a running server: prompts, the chat, and an editor's pipe.
+
+use std::process::Stdio;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
+    process::{Child, ChildStdin, ChildStdout, Command},
+};
+
+use crate::{
+    chat,
+    cli::{Ended, ended, signal},
+    support::{
+        agent::{DEADLINE, binary},
+        llm::{Gate, Reply},
+        scratch::Scratch,
+        server::Server,
+        terminal::Terminal,
+    },
+};
+
+fn command(server: &Server, arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command
+        .args(arguments)
+        .current_dir(&server.scratch.work)
+        .env_clear()
+        .env("PATH", std::env::var("PATH").unwrap())
+        // Another machine: nothing of the server's files is used.
+        .env("HOME", server.scratch.work.join("elsewhere"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    command
+}
+
+async fn run(server: &Server, arguments: &[&str]) -> Ended {
+    let arguments = [&["run", "--attach", &server.url], arguments].concat();
+    ended(command(server, &arguments).spawn().unwrap()).await
+}
+
+#[tokio::test]
+async fn a_prompt_is_answered_by_the_server() {
+    let server = Server::start().await;
+    server.llm.reply(Reply::call("call_1", "read", json!({"filePath": server.scratch.path("a.txt")})));
+    server.llm.reply(Reply::deltas(["Hello ", "Ada."]));
+    let first = run(&server, &["I am Ada"]).await;
+    assert_eq!((first.code, first.stdout.as_str()), (Some(0), "Hello Ada.\n"), "{first:?}");
+    assert!(first.stderr.contains("| read"), "{}", first.stderr);
+    server.llm.reply(Reply::text("You are Ada."));
+    let second = run(&server, &["-c", "--format", "json", "who am I"]).await;
+    assert_eq!(second.code, Some(0), "{second:?}");
+    assert_eq!(second.of_type("text")[0]["part"]["text"], "You are Ada.");
+    let sessions = server.get("/session").await.ok();
+    assert_eq!(sessions.as_array().unwrap().len(), 1);
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_permission_is_refused_or_given_by_the_options() {
+    let server = Server::asking("bash").await;
+    let call = || Reply::call("call_1", "bash", json!({"command": "echo out", "description": "x"}));
+    for arguments in [&["go"][..], &["--strict", "go"]] {
+        server.llm.reply(call());
+        let refused = run(&server, arguments).await;
+        assert_eq!(refused.code, Some(3), "{refused:?}");
+        assert!(refused.stderr.contains("Permission rejected, since nobody can be asked: bash"));
+    }
+    server.llm.reply(call());
+    server.llm.reply(Reply::text("done"));
+    let allowed = run(&server, &["--auto", "go"]).await;
+    assert_eq!((allowed.code, allowed.stdout.as_str()), (Some(0), "done\n"), "{allowed:?}");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn what_keeps_a_prompt_from_its_server_is_a_sentence() {
+    let server = Server::builder().env("OPENCODE_SERVER_PASSWORD", "secret").start().await;
+    let refused = run(&server, &["hello"]).await;
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("wants a password: give it by --password"), "{}", refused.stderr);
+    server.llm.reply(Reply::text("yes"));
+    assert_eq!(run(&server, &["-p", "secret", "hello"]).await.stdout, "yes\n");
+    let unknown = run(&server, &["-p", "secret", "-s", "ses_none", "hello"]).await;
+    assert!(unknown.stderr.contains("ses_none"), "{}", unknown.stderr);
+    let nobody = ["run", "--attach", "http://127.0.0.1:9", "hello"];
+    let nobody = ended(command(&server, &nobody).spawn().unwrap()).await;
+    assert_eq!(nobody.code, Some(1));
+    assert!(nobody.stderr.contains("No server answers at http://127.0.0.1:9"), "{}", nobody.stderr);
+    let wrong = ended(command(&server, &["run", "--attach", "port", "hello"]).spawn().unwrap()).await;
+    assert_eq!(wrong.code, Some(2));
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn an_interrupt_cancels_the_turn_at_the_server() {
+    let server = Server::start().await;
+    let gate = Gate::new();
+    server.llm.reply(Reply::hang(&gate));
+    let mut events = server.events("/event").await;
+    let child = command(&server, &["run", "--attach", &server.url, "hello"]).spawn().unwrap();
+    server.llm.asked(1).await;
+    signal(&child, Signal::SIGINT);
+    assert_eq!(ended(child).await.code, Some(130));
+    events.until("session.idle").await;
+    gate.open();
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_terminal_chats_with_the_servers_sessions() {
+    let server = Server::asking("bash").await;
+    let id = server.session().await;
+    server.llm.reply(Reply::text("Hello Ada."));
+    server.prompt(&id, "I am Ada").await;
+    let arguments = ["attach", &server.url, "--session", &id];
+    let elsewhere = Scratch::new();
+    let terminal = Terminal::builder(&elsewhere, &json!({})).size(90, 40);
+    let mut terminal = terminal.arguments(&arguments).start();
+    terminal.shows_text("Hello Ada.").await;
+    chat::prompt(&terminal).await;
+    server.llm.reply(Reply::call("call_1", "bash", json!({"command": "echo out", "description": "prints"})));
+    server.llm.reply(Reply::text("All done."));
+    terminal.types("run it\r");
+    terminal.shows_text("echo out").await;
+    // The same permission is on the page of a phone.
+    let waiting = server.get("/permission").await.ok();
+    assert_eq!(waiting.as_array().unwrap().len(), 1);
+    terminal.shows_text("[y] once").await;
+    terminal.types("y");
+    terminal.shows_text("All done.").await;
+    chat::prompt(&terminal).await;
+    terminal.types("\x04");
+    let screen = terminal.ends_with(0).await;
+    assert!(screen.contains("Continue with: windlass attach"), "{screen}");
+    server.finish().await;
+}
+
+/// An editor's end of `windlass acp --attach`.
+struct Editor {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Editor {
+    fn start(server: &Server) -> Self {
+        let mut command = command(server, &["acp", "--attach", &server.url]);
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { input: child.stdin.take(), output, child }
+    }
+
+    async fn send(&mut self, id: u64, method: &str, params: Value) {
+        let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.input.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).await.unwrap();
+    }
+
+    /// Reads up to a line that satisfies this.
+    async fn until(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let line =
+                tokio::time::timeout(DEADLINE, self.output.next_line()).await.unwrap().unwrap().unwrap();
+            let line: Value = serde_json::from_str(&line).unwrap();
+            if is_wanted(&line) {
+                return line;
+            }
+        }
+    }
+
+    async fn ask(&mut self, id: u64, method: &str, params: Value) -> Value {
+        self.send(id, method, params).await;
+        let answer = self.until(|line| line["id"] == id && line.get("method").is_none()).await;
+        assert!(answer["result"].is_object(), "{answer}");
+        answer["result"].clone()
+    }
+
+    async fn open(server: &Server) -> (Self, String) {
+        let mut editor = Self::start(server);
+        editor.ask(1, "initialize", json!({"protocolVersion": 1, "clientCapabilities": {}})).await;
+        let new = json!({"cwd": server.scratch.cwd(), "mcpServers": []});
+        let session = editor.ask(2, "session/new", new).await;
+        (editor, session["sessionId"].as_str().unwrap().to_owned())
+    }
+}
+
+fn words(id: &str, text: &str) -> Value {
+    json!({"sessionId": id, "prompt": [{"type": "text", "text": text}]})
+}
+
+#[tokio::test]
+async fn an_editor_and_a_phone_look_at_the_same_session() {
+    let server = Server::asking("bash").await;
+    let (mut editor, id) = Editor::open(&server).await;
+    let mut events = server.events("/event").await;
+    server.llm.reply(Reply::call("call_1", "bash", json!({"command": "echo out", "description": "prints"})));
+    server.llm.reply(Reply::text("done"));
+    editor.send(3, "session/prompt", words(&id, "run it")).await;
+    editor.until(|line| line["method"] == "session/request_permission").await;
+    let asked = events.until("permission.asked").await;
+    let asked = asked.last().unwrap()["properties"]["id"].as_str().unwrap().to_owned();
+    server.post(&format!("/permission/{asked}/reply"), json!({"reply": "once"})).await.ok();
+    let answer = editor.until(|line| line["id"] == 3).await;
+    assert_eq!(answer["result"]["stopReason"], "end_turn");
+    // What the phone says is shown to the editor.
+    server.llm.reply(Reply::text("to the phone"));
+    server.prompt(&id, "from the phone").await;
+    let is_text = |line: &Value| line["params"]["update"]["content"]["text"] == "to the phone";
+    editor.until(is_text).await;
+    editor.input = None;
+    assert_eq!(ended(editor.child).await.code, Some(0));
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_turn_goes_on_when_its_editor_has_gone() {
+    let server = Server::asking("bash").await;
+    let (mut editor, id) = Editor::open(&server).await;
+    let mut events = server.events("/event").await;
+    let gate = Gate::new();
+    let call = json!({"command": "echo out", "description": "prints"});
+    server.llm.reply(Reply::text("I run it.").and_gate(&gate).and_call("call_1", "bash", call));
+    server.llm.reply(Reply::text("done"));
+    editor.send(3, "session/prompt", words(&id, "run it")).await;
+    server.llm.asked(1).await;
+    signal(&editor.child, Signal::SIGKILL);
+    ended(editor.child).await;
+    gate.open();
+    let asked = events.until("permission.asked").await;
+    let asked = asked.last().unwrap()["properties"]["id"].as_str().unwrap().to_owned();
+    server.post(&format!("/permission/{asked}/reply"), json!({"reply": "once"})).await.ok();
+    events.until("session.idle").await;
+    let messages = server.get(&format!("/session/{id}/message")).await.ok();
+    assert!(messages.to_string().contains("done"), "{messages}");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn what_was_asked_before_the_input_ended_is_answered() {
+    let server = Server::start().await;
+    let (mut editor, id) = Editor::open(&server).await;
+    server.llm.reply(Reply::text("done"));
+    editor.send(3, "session/prompt", words(&id, "hello")).await;
+    editor.input = None;
+    let answer = editor.until(|line| line["id"] == 3).await;
+    assert_eq!(answer["result"]["stopReason"], "end_turn");
+    assert_eq!(ended(editor.child).await.code, Some(0));
+    server.finish().await;
+}

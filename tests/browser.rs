@@ -1,0 +1,150 @@
+//! `windlass web` in a real browser: turns are driven and questions answered by keys alone.
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    browser::{Page, program},
+    llm::{Gate, Reply},
+    server::Server,
+};
+
+const READY: &str = "document.getElementById('state').textContent === 'Ready'";
+
+/// Presses Tab until the element with this name has the focus.
+async fn focus(page: &mut Page, name: &str) {
+    for _ in 0..40 {
+        let focused = page.read("document.activeElement.ariaLabel || document.activeElement.innerText").await;
+        if focused == name {
+            return;
+        }
+        page.press("Tab", 0).await;
+    }
+    panic!("no key leads to {name}");
+}
+
+/// Types a prompt and sends it by keys.
+async fn prompt(page: &mut Page, words: &str) {
+    page.read("document.getElementById('prompt').focus()").await;
+    page.types(words).await;
+    page.press("Enter", 2).await;
+}
+
+fn shows(text: &str) -> String {
+    format!("document.getElementById('conversation').innerText.includes({})", json!(text))
+}
+
+fn bash() -> Reply {
+    Reply::call("call_1", "bash", json!({"command": "echo out", "description": "prints"}))
+}
+
+#[tokio::test]
+async fn a_turn_is_driven_and_a_permission_answered_by_keys_alone() {
+    let Some(program) = program() else { return };
+    let server = Server::asking("bash").await;
+    let mut page = Page::open(program, &server.scratch.work, &server.url).await;
+    page.until(READY).await;
+    server.llm.reply(bash());
+    server.llm.reply(Reply::text("All **done**."));
+    prompt(&mut page, "run it").await;
+    page.until("document.querySelector('#asks .ask pre').textContent === 'echo out'").await;
+    // A key that was meant for the prompt allows nothing.
+    page.press(" ", 0).await;
+    assert_eq!(server.get("/permission").await.ok().as_array().unwrap().len(), 1);
+    focus(&mut page, "Allow once").await;
+    page.press("Enter", 0).await;
+    page.until(&shows("All done.")).await;
+    page.until(READY).await;
+    page.until("document.getElementById('asks').childElementCount === 0").await;
+    assert_eq!(page.read("document.activeElement.id").await, "prompt");
+    assert_eq!(page.read("document.querySelector('#conversation strong').textContent").await, "done");
+    assert_eq!(page.read("document.getElementById('live').hidden").await, true);
+    let names = page.names().await;
+    for wanted in [
+        "navigation: Sessions",
+        "region: Conversation",
+        "region: Questions",
+        "button: New session",
+        "textbox: Prompt",
+        "button: Send",
+    ] {
+        assert!(names.iter().any(|name| name == wanted), "{wanted} is missing in {names:#?}");
+    }
+    let nameless = |name: &&String| ["button: ", "link: ", "textbox: ", "heading: "].contains(&name.as_str());
+    assert_eq!(names.iter().find(nameless), None);
+    drop(page);
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_question_is_answered_and_what_is_typed_stays_while_others_ask() {
+    let Some(program) = program() else { return };
+    let server = Server::asking("bash").await;
+    let mut page = Page::open(program, &server.scratch.work, &server.url).await;
+    page.until(READY).await;
+    let asked = json!({"questions": [{"question": "Which colour?", "header": "Colour",
+        "options": [{"label": "red", "description": "warm"}, {"label": "blue", "description": "cold"}]}]});
+    server.llm.reply(Reply::call("call_1", "question", asked));
+    server.llm.reply(Reply::text("Green it is."));
+    prompt(&mut page, "ask me").await;
+    page.until("document.querySelector('#asks legend').textContent === 'Which colour?'").await;
+    page.read("document.querySelector('#asks input[type=text]').focus()").await;
+    page.types("green").await;
+    // Another session asks in between.
+    let other = server.session().await;
+    server.llm.reply_to("second", bash());
+    let body = json!({"parts": [{"type": "text", "text": "second"}]});
+    server.post(&format!("/session/{other}/prompt_async"), body).await;
+    page.until("document.querySelectorAll('#asks .ask').length === 2").await;
+    page.read("document.querySelector('#asks input[type=text]').focus()").await;
+    page.press("Enter", 0).await;
+    page.until(&shows("Green it is.")).await;
+    assert!(server.llm.last_request().tool_result("call_1").contains("green"));
+    server.post(&format!("/session/{other}/abort"), json!({})).await.ok();
+    drop(page);
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn the_page_finds_its_server_again_after_a_restart() {
+    let Some(program) = program() else { return };
+    let server = Server::builder().command("web").start().await;
+    let mut page = Page::open(program, &server.scratch.work, &server.url).await;
+    page.until(READY).await;
+    server.llm.reply(Reply::text("before"));
+    prompt(&mut page, "one").await;
+    page.until(&shows("before")).await;
+    page.until(READY).await;
+    let server = server.restarted().await;
+    page.until(READY).await;
+    let gate = Gate::new();
+    server.llm.reply(Reply::text("half ").and_gate(&gate).and_text("whole"));
+    prompt(&mut page, "two").await;
+    page.until("document.getElementById('live').innerText.includes('half')").await;
+    gate.open();
+    page.until(&shows("half whole")).await;
+    page.until(READY).await;
+    drop(page);
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn the_page_fits_a_phone_and_names_what_it_shows() {
+    let Some(program) = program() else { return };
+    let server = Server::start().await;
+    let id = server.session().await;
+    server.llm.reply(Reply::text(&"wide ".repeat(80)));
+    server.prompt(&id, &"w".repeat(400)).await;
+    let mut page = Page::open(program, &server.scratch.work, &format!("{}/%23{id}", server.url)).await;
+    let phone = json!({"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true});
+    page.send("Emulation.setDeviceMetricsOverride", phone).await;
+    page.send("Page.navigate", json!({"url": format!("{}/#{id}", server.url)})).await;
+    page.until(READY).await;
+    page.until(&shows("wide")).await;
+    assert_eq!(page.read("document.documentElement.scrollWidth <= 390").await, true);
+    assert_eq!(page.read("document.getElementById('list').open").await, false);
+    let small = "[...document.querySelectorAll('.app button')].filter((it) => it.offsetParent && \
+                 it.getBoundingClientRect().height < 44).map((it) => it.innerText)";
+    assert_eq!(page.read(small).await, json!(Vec::<Value>::new()));
+    drop(page);
+    server.finish().await;
+}
