@@ -49,8 +49,9 @@ enum Interrupted {
 struct Server<R, W> {
     connection: Connection,
     wire: Wire<R, W, Handled>,
-    /// Takes over the sessions that still work when the client leaves; the engine ends with the client if there is none.
-    heir: Option<Arc<Lease>>,
+    /// Lease of the server that the client shares with others. It takes over the sessions that still work when the client
+    /// leaves. Without one the engine ends with the client.
+    server_lease: Option<Arc<Lease>>,
 }
 
 /// Serves the only client of an engine until its input ends, its output breaks or it gets a signal.
@@ -63,20 +64,20 @@ pub async fn serve(
     serve_client(engine, None, input, output, options).await
 }
 
-/// Serves one of several clients of an engine. Its turns go on when it leaves, for the clients of `heir`.
+/// Serves one of several clients of an engine. Its turns go on when it leaves, held by `server_lease`.
 pub async fn serve_beside(
     engine: Engine,
-    heir: Arc<Lease>,
+    server_lease: Arc<Lease>,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin,
     options: Options,
 ) -> io::Result<()> {
-    serve_client(engine, Some(heir), input, output, options).await
+    serve_client(engine, Some(server_lease), input, output, options).await
 }
 
 async fn serve_client(
     engine: Engine,
-    heir: Option<Arc<Lease>>,
+    server_lease: Option<Arc<Lease>>,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin,
     options: Options,
@@ -95,13 +96,13 @@ async fn serve_client(
     connection.lease.subscribe(&subscriber);
     let lines = Lines::new(input, max_line);
     let wire = Wire::new(lines, hung_up, output, trace, outbox.clone(), handled, switched);
-    let mut server = Server { connection, wire, heir };
+    let mut server = Server { connection, wire, server_lease };
 
     let served = server.serve_to_the_end(&engine, &stop).await;
     let never = CancellationToken::new();
     match served {
         Ok(()) => {}
-        Err(_) if server.heir.is_some() => server.leave(&engine).await,
+        Err(_) if server.server_lease.is_some() => server.leave(&engine).await,
         Err(Interrupted::Broken) => {
             server.connection.give_up();
             // Without a reader nothing more can be said, and no session may wait for room.
@@ -139,7 +140,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
         stop: &CancellationToken,
     ) -> Result<(), Interrupted> {
         self.serve(stop, pin!(future::pending()), |server| server.wire.has_ended()).await?;
-        if self.heir.is_some() {
+        if self.server_lease.is_some() {
             self.serve(stop, pin!(future::pending()), |server| !server.connection.is_handling()).await?;
             self.leave(engine).await;
             let is_answered = |server: &Self| !server.connection.is_answering();
@@ -153,11 +154,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
 
     /// Closes the client's sessions, but for those that work: others can answer what these ask.
     async fn leave(&mut self, engine: &Engine) {
-        let Some(heir) = &self.heir else { return };
+        let Some(server_lease) = &self.server_lease else { return };
         let ids: Vec<SessionId> = self.connection.sessions().keys().cloned().collect();
         let (working, idle): (Vec<_>, Vec<_>) = ids.into_iter().partition(|id| engine.is_working(id));
         for id in &working {
-            heir.hold(id);
+            server_lease.hold(id);
         }
         self.connection.give_up();
         for id in &idle {

@@ -18,7 +18,7 @@ pub mod remote;
 pub mod turn_end;
 
 use remote::Remote;
-use turn_end::{TurnEnd, TurnResult};
+use turn_end::{OnEnd, TurnResult};
 
 /// See the module's comment.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ impl Daemon {
     }
 
     /// Gives a session a prompt; `on_end` is called behind the turn's last event.
-    pub fn prompt(&self, id: &SessionId, input: PromptInput, on_end: Box<dyn FnOnce(TurnEnd) + Send>) {
+    pub fn prompt(&self, id: &SessionId, input: PromptInput, on_end: OnEnd) {
         match self {
             Self::Own(engine, _) => {
                 let on_end = move |ended: Result<TurnOutcome, EngineError>| {

@@ -27,7 +27,7 @@ pub fn api(engine: &Engine, directory: PathBuf) -> Api {
     Arc::new(move |request| {
         let routes = routes.get_or_init(|| {
             let access = Arc::new(Access::new(None, Vec::new()));
-            // Without a port nobody opens a socket, and nobody logs in by one.
+            // The login command is for sockets, which need a port.
             let options = Options { directory: directory.clone(), access, login_command: Vec::new() };
             // A plugin is asked nothing: questions are for people.
             let server = Server::new(engine.clone(), options, Answerable::Nothing, CancellationToken::new());

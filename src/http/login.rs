@@ -63,7 +63,7 @@ fn begin(
     let task = tokio::spawn(async move {
         let show = move |page: &Page| _ = page_sender.send(page.clone());
         let ended = engine.log_in_at(&way, instance.as_deref(), &show).await;
-        // Nobody may be waiting for it.
+        // The request that waited may be gone.
         let _ = end_sender.send(Some(ended));
     });
     let mut own_end = end.clone();

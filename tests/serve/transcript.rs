@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, fs};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::support::{
     llm::{Gate, Reply},
@@ -66,7 +66,7 @@ impl Names<'_> {
             .replace("{message}", &self.message)
             .replace("{permission}", &self.asked)
             .replace("{question}", &self.asked)
-            .replace("{directory}", &self.server.scratch.cwd())
+            .replace("{directory}", self.server.scratch.cwd())
     }
 
     async fn send(&self, request: &str) -> Answer {

@@ -20,7 +20,7 @@ use windlass_protocol::opencode::{
 use super::{
     super::{output, run::failure::Failure},
     http::Http,
-    turn_end::{TurnEnd, TurnResult},
+    turn_end::{OnEnd, TurnEnd, TurnResult},
 };
 use crate::{
     base::{lock::lock, queue::Queue, sse},
@@ -62,7 +62,7 @@ struct Turn {
     session_id: SessionId,
     /// The server's answer and the prompt it belongs to; its events may still be on their way.
     answer: Option<(MessageId, TurnEnd)>,
-    on_end: Box<dyn FnOnce(TurnEnd) + Send>,
+    on_end: OnEnd,
     number: u64,
 }
 
@@ -110,7 +110,7 @@ impl Remote {
     }
 
     /// Sends a prompt; the turn ends here once its answer and its last event have arrived.
-    pub fn prompt(&self, id: &SessionId, input: PromptInput, on_end: Box<dyn FnOnce(TurnEnd) + Send>) {
+    pub fn prompt(&self, id: &SessionId, input: PromptInput, on_end: OnEnd) {
         let Some(own) = self.own.upgrade() else { return };
         let number = {
             let mut state = lock(&self.state);
@@ -217,7 +217,7 @@ impl Remote {
     }
 }
 
-/// Reads events until nobody wants them any more. A lost server is looked for again.
+/// Reads events until the client is dropped. A lost server is looked for again.
 async fn follow(remote: Weak<Remote>, mut stream: Response) {
     loop {
         read(&remote, &mut stream).await;
@@ -247,8 +247,8 @@ async fn read(remote: &Weak<Remote>, stream: &mut Response) {
     }
 }
 
-/// Ends of turns, and whom to tell.
-type Ended = Vec<(Box<dyn FnOnce(TurnEnd) + Send>, TurnEnd)>;
+/// Ends of turns, with their receivers.
+type Ended = Vec<(OnEnd, TurnEnd)>;
 
 impl State {
     fn note(&mut self, payload: &EventPayload) {
@@ -297,7 +297,7 @@ impl State {
 }
 
 impl Turn {
-    fn ended(self) -> Option<(Box<dyn FnOnce(TurnEnd) + Send>, TurnEnd)> {
+    fn ended(self) -> Option<(OnEnd, TurnEnd)> {
         let (_, end) = self.answer?;
         Some((self.on_end, end))
     }

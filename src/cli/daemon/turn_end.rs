@@ -7,6 +7,9 @@ use crate::engine::StopReason;
 /// Result of a turn, or the reason that it failed.
 pub type TurnEnd = Result<TurnResult, String>;
 
+/// Receiver of a turn's end.
+pub type OnEnd = Box<dyn FnOnce(TurnEnd) + Send>;
+
 /// Result of a turn that did not fail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnResult {
