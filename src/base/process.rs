@@ -109,7 +109,7 @@ pub fn spawn_on_terminal(spawn: &Spawn<'_>, terminal: OwnedFd) -> io::Result<Chi
 }
 
 fn start(mut command: Command, spawn: &Spawn<'_>, channel: Option<OwnedFd>) -> io::Result<Child> {
-    command.args(spawn.args).current_dir(spawn.directory).env_remove(SERVER_PASSWORD).envs(spawn.environment);
+    command.args(spawn.args).current_dir(spawn.directory).envs(spawn.environment).env_remove(SERVER_PASSWORD);
     for name in spawn.without {
         command.env_remove(name);
     }
