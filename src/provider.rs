@@ -1,6 +1,6 @@
 //! Language models: the request (`Prompt`), the answer (`Delta`) and the wires in between.
 
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, value::RawValue};
 use windlass_protocol::opencode::{
@@ -67,8 +67,8 @@ pub struct Model {
     pub api_key: Option<Secret>,
     /// True if the token of the provider's login is sent instead of a key.
     pub has_login: bool,
-    /// The address that gives a token for the models in exchange for the key or login.
-    pub exchange: Option<String>,
+    /// The way to the token of a request, where neither the key nor the login is sent itself.
+    pub exchange: Option<Exchange>,
     pub auth: Auth,
     /// The account that signs requests if there is no key.
     pub aws: Option<Arc<aws::Account>>,
@@ -123,6 +123,17 @@ pub enum Auth {
     Header(&'static str),
     /// `<name>: Bearer <key>`.
     BearerIn(&'static str),
+}
+
+/// A way to a token for the models, which holds for a while.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Exchange {
+    /// An address of GitLab's that gives one for the key or login.
+    Gitlab(String),
+    /// Azure's program, which has one of Microsoft Entra's for this scope.
+    Azure { program: PathBuf, scope: &'static str },
+    /// Google's application default credentials: a file, or the server of the machine.
+    Google { file: Option<PathBuf>, server: String },
 }
 
 /// A peculiarity of a provider (facts: provider requests §3).
@@ -252,6 +263,18 @@ pub struct Prompt<'a> {
     pub cache_key: Option<&'a str>,
     /// Headers that replace all others of their names.
     pub headers: Vec<(String, String)>,
+    /// Ids that go along as headers.
+    pub ids: PromptIds<'a>,
+}
+
+/// The places that a request belongs to, beside its session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PromptIds<'a> {
+    /// The session that started a subagent's.
+    pub parent_session: Option<&'a str>,
+    pub project: Option<&'a str>,
+    /// The user's message that is answered.
+    pub message: Option<&'a str>,
 }
 
 /// A message of the conversation.

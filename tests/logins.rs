@@ -229,6 +229,30 @@ async fn a_key_that_a_login_gives_is_stored_as_a_key() {
 }
 
 #[tokio::test]
+async fn gitlab_is_logged_in_at_by_browser_with_an_instance() {
+    let desk = Desk::new().await;
+    let answer = json!({"access_token": ACCESS, "refresh_token": REFRESH, "expires_in": 7200});
+    desk.issuer.page("/oauth/token", json_page(&answer));
+    let (child, line) = desk.begin(&["gitlab", "-m", "browser", "--instance", "git.acme.example"]).await;
+    let page = page_of(&line);
+    assert_eq!((page.path(), parameter(&page, "scope").as_str()), ("/oauth/authorize", "api"));
+    let client = "1d89f9fdb23ee96d4e603201f6861dab6e143c5c3c00469a018a2d94bdc03d4e";
+    assert_eq!(parameter(&page, "client_id"), client);
+    let (back, state) = (parameter(&page, "redirect_uri"), parameter(&page, "state"));
+    assert!(back.starts_with("http://127.0.0.1:") && back.ends_with("/callback"), "{back}");
+    assert_eq!(status(&format!("{back}?code=c1&state={state}")).await, 200);
+    let ended = ended(child).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let exchange = &desk.asked("/oauth/token")[0].body;
+    assert_eq!((&exchange["code"], &exchange["client_id"]), (&json!("c1"), &json!(client)));
+    assert_eq!(exchange["code_verifier"].as_str().map(str::len), Some(43));
+    let entry = &desk.stored()["gitlab"];
+    assert_eq!((&entry["access"], &entry["refresh"]), (&json!(ACCESS), &json!(REFRESH)));
+    assert_eq!(entry["enterpriseUrl"], "git.acme.example");
+    desk.machine.finish().await;
+}
+
+#[tokio::test]
 async fn a_code_is_shown_and_asked_about_until_it_was_typed() {
     let desk = Desk::new().await;
     let begun = json!({

@@ -57,3 +57,35 @@ async fn every_wire_carries_thoughts_and_parallel_calls_through_two_steps() {
         agent.finish().await;
     }
 }
+
+#[tokio::test]
+async fn a_first_answer_that_says_nothing_is_an_error_with_a_name() {
+    for wire in WIRES {
+        let agent = Agent::builder().wire(wire).start().await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::text(""));
+        let error = agent.send_prompt(&session, "go").answer().await.unwrap_err();
+        assert!(error.message.contains("the answer is empty"), "{wire:?}: {error:?}");
+        agent.llm.reply(Reply::text("Here."));
+        assert_eq!(agent.prompt(&session, "again").await.text(), "Here.", "{wire:?}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn calls_of_one_id_or_of_a_tool_that_was_not_offered_are_answered_each() {
+    for wire in WIRES {
+        let agent = Agent::builder().wire(wire).start().await;
+        let session = agent.new_session().await;
+        let file = json!({"filePath": agent.scratch.path("a.txt")});
+        let calls = Reply::call("call_1", "teleport", json!({"to": "the moon"}));
+        agent.llm.reply(calls.and_call("call_1", "read", file));
+        agent.llm.reply(Reply::text("Done."));
+        assert_eq!(agent.prompt(&session, "go").await.text(), "Done.", "{wire:?}");
+        let second = agent.llm.last_request();
+        assert!(second.tool_result("call_1").contains("teleport"), "{wire:?}");
+        let body = second.body.to_string();
+        assert!(body.contains("1: one"), "{wire:?}: {body}");
+        agent.finish().await;
+    }
+}

@@ -1,6 +1,9 @@
 //! AWS's event streams: bytes in, events out, each checked against its two checksums.
 
-use crate::base::sse::{Event, MAX_EVENT_BYTES};
+use crate::base::{
+    sse::{Event, MAX_EVENT_BYTES},
+    text,
+};
 
 #[cfg(test)]
 mod tests;
@@ -83,7 +86,7 @@ fn event(message: &[u8]) -> Result<Option<Event>, Damaged> {
     }
     let (headers, payload) = checked[PRELUDE..].split_at(u32_at(message, 4) as usize);
     let headers = Headers::read(headers).ok_or(Damaged::Headers)?;
-    let payload = || String::from_utf8_lossy(payload).into_owned();
+    let payload = || text::decode(payload).into_owned();
     let event = match headers.message_type {
         Some("exception") => Event { event: headers.exception_type.map(str::to_owned), data: payload() },
         Some("error") => {

@@ -16,6 +16,13 @@ pub fn find(search: Option<&str>, directory: &Path, program: &Path) -> Option<Pa
     directories.map(|it| directory.join(it).join(program)).find(|file| is_program(file))
 }
 
+/// Finds a program in the absolute directories of `search`: those that are relative are a project's, whose programs the
+/// user may not have meant to run.
+pub fn find_outside(search: Option<&str>, program: &Path) -> Option<PathBuf> {
+    let directories = search.unwrap_or_default().split(':').filter(|it| Path::new(it).is_absolute());
+    find(Some(&directories.collect::<Vec<_>>().join(":")), Path::new("/"), program)
+}
+
 /// Returns true if the file may be executed.
 fn is_program(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)

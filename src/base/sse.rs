@@ -1,5 +1,7 @@
 //! Server-sent events: bytes in, events out.
 
+use super::text;
+
 #[cfg(test)]
 mod tests;
 
@@ -92,7 +94,7 @@ impl Parser {
             Some(colon) => (&line[..colon], &line[colon + 1..]),
             None => (line, &b""[..]),
         };
-        let value = String::from_utf8_lossy(value.strip_prefix(b" ").unwrap_or(value));
+        let value = text::decode(value.strip_prefix(b" ").unwrap_or(value));
         match name {
             b"data" => match &mut self.data {
                 Some(data) => {

@@ -2,6 +2,13 @@
 
 use std::borrow::Cow;
 
+/// Decodes UTF-8 with replacement characters for what is damaged.
+///
+/// `from_utf8_lossy` looks at each byte of sound text, `from_utf8` at words.
+pub fn decode(bytes: &[u8]) -> Cow<'_, str> {
+    str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+}
+
 /// Returns the longest prefix of at most `max_bytes` bytes that ends on a character boundary.
 pub fn head(text: &str, max_bytes: usize) -> &str {
     &text[..text.floor_char_boundary(max_bytes)]

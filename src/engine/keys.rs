@@ -23,7 +23,7 @@ use crate::{
 
 /// Stores a provider's key.
 pub fn store(paths: &Paths, provider: &str, key: &str) -> io::Result<()> {
-    auth::save(paths, provider, &AuthEntry::Api { key: key.to_owned() })
+    auth::save(paths, provider, &AuthEntry::key(key))
 }
 
 /// Removes a provider's key; false when there was none.
@@ -210,6 +210,6 @@ fn offer(loaded: &Loaded, keyed: &Catalog, id: &str) -> Offer {
 
 /// Returns the catalog as it would be with a key for these providers.
 fn with_keys(loaded: &Loaded, ids: &[String], key: &str) -> Catalog {
-    let entry = |id: &String| (id.clone(), AuthEntry::Api { key: key.to_owned() });
+    let entry = |id: &String| (id.clone(), AuthEntry::key(key));
     catalog::resolve(&loaded.config, &ids.iter().map(entry).collect()).0
 }

@@ -277,10 +277,7 @@ fn cargo_workspace(root: PathBuf, worktree: &Path) -> PathBuf {
 /// Finds a program without searching the project, whose programs the user may not have meant to run.
 fn on_path(name: &str, definition: &Definition, environment: &Environment) -> Option<PathBuf> {
     let own = definition.environment.get("PATH").map(String::as_str);
-    let directories = own.or_else(|| environment.get("PATH")).unwrap_or_default().split(':');
-    // Relative entries of PATH are skipped: a repository must not provide the program.
-    let absolute: Vec<&str> = directories.filter(|it| Path::new(it).is_absolute()).collect();
-    program::find(Some(&absolute.join(":")), Path::new("/"), Path::new(name))
+    program::find_outside(own.or_else(|| environment.get("PATH")), Path::new(name))
 }
 
 #[cfg(test)]

@@ -347,8 +347,9 @@ struct Event {
     index: u64,
     #[serde(default)]
     message: Value,
+    // Boxed like all that few events hold: the others are moved faster.
     #[serde(default)]
-    content_block: ContentBlock,
+    content_block: Option<Box<ContentBlock>>,
     #[serde(default)]
     delta: EventDelta,
     #[serde(default)]
@@ -373,12 +374,25 @@ struct ContentBlock {
 #[serde(default)]
 struct EventDelta {
     #[serde(rename = "type")]
-    kind: String,
+    kind: DeltaKind,
     text: Option<String>,
     thinking: Option<String>,
     signature: Option<String>,
     partial_json: Option<String>,
     stop_reason: Option<String>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum DeltaKind {
+    TextDelta,
+    ThinkingDelta,
+    SignatureDelta,
+    InputJsonDelta,
+    /// A later addition.
+    #[default]
+    #[serde(other)]
+    Other,
 }
 
 impl Decode for Decoder {
@@ -396,11 +410,13 @@ impl Decode for Decoder {
             "message_start" => {
                 self.count(event.message.get("usage").unwrap_or(&Value::Null), deltas);
             }
-            "content_block_start" if is_provided(&event.content_block.kind) => {
-                let block = body::parse::<Value>(data)?["content_block"].take();
-                self.provided = Some((block, String::new()));
-            }
-            "content_block_start" => self.start(event.index, event.content_block, deltas),
+            "content_block_start" => match event.content_block {
+                Some(block) if is_provided(&block.kind) => {
+                    let block = body::parse::<Value>(data)?["content_block"].take();
+                    self.provided = Some((block, String::new()));
+                }
+                block => self.start(event.index, *block.unwrap_or_default(), deltas),
+            },
             "content_block_delta" if self.provided.is_some() => {
                 let json = event.delta.partial_json.unwrap_or_default();
                 self.provided.iter_mut().for_each(|(_, input)| input.push_str(&json));
@@ -483,16 +499,18 @@ impl Decoder {
 
     fn delta(&mut self, index: u64, delta: EventDelta, deltas: &mut Vec<Delta>) {
         let Some(block) = self.blocks.find(index) else { return };
-        match delta.kind.as_str() {
-            "text_delta" => push_some(deltas, delta.text, |text| Delta::Text { block, text }),
-            "thinking_delta" => push_some(deltas, delta.thinking, |text| Delta::Reasoning { block, text }),
-            "signature_delta" => {
+        match delta.kind {
+            DeltaKind::TextDelta => push_some(deltas, delta.text, |text| Delta::Text { block, text }),
+            DeltaKind::ThinkingDelta => {
+                push_some(deltas, delta.thinking, |text| Delta::Reasoning { block, text })
+            }
+            DeltaKind::SignatureDelta => {
                 push_some(deltas, delta.signature, |signature| Delta::Signature { block, signature })
             }
-            "input_json_delta" => {
+            DeltaKind::InputJsonDelta => {
                 self.blocks.call_input(index, delta.partial_json.unwrap_or_default(), deltas);
             }
-            _ => {}
+            DeltaKind::Other => {}
         }
     }
 

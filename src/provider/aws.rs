@@ -13,6 +13,8 @@ use crate::{base::clock, config::Environment};
 
 mod chain;
 mod profiles;
+mod service;
+mod sign_in;
 pub(in crate::provider) mod sigv4;
 #[cfg(test)]
 mod tests;
@@ -91,7 +93,7 @@ impl Account {
 
     /// Returns the domain of the region's services.
     pub fn domain(&self) -> &'static str {
-        chain::domain(&self.region)
+        service::domain(&self.region)
     }
 
     /// Returns true if the environment says that there are credentials, though they may turn out to be of no use.

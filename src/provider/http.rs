@@ -20,7 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::{credential::Credential, decode::Decode, exchange::Granted, framing::Framing};
 use super::{
-    Delta, Model, Prompt, ProviderError, Wire, anthropic, aws::Account, bedrock, google,
+    Delta, Exchange, Model, Prompt, ProviderError, Wire, anthropic, aws::Account, bedrock, google,
     login::tokens::Tokens, openai_chat, openai_responses,
 };
 use crate::{
@@ -69,7 +69,7 @@ pub struct Client {
     built: Arc<OnceLock<reqwest::Client>>,
     /// The tokens of logins; absent where none are sent.
     tokens: Option<Arc<Tokens>>,
-    /// Tokens that were exchanged, by address and secret.
+    /// Tokens that were exchanged, by the way to them and the secret.
     exchanged: Arc<Mutex<HashMap<(String, u64), Granted>>>,
     /// A file of certificates that are trusted beside the system's.
     certificates: Option<Arc<Path>>,
@@ -97,25 +97,25 @@ impl Client {
             Some(_) | None => Credential::key(model),
         };
         match (&model.exchange, credential.secret()) {
-            (Some(url), Some(secret)) => self.exchanged(url, secret, refused).await,
-            (Some(_), None) | (None, _) => Ok(credential),
+            (Some(Exchange::Gitlab(_)), None) | (None, _) => Ok(credential),
+            (Some(way), secret) => self.exchanged(way, secret.unwrap_or_default(), refused).await,
         }
     }
 
     /// Returns the token that is given in exchange for a secret; the last one until it ends or is refused.
     async fn exchanged(
         &self,
-        url: &str,
+        way: &Exchange,
         secret: &str,
         refused: Option<&super::Secret>,
     ) -> Result<Credential, ProviderError> {
-        let key = (url.to_owned(), hash::content(secret.as_bytes()));
+        let key = (format!("{way:?}"), hash::content(secret.as_bytes()));
         let known = lock(&self.exchanged).get(&key).cloned();
         let is_usable = |it: &Granted| it.is_good() && refused.is_none_or(|refused| *refused != it.token);
         if let Some(known) = known.filter(is_usable) {
             return Ok(Credential::Granted(known));
         }
-        let granted = exchange::exchange(&self.reqwest()?, url, secret).await?;
+        let granted = exchange::exchange(&self.reqwest()?, way, secret).await?;
         lock(&self.exchanged).insert(key, granted.clone());
         Ok(Credential::Granted(granted))
     }

@@ -168,8 +168,12 @@ enum Tool<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Item<'a> {
     Reasoning {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<&'a str>,
         encrypted_content: &'a str,
         summary: Vec<Part<'a>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<&'static str>,
     },
     FunctionCall {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -262,7 +266,7 @@ fn push_answer<'a>(model: &Model, contents: &'a [AssistantContent<'_>], items: &
             }),
             AssistantContent::Reasoning { signature: None, .. } => {}
             // A thought that nothing follows, as that of a cancelled answer, is refused.
-            AssistantContent::Reasoning { text, signature: Some(encrypted_content) } => {
+            AssistantContent::Reasoning { text, signature: Some(signature) } => {
                 let is_followed = contents[at + 1..].iter().any(|content| match content {
                     AssistantContent::Text(text) => !text.is_empty(),
                     AssistantContent::ToolCall { .. } => true,
@@ -270,7 +274,10 @@ fn push_answer<'a>(model: &Model, contents: &'a [AssistantContent<'_>], items: &
                 });
                 let summary = if text.is_empty() { Vec::new() } else { vec![Part::SummaryText { text }] };
                 if is_followed {
-                    items.push(Item::Reasoning { encrypted_content, summary });
+                    let (id, encrypted_content) = decoder::split_signature(signature);
+                    let id = id.filter(|_| model.has(Quirk::ItemIds));
+                    let status = id.map(|_| "completed");
+                    items.push(Item::Reasoning { id, encrypted_content, summary, status });
                 }
             }
             AssistantContent::ToolCall { call_id, name, input, signature: _ } => {

@@ -9,21 +9,23 @@ use std::{
 
 use serde_json::{Map, Value, json};
 use windlass::provider::{
-    AssistantContent, Auth, Model, Prompt, PromptMessage, Quirks, Sampling, Timeouts, ToolResult, ToolSpec,
-    UserContent, Wire,
+    self, AssistantContent, Auth, Model, Prompt, PromptMessage, Quirks, Sampling, Timeouts, ToolResult,
+    ToolSpec, UserContent, Wire,
     http::{self, framing::Framing},
 };
 
 const WIRES: [Wire; 5] =
     [Wire::OpenAiChat, Wire::OpenAiResponses, Wire::Anthropic, Wire::Google, Wire::Bedrock];
 
-/// Bytes of a stream, and of one read of it.
-const STREAM: usize = 8 << 20;
+/// Bytes of a stream, so few that a run fits between two interruptions, and of one read of it.
+const STREAM: usize = 1 << 20;
 const READ: usize = 16 << 10;
 
 /// The least that is decoded, and the longest that is encoded.
 const LEAST_MB: f64 = 200.0;
 const LONGEST_MS: f64 = 3.0;
+/// For a step whose history was encoded before: copies half a megabyte.
+const LONGEST_STEP_MS: f64 = 1.0;
 
 fn main() {
     // `cargo test --all-targets` starts every bench without arguments; that must not measure anything.
@@ -35,19 +37,28 @@ fn main() {
         let stream = stream(wire);
         let taken = best(|| decode(wire, &stream));
         let speed = stream.len() as f64 / 1e6 / taken.as_secs_f64();
-        println!("decode {}, MB/s: {speed:.0} (at least {LEAST_MB:.0})", wire.name());
+        let verdict = if speed >= LEAST_MB { "ok" } else { "UNDER" };
+        println!("decode {}, MB/s: {speed:.0} (at least {LEAST_MB:.0}) {verdict}", wire.name());
     }
     for wire in WIRES {
         let model = model(wire);
         let (input, schema) = (json!({"filePath": "src/main.rs"}), schema());
         let prompt = prompt(&input, &schema);
         let taken = best(|| _ = black_box(http::encode(&model, &prompt)));
-        println!(
-            "encode 500 messages for {}, ms: {:.2} (at most {LONGEST_MS})",
-            wire.name(),
-            taken.as_secs_f64() * 1e3
-        );
+        report(&format!("encode 500 messages for {}", wire.name()), taken, LONGEST_MS);
+        // Of a later step, only what is new is encoded.
+        let Some(pieces) = provider::encoded(&model, &Map::new(), &prompt.messages) else { continue };
+        let new = PromptMessage::User(vec![UserContent::Text("And now?".into())]);
+        let later = Prompt { messages: vec![PromptMessage::Encoded(&pieces), new], ..prompt };
+        let taken = best(|| _ = black_box(http::encode(&model, &later)));
+        report(&format!("encode a step behind them for {}", wire.name()), taken, LONGEST_STEP_MS);
     }
+}
+
+fn report(row: &str, taken: Duration, longest_ms: f64) {
+    let taken_ms = taken.as_secs_f64() * 1e3;
+    let verdict = if taken_ms <= longest_ms { "ok" } else { "OVER" };
+    println!("{row}, ms: {taken_ms:.2} (at most {longest_ms}) {verdict}");
 }
 
 /// Returns the shortest of many runs within a second.

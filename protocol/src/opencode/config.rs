@@ -454,6 +454,9 @@ pub struct McpOauthClient {
 pub enum AuthEntry {
     Api {
         key: String,
+        /// Parts of the address that OpenCode asked for together with the key.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        metadata: BTreeMap<String, String>,
     },
     Oauth {
         refresh: String,
@@ -470,4 +473,11 @@ pub enum AuthEntry {
         key: String,
         token: String,
     },
+}
+
+impl AuthEntry {
+    /// Makes the entry of a key that needs nothing beside it.
+    pub fn key(key: &str) -> AuthEntry {
+        AuthEntry::Api { key: key.to_owned(), metadata: BTreeMap::new() }
+    }
 }

@@ -310,6 +310,8 @@ pub enum WireName {
     Anthropic,
     /// Google's Gemini API.
     Google,
+    /// Amazon Bedrock's Converse.
+    Bedrock,
 }
 
 /// `windlass.sandbox`.

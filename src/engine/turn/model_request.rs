@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use crate::provider::{Model, Prompt, PromptMessage, ToolSpec};
+use crate::provider::{Model, Prompt, PromptIds, PromptMessage, ToolSpec};
 
 /// The contents of a request, before they are fitted to a model.
 #[derive(Default)]
@@ -18,6 +18,7 @@ pub struct Draft<'a> {
     pub params: Params,
     /// See [`Prompt::cache_key`].
     pub cache_key: Option<&'a str>,
+    pub ids: PromptIds<'a>,
 }
 
 /// Parameters that an agent or a task wishes for.
@@ -32,7 +33,7 @@ pub struct Params {
 
 /// Returns the request for a model.
 pub fn request<'a>(model: &Model, draft: Draft<'a>) -> Prompt<'a> {
-    let Draft { persona, situation, messages, tools, params, cache_key } = draft;
+    let Draft { persona, situation, messages, tools, params, cache_key, ids } = draft;
     let Params { temperature, top_p, max_output_tokens, options } = chat_params(model, params);
     Prompt {
         system: system_prompt(persona, situation),
@@ -45,6 +46,7 @@ pub fn request<'a>(model: &Model, draft: Draft<'a>) -> Prompt<'a> {
         options,
         cache_key,
         headers: Vec::new(),
+        ids,
     }
 }
 

@@ -30,7 +30,8 @@ use crate::{
     },
     library::{self, Agent, InstructionBlock},
     provider::{
-        self, AssistantContent, Media, Model, Prompt, PromptMessage, ToolResult, ToolSpec, UserContent,
+        self, AssistantContent, Media, Model, Prompt, PromptIds, PromptMessage, ToolResult, ToolSpec,
+        UserContent,
     },
 };
 
@@ -104,8 +105,21 @@ fn assemble<'a>(inputs: &Inputs<'a>) -> Prompt<'a> {
         tools,
         params: params(inputs.agent, inputs.model, &inputs.loaded.config, options),
         cache_key: Some(inputs.state.info.id.as_str()),
+        ids: ids(inputs.state),
     };
     request(inputs.model, draft)
+}
+
+fn ids(state: &SessionState) -> PromptIds<'_> {
+    let mut messages = state.history.iter().rev();
+    PromptIds {
+        parent_session: state.info.parent_id.as_ref().map(|id| id.as_str()),
+        project: Some(&state.info.project_id),
+        message: messages.find_map(|message| match &message.info {
+            Message::User(user) => Some(user.id.as_str()),
+            Message::Assistant(_) => None,
+        }),
+    }
 }
 
 /// Returns the parameters that an agent wishes for. An answer is bounded only where the model's own limit is known.

@@ -13,14 +13,14 @@ fn environment(home: &Path, content: Option<&str>) -> Environment {
 }
 
 fn key(key: &str) -> AuthEntry {
-    AuthEntry::Api { key: key.to_owned() }
+    AuthEntry::key(key)
 }
 
 /// Returns `provider=key` and the warnings.
 fn loaded(environment: &Environment) -> (Vec<String>, Vec<String>) {
     let (credentials, warnings) = load(&Paths::new(environment), environment);
     let shown = credentials.iter().map(|(provider, entry)| match entry {
-        AuthEntry::Api { key } => format!("{provider}={key}"),
+        AuthEntry::Api { key, .. } => format!("{provider}={key}"),
         AuthEntry::Oauth { access, .. } => format!("{provider}=oauth {access}"),
         AuthEntry::Wellknown { token, .. } => format!("{provider}=wellknown {token}"),
     });

@@ -1,26 +1,30 @@
-//! The places of AWS's credentials in the order of the lookup: variables, profiles with sign-ins and roles, web
-//! identity, container, instance.
+//! The places of AWS's credentials in the order of the lookup: variables, profiles with sign-ins, roles and programs,
+//! web identity, container, instance.
 
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
-use reqwest::{RequestBuilder, Url};
-use ring::digest;
+use reqwest::Url;
 use serde::Deserialize;
-use tokio::fs;
+use tokio::{fs, time::timeout};
 
 use super::{
     Account, Credentials,
     profiles::{Profile, Profiles},
+    service::{LIMIT, MAX_BODY, address, domain, send, tag, time},
+    sign_in,
     sigv4::{self, Request, Scope},
 };
-use crate::base::{cause, clock};
+use crate::base::{
+    cause, clock,
+    process::{self, Spawn},
+};
 
 /// Maximum number of profiles that take their roles from each other.
 const MAX_ROLES: usize = 5;
-const LIMIT: Duration = Duration::from_secs(10);
+/// For a program, which may ask the user to touch a key.
+const PROGRAM_LIMIT: Duration = Duration::from_secs(60);
 /// For the address that only machines of Amazon's have.
 const INSTANCE_LIMIT: Duration = Duration::from_secs(1);
-const MAX_BODY: usize = 64 << 10;
 const REMEDY: &str =
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or AWS_BEARER_TOKEN_BEDROCK";
 
@@ -141,79 +145,33 @@ async fn of_source(
         });
     }
     if !is_own_source && (profile.contains_key("sso_session") || profile.contains_key("sso_start_url")) {
-        return of_sign_in(account, client, profiles, name, profile).await;
+        return sign_in::find(account, client, profiles, name, profile).await;
     }
-    if profile.contains_key("credential_process") {
-        return Err(format!(
-            "the AWS profile `{name}` runs a program (`credential_process`), which windlass does not; run `aws \
-             configure export-credentials --profile {name} --format env` and set what it prints"
-        ));
+    if let Some(command) = profile.get("credential_process") {
+        return of_program(account, name, command).await;
     }
     Err(format!("the AWS profile `{name}` has no credentials; {REMEDY}"))
 }
 
-/// Exchanges the token that `aws sso login` has stored.
-async fn of_sign_in(
-    account: &Account,
-    client: &reqwest::Client,
-    profiles: &Profiles,
-    name: &str,
-    profile: &Profile,
-) -> Result<Credentials, String> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Token {
-        access_token: String,
-        expires_at: String,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Answer {
-        role_credentials: RoleCredentials,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct RoleCredentials {
-        access_key_id: String,
-        secret_access_key: String,
-        session_token: Option<String>,
-        expiration: Option<i64>,
-    }
-    let again = || format!("run `aws sso login --profile {name}`");
-    let session_name = profile.get("sso_session");
-    let session = session_name.and_then(|session| profiles.session(session));
-    let setting = |key: &str| session.and_then(|session| session.get(key)).or(profile.get(key));
-    let missing = |key: &str| format!("the AWS profile `{name}` has no `{key}`; run `aws configure sso`");
-    let region = setting("sso_region").ok_or_else(|| missing("sso_region"))?;
-    let account_id = setting("sso_account_id").ok_or_else(|| missing("sso_account_id"))?;
-    let role = setting("sso_role_name").ok_or_else(|| missing("sso_role_name"))?;
-    // The file is named by the session, or by the address where there is none.
-    let key = session_name.or(setting("sso_start_url")).ok_or_else(|| missing("sso_start_url"))?;
-    let hash = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, key.as_bytes());
-    let file = account.home.join(".aws/sso/cache").join(format!("{}.json", sigv4::hex(hash.as_ref())));
-    let text = fs::read_to_string(&file)
-        .await
-        .map_err(|_| format!("the AWS profile `{name}` is not signed in; {}", again()))?;
-    let token: Token = serde_json::from_str(&text)
-        .map_err(|_| format!("the sign-in of the AWS profile `{name}` cannot be read; {}", again()))?;
-    if time(&token.expires_at).is_some_and(|expires| expires <= clock::now_ms()) {
-        return Err(format!("the sign-in of the AWS profile `{name}` has ended; {}", again()));
-    }
-    let default = format!("https://portal.sso.{region}.{}", domain(region));
-    let base = account.variable("AWS_ENDPOINT_URL_SSO").map_or(default, str::to_owned);
-    let mut url = address(&format!("{base}/federation/credentials"))?;
-    url.query_pairs_mut().append_pair("role_name", role).append_pair("account_id", account_id);
-    let request = client.get(url).header("x-amz-sso_bearer_token", token.access_token);
-    let answer =
-        send(request, LIMIT, "AWS's sign-in").await.map_err(|error| format!("{error}; {}", again()))?;
-    let Answer { role_credentials: it } = serde_json::from_str(&answer)
-        .map_err(|_| format!("AWS's sign-in gave no credentials for the profile `{name}`; {}", again()))?;
-    Ok(Credentials {
-        access_key_id: it.access_key_id,
-        secret_access_key: it.secret_access_key,
-        session_token: it.session_token,
-        expires_ms: it.expiration,
-    })
+/// Runs the program that a profile names for its credentials, with a shell as AWS's own programs do.
+async fn of_program(account: &Account, name: &str, command: &str) -> Result<Credentials, String> {
+    let spawn = Spawn {
+        program: "/bin/sh".as_ref(),
+        args: &["-c".into(), command.into()],
+        directory: &account.home,
+        environment: &BTreeMap::new(),
+        without: &[],
+        stdin: false,
+        is_parent: true,
+    };
+    let program = || format!("the program of the AWS profile `{name}` (`credential_process`)");
+    let printed = match timeout(PROGRAM_LIMIT, process::output(&spawn, MAX_BODY as u64)).await {
+        Ok(Ok(printed)) => printed,
+        Ok(Err(error)) => return Err(format!("{} cannot be run ({error})", program())),
+        Err(_) => return Err(format!("{} did not end within {} s", program(), PROGRAM_LIMIT.as_secs())),
+    };
+    let found = of_json(&String::from_utf8_lossy(&printed));
+    found.ok_or_else(|| format!("{} printed no credentials; run it by hand to see why", program()))
 }
 
 async fn of_web_identity(
@@ -285,11 +243,6 @@ fn token_service(account: &Account) -> Result<Url, String> {
     address(&account.variable("AWS_ENDPOINT_URL_STS").map_or_else(default, str::to_owned))
 }
 
-/// Returns the domain of a region's services.
-pub(super) fn domain(region: &str) -> &'static str {
-    if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" }
-}
-
 /// Returns the credentials of the container's own server; `None` outside of a container.
 async fn of_container(account: &Account) -> Result<Option<Credentials>, String> {
     let relative = account.variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
@@ -333,7 +286,7 @@ async fn of_instance(account: &Account) -> Result<Credentials, String> {
     let asked = "the machine's credentials";
     let request = client.put(address(&format!("{base}/latest/api/token"))?);
     let request = request.header("x-aws-ec2-metadata-token-ttl-seconds", "21600");
-    // A machine of somebody else does not answer.
+    // Machines outside of Amazon's cloud do not answer.
     let token = send(request, INSTANCE_LIMIT, asked).await.map_err(|_| none())?;
     let get = |path: &str| {
         let url = address(&format!("{base}/latest/meta-data/iam/security-credentials/{path}"));
@@ -353,41 +306,13 @@ fn direct() -> Result<reqwest::Client, String> {
         .map_err(|error| format!("the HTTP client cannot be set up ({})", cause::innermost(&error)))
 }
 
-fn address(url: &str) -> Result<Url, String> {
-    Url::parse(url).map_err(|error| format!("the address {url} cannot be read ({error})"))
-}
-
-/// Returns the body of a successful answer.
-async fn send(request: RequestBuilder, limit: Duration, whom: &str) -> Result<String, String> {
-    let exchange = async {
-        let mut response = request.send().await?;
-        let mut body = Vec::new();
-        while body.len() < MAX_BODY
-            && let Some(chunk) = response.chunk().await?
-        {
-            body.extend_from_slice(&chunk[..chunk.len().min(MAX_BODY - body.len())]);
-        }
-        Ok::<_, reqwest::Error>((response.status(), String::from_utf8_lossy(&body).into_owned()))
-    };
-    match tokio::time::timeout(limit, exchange).await {
-        Ok(Ok((status, body))) if status.is_success() => Ok(body),
-        Ok(Ok((status, body))) => {
-            let reason = tag(&body, "Message").map(|reason| format!(": {reason}")).unwrap_or_default();
-            Err(format!("{whom} answered {}{reason}", status.as_u16()))
-        }
-        Ok(Err(error)) => {
-            Err(format!("{whom} cannot be reached ({})", cause::innermost(&error.without_url())))
-        }
-        Err(_) => Err(format!("{whom} did not answer within {} s", limit.as_secs())),
-    }
-}
-
 fn of_json(text: &str) -> Option<Credentials> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
     struct Answer {
         access_key_id: String,
         secret_access_key: String,
+        #[serde(alias = "SessionToken")]
         token: Option<String>,
         expiration: Option<String>,
     }
@@ -407,14 +332,4 @@ fn of_xml(text: &str) -> Option<Credentials> {
         session_token: tag(text, "SessionToken").map(str::to_owned),
         expires_ms: tag(text, "Expiration").and_then(time),
     })
-}
-
-/// Returns the text of the first element of a name. Keys and times hold nothing that XML would write otherwise.
-fn tag<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
-    let (_, rest) = xml.split_once(&format!("<{name}>"))?;
-    Some(rest.split_once("</")?.0.trim())
-}
-
-fn time(text: &str) -> Option<i64> {
-    text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
 }

@@ -145,6 +145,53 @@ fn a_sign_in_is_exchanged_for_the_credentials_of_its_role() {
 }
 
 #[test]
+fn a_sign_in_that_ends_is_renewed_once_and_stored_for_everybody() {
+    run(async {
+        let (listener, url) = listen().await;
+        let home = home(
+            "[profile work]\nsso_session = corp\nsso_account_id = 1234\nsso_role_name = Dev\n\
+             [sso-session corp]\nsso_region = eu-west-1\nsso_start_url = https://corp.example/start\n",
+            "",
+        );
+        let variables = [("AWS_ENDPOINT_URL_SSO", url.as_str()), ("AWS_ENDPOINT_URL_SSO_OIDC", &url)];
+        let account = account(home.path(), Some("work"), &variables);
+        let file = home.path().join(".aws/sso/cache/ee0bfd2552fbd840c02cc48b6e823320543c450f.json");
+        let ended = r#"{"accessToken": "old", "expiresAt": "2020-01-01T00:00:00Z", "refreshToken": "r1",
+            "clientId": "c", "clientSecret": "cs", "region": "eu-west-1"}"#;
+        fs::write(&file, ended).unwrap();
+        let renewed =
+            r#"{"accessToken": "new", "expiresIn": 28800, "refreshToken": "r2", "tokenType": "Bearer"}"#;
+        let granted = r#"{"roleCredentials": {"accessKeyId": "ASIA3", "secretAccessKey": "s3",
+            "sessionToken": "tok3", "expiration": 1795341600000}}"#;
+        let answers = [renewed, granted, granted];
+        let both = async { (find(&account).await, find(&account).await) };
+        let ((first, second), asked) = tokio::join!(both, serve(listener, &answers));
+        let expected = keys("ASIA3", "s3", Some("tok3"), EXPIRES);
+        assert_eq!((first.unwrap(), second.unwrap()), (expected.clone(), expected));
+        assert!(asked[0].starts_with("POST /token "), "{asked:?}");
+        let (_, body) = asked[0].split_once("\r\n\r\n").unwrap();
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        let expected = serde_json::json!({"clientId": "c", "clientSecret": "cs", "grantType": "refresh_token",
+            "refreshToken": "r1"});
+        assert_eq!(body, expected);
+        assert!(asked[2].contains("x-amz-sso_bearer_token: new\r\n"), "{asked:?}");
+        let stored: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        assert_eq!((&stored["refreshToken"], &stored["region"]), (&"r2".into(), &"eu-west-1".into()));
+    });
+}
+
+#[test]
+fn a_program_of_a_profile_prints_its_credentials() {
+    let home = home(
+        "[profile program]\ncredential_process = printf '{\"Version\": 1, \"AccessKeyId\": \"P\", \
+         \"SecretAccessKey\": \"ps\", \"SessionToken\": \"pt\", \"Expiration\": \"2026-11-22T10:00:00Z\"}'\n",
+        "",
+    );
+    let found = run(find(&account(home.path(), Some("program"), &[]))).unwrap();
+    assert_eq!(found, keys("P", "ps", Some("pt"), EXPIRES));
+}
+
+#[test]
 fn roles_are_assumed_one_after_another() {
     run(async {
         let (listener, url) = listen().await;
@@ -242,7 +289,10 @@ fn what_is_missing_is_said_with_the_way_out() {
         (Some("empty"), none),
         (Some("nobody"), "there is no AWS profile `nobody`; correct AWS_PROFILE or `options.profile`"),
         (Some("lost"), "there is no AWS profile `gone`, which `source_profile` names"),
-        (Some("program"), "the AWS profile `program` runs a program"),
+        (
+            Some("program"),
+            "the program of the AWS profile `program` (`credential_process`) printed no credentials",
+        ),
         (Some("code"), "the role r asks for a one-time code"),
     ] {
         let error = run(find(&account(home.path(), profile, &off))).unwrap_err();

@@ -19,12 +19,14 @@ use super::{
 use crate::{
     config::{Config, Environment, Warning},
     provider::{
-        Model, Quirk, Quirks, Secret, Timeouts, Wire, auth::Credentials, aws::Account, bedrock,
+        Exchange, Model, Quirk, Quirks, Secret, Timeouts, Wire, auth::Credentials, aws::Account, bedrock,
         login::rows as logins, unusable::Lack,
     },
 };
 
+mod address;
 pub(super) mod describe;
+mod exchange;
 
 /// A provider as far as it is known without the configuration.
 pub(super) struct Known<'a> {
@@ -48,6 +50,10 @@ struct Base<'a> {
     vendor_url: Option<&'a str>,
     api_key: Option<Secret>,
     aws: Option<Arc<Account>>,
+    /// The way to tokens of a cloud that is used instead of a key.
+    cloud: Option<Exchange>,
+    /// Parts of the address that are stored with the key.
+    stored: BTreeMap<String, String>,
     /// The login that is used instead of a key.
     login: Option<Login>,
     headers: Vec<(String, String)>,
@@ -89,13 +95,17 @@ pub(super) fn provider(
         Some(_) => None,
         None => api_key(id, provider_config, &variables, environment, credentials),
     };
-    let aws = aws_account(known, configured, api_key.is_some(), environment);
-    let has_credential = api_key.is_some() || login.is_some() || aws.is_some();
-    // Most providers end here: nobody configured them, and nothing more is read of them.
+    let aws = aws_account(known, config, api_key.is_some());
+    let has_key = api_key.is_some() || login.is_some();
+    let (stored, cloud) =
+        (address::stored(credentials.get(id)), exchange::of_cloud(known, config, credentials));
+    let cloud = cloud.filter(|_| !has_key);
+    let has_credential = has_key || aws.is_some() || cloud.is_some();
+    // Most providers end here: without a configuration nothing more of them is read.
     if configured.is_none() && known.listed.is_some() && own_server.is_none() && !has_credential {
         return Err(lacking_key(variables, environment));
     }
-    let mut base = Base { api_key, aws, ..base(known, config, provider_config) };
+    let mut base = Base { api_key, aws, cloud, stored, ..base(known, config, provider_config) };
     if let Some(login) = login {
         base.log_in(login);
     }
@@ -120,7 +130,7 @@ pub(super) fn provider(
     }
 
     let unlisted = model(&base, "", &Offered::default());
-    // A server that nobody described is asked for its models, and so is one whose models depend on the account.
+    // A server without configured models is asked for them, as is one whose models depend on the account.
     let is_ours = known.listed.is_none() && !is_at_vendor || is_local;
     let is_asked = configured.is_some() && is_ours && provider_config.models.is_empty()
         || base.login.as_ref().and_then(|login| login.plan).is_some_and(|plan| plan.lists_models);
@@ -130,7 +140,7 @@ pub(super) fn provider(
     if let Some(plan) = base.login.as_ref().and_then(|login| login.plan) {
         models.retain(|id, _| (plan.serves)(id) || provider_config.models.contains_key(id));
     }
-    // Of a server behind the variable any model can be named, and where none is, its absence is told.
+    // A server behind the variable takes any name, so an empty list of models is no fault there.
     if models.is_empty() && own_server.is_none() {
         warnings.push(warning(&source, "has no models: list them under `models`".to_owned()));
     }
@@ -140,7 +150,7 @@ pub(super) fn provider(
         match model(&base, model_id, offered) {
             Ok(model) => made.push((rank::of(id, model_id, &offered.config), model)),
             Err(reason) => {
-                let warning = warning(&source, told(&reason));
+                let warning = warning(&source, explain(&reason));
                 // One warning serves all models of the provider.
                 if configured.is_some() && !warnings.contains(&warning) {
                     warnings.push(warning);
@@ -156,7 +166,7 @@ pub(super) fn provider(
     {
         return Err(lack);
     }
-    // Of a model that nothing is known of, a temperature that somebody set is not kept back.
+    // An unknown model is sent the temperature that the user set.
     let unlisted = unlisted.ok().map(|model| Model { takes_temperature: true, ..model });
     let unlisted = unlisted.filter(|_| provider_config.whitelist.is_none());
     if made.is_empty() && unlisted.is_none() {
@@ -165,14 +175,11 @@ pub(super) fn provider(
     Ok(ProviderEntry { id: id.to_owned(), name: base.name.clone(), models: made, unlisted, barred, is_asked })
 }
 
-/// Returns the account that signs requests to Amazon's models; `None` if nobody means them.
-fn aws_account(
-    known: &Known<'_>,
-    configured: Option<&ProviderConfig>,
-    has_key: bool,
-    environment: &Environment,
-) -> Option<Arc<Account>> {
-    let own = configured.and_then(|it| it.npm.as_deref());
+/// Returns the account that signs requests to Amazon's models; `None` if nothing asks for them.
+fn aws_account(known: &Known<'_>, config: &Config, has_key: bool) -> Option<Arc<Account>> {
+    let (configured, environment) = (config.providers.get(known.id), &config.environment);
+    let named = config.settings.windlass.wire.get(known.id).map(|wire| packages::of_wire(*wire));
+    let own = named.or(configured.and_then(|it| it.npm.as_deref()));
     let npm = own.or(known.listed.and_then(|listed| listed.npm.as_deref()))?;
     if !npm.starts_with("@ai-sdk/amazon-bedrock") {
         return None;
@@ -194,7 +201,8 @@ fn lacking_key(variables: Vec<String>, environment: &Environment) -> Lack {
     }
 }
 
-fn told(lack: &Lack) -> String {
+/// Describes a lack in a warning.
+fn explain(lack: &Lack) -> String {
     match lack {
         Lack::Package(package) => {
             format!("npm package {package} is not known; name its protocol under `windlass.wire`")
@@ -223,7 +231,7 @@ fn base<'a>(known: &Known<'a>, config: &'a Config, provider_config: &'a Provider
             own.or(listed.and_then(|listed| listed.npm.as_deref())).unwrap_or("@ai-sdk/openai-compatible")
         }
     };
-    let fill = |text: &String| fill_variables(text, environment);
+    let fill = |text: &String| address::fill(text, environment);
     let fixed = row.into_iter().flat_map(|row| row.headers);
     let fixed: Vec<(String, String)> =
         fixed.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -244,6 +252,8 @@ fn base<'a>(known: &Known<'a>, config: &'a Config, provider_config: &'a Provider
         vendor_url: row.and_then(|row| row.url).or(listed.and_then(|listed| listed.api.as_deref())),
         api_key: None,
         aws: None,
+        cloud: None,
+        stored: BTreeMap::new(),
         login: None,
         headers: overlay_headers(&fixed, &options.headers),
         set_cache_key: options.set_cache_key,
@@ -252,7 +262,7 @@ fn base<'a>(known: &Known<'a>, config: &'a Config, provider_config: &'a Provider
 }
 
 impl Base<'_> {
-    /// Has the provider served as those are who logged in.
+    /// Gives the provider the address and the headers of the login's plan.
     fn log_in(&mut self, login: Login) {
         if let Some(plan) = login.plan {
             let url = plan.instance_url.filter(|_| login.instance.is_some()).or(plan.url);
@@ -284,7 +294,7 @@ fn login(
     Some(Login { plan: plans::find(id), instance: enterprise_url.as_deref().map(logins::host) })
 }
 
-/// Has the models be those that the server lists.
+/// Keeps the models that the server lists, with the limits that it names.
 fn list_served(models: &mut BTreeMap<String, Offered>, served: Vec<Served>) {
     // A mode has the id of its model.
     let is_served = |id: &str| served.iter().any(|it| it.id == id);
@@ -388,10 +398,10 @@ fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, La
     let is_uniform = base.row.is_some_and(|row| row.npm.is_some()) && own.api.is_none();
     let npm = own.npm.as_deref().filter(|_| !is_uniform).unwrap_or(base.npm);
     let package = packages::find(npm).ok_or_else(|| Lack::Package(npm.to_owned()))?;
-    let own_url = own.api.as_deref().map(|url| vendor_address(url, base)).transpose()?;
+    let own_url = own.api.as_deref().map(|url| address::of_vendor(url, base)).transpose()?;
     let mut base_url = match base.configured_url.clone().or(own_url).or(base.provider_url.clone()) {
         Some(url) => url,
-        None => vendor_address(base.vendor_url.or(package.url).ok_or(Lack::Address)?, base)?,
+        None => address::of_vendor(base.vendor_url.or(package.url).ok_or(Lack::Address)?, base)?,
     };
     let mut api_id = config.id.clone().unwrap_or_else(|| model_id.to_owned());
     let row_quirks = base.row.map(|row| row.quirks).unwrap_or_default();
@@ -461,7 +471,7 @@ fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, La
         api_key: base.api_key.clone(),
         aws: base.aws.clone(),
         has_login: base.login.is_some(),
-        exchange: is_duo.then(|| duos_exchange(base)),
+        exchange: exchange::of(base, is_duo, &base_url),
         auth: base.row.and_then(|row| row.auth).unwrap_or(package.auth),
         quirks,
         headers: overlay_headers(&headers, &config.headers),
@@ -495,15 +505,6 @@ fn duos_model(id: &str) -> String {
         }
         Some(_) | None => rest.to_owned(),
     }
-}
-
-/// Returns the address at which a GitLab instance gives tokens for its models.
-fn duos_exchange(base: &Base<'_>) -> String {
-    let own =
-        base.login.as_ref().and_then(|login| login.instance.as_ref()).map(|host| format!("https://{host}"));
-    let of_variable = || base.environment.get("GITLAB_INSTANCE_URL").map(str::to_owned);
-    let instance = own.or_else(of_variable).unwrap_or_else(|| "https://gitlab.com".to_owned());
-    format!("{}/api/v4/ai/third_party_agents/direct_access", trim(&instance))
 }
 
 /// Returns true for GPT-5 and later, which Copilot serves by responses.
@@ -542,10 +543,10 @@ fn api_key(
 ) -> Option<Secret> {
     let configured = provider_config.options.api_key.clone().filter(|key| !key.is_empty());
     let saved = || match credentials.get(id)? {
-        AuthEntry::Api { key } => Some(key.clone()),
+        AuthEntry::Api { key, .. } => Some(key.clone()),
         AuthEntry::Oauth { .. } | AuthEntry::Wellknown { .. } => None,
     };
-    // It is set wherever GitHub's own programs run, and nobody means Copilot by it.
+    // GitHub's own programs read it too, so it does not ask for Copilot.
     let variables = variables.iter().filter(|name| *name != "GITHUB_TOKEN");
     let in_environment = || variables.into_iter().find_map(|name| environment.get(name)).map(str::to_owned);
     configured.or_else(saved).or_else(in_environment).map(Secret)
@@ -620,65 +621,6 @@ fn overlay_headers(under: &[(String, String)], over: &BTreeMap<String, String>) 
     let is_replaced = |name: &str| over.keys().any(|upper| upper.eq_ignore_ascii_case(name));
     let kept = under.iter().filter(|(name, _)| !is_replaced(name)).cloned();
     kept.chain(over.iter().map(|(name, value)| (name.clone(), value.clone()))).collect()
-}
-
-/// Fills the variables of a vendor's address, all of which must be there.
-fn vendor_address(url: &str, base: &Base<'_>) -> Result<String, Lack> {
-    let mut filled = String::with_capacity(url.len());
-    let mut rest = url;
-    while let Some((before, (name, after))) =
-        rest.split_once("${").and_then(|(before, after)| Some((before, after.split_once('}')?)))
-    {
-        filled.push_str(before);
-        filled.push_str(&variable(name, base).ok_or_else(|| Lack::Variable(name.to_owned()))?);
-        rest = after;
-    }
-    filled.push_str(rest);
-    Ok(filled)
-}
-
-/// Returns a variable of a vendor's address under any of the names that the vendor's own programs read.
-fn variable(name: &str, base: &Base<'_>) -> Option<String> {
-    let first = |names: &[&str]| names.iter().find_map(|name| base.environment.get(name)).map(str::to_owned);
-    let default_location = if base.id == "google-vertex-anthropic" { "global" } else { "us-central1" };
-    let instance = base.login.as_ref().and_then(|login| login.instance.clone());
-    match name {
-        "INSTANCE" => instance,
-        "SNOWFLAKE_ACCOUNT" => instance.or_else(|| first(&[name])),
-        "GOOGLE_VERTEX_PROJECT" => {
-            first(&["GOOGLE_VERTEX_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCP_PROJECT", "GCLOUD_PROJECT"])
-        }
-        "GOOGLE_VERTEX_LOCATION" => {
-            first(&["GOOGLE_VERTEX_LOCATION", "GOOGLE_CLOUD_LOCATION", "VERTEX_LOCATION"])
-                .or(Some(default_location.to_owned()))
-        }
-        "GOOGLE_VERTEX_ENDPOINT" => {
-            let location = variable("GOOGLE_VERTEX_LOCATION", base)?;
-            Some(match location.as_str() {
-                "global" => "aiplatform.googleapis.com".to_owned(),
-                "us" | "eu" => format!("aiplatform.{location}.rep.googleapis.com"),
-                _ => format!("{location}-aiplatform.googleapis.com"),
-            })
-        }
-        "AWS_REGION" => base.aws.as_ref().map(|account| account.region().to_owned()),
-        "AWS_DOMAIN" => base.aws.as_ref().map(|account| account.domain().to_owned()),
-        _ => first(&[name]),
-    }
-}
-
-/// Replaces `${NAME}` by the variable, or by nothing.
-fn fill_variables(text: &str, environment: &Environment) -> String {
-    let mut filled = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, (name, after))) =
-        rest.split_once("${").and_then(|(before, after)| Some((before, after.split_once('}')?)))
-    {
-        filled.push_str(before);
-        filled.push_str(environment.get(name).unwrap_or_default());
-        rest = after;
-    }
-    filled.push_str(rest);
-    filled
 }
 
 pub(super) fn trim(url: &str) -> &str {

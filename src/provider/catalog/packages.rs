@@ -23,6 +23,7 @@ pub(super) fn of_wire(name: WireName) -> &'static str {
         WireName::Responses => "@ai-sdk/openai",
         WireName::Anthropic => "@ai-sdk/anthropic",
         WireName::Google => "@ai-sdk/google",
+        WireName::Bedrock => "@ai-sdk/amazon-bedrock",
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) const PREFERRED: [&str; 10] = [
     "groq",
 ];
 
-/// Providers whose variables other programs use as well: nobody means them by setting one.
+/// Providers whose variables other programs read as well, so that a variable alone does not make them the default.
 pub(super) const SHARED: [&str; 8] = [
     "amazon-bedrock",
     "azure",

@@ -3,7 +3,7 @@
 mod every_row;
 mod recorded;
 
-use std::{path::Path, time::Duration};
+use std::{os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use serde_json::{Value, json};
 use windlass_protocol::opencode::{config::AuthEntry, message::ModelRef};
@@ -11,7 +11,7 @@ use windlass_protocol::opencode::{config::AuthEntry, message::ModelRef};
 use super::{Catalog, resolve};
 use crate::{
     config::{Config, Environment, fixture::load, paths::Paths},
-    provider::{Auth, Model, Quirks, Sampling, Secret, Timeouts, Wire, auth::Credentials},
+    provider::{Auth, Exchange, Model, Quirks, Sampling, Secret, Timeouts, Wire, auth::Credentials},
 };
 
 fn config(text: &Value, variables: &[(&str, &str)]) -> Config {
@@ -371,6 +371,13 @@ fn a_server_of_ones_own_needs_an_address_and_models() {
         &["p/m"],
         &[],
     );
+    let gateway = json!({
+        "provider": {"p": {"npm": "@else/sdk", "api": url, "models": {"m": {}}, "options": {"region": "eu-west-1"}}},
+        "windlass": {"wire": {"p": "bedrock"}},
+    });
+    let gateway = model(&gateway, &[], "p/m");
+    assert_eq!((gateway.wire, gateway.base_url.as_str()), (Wire::Bedrock, url));
+    assert_eq!(gateway.aws.map(|account| account.region().to_owned()).as_deref(), Some("eu-west-1"));
     check(
         json!({"provider": {"p": {"npm": "@else/sdk", "models": {"m": {}, "n": {}}}}}),
         &[],
@@ -467,7 +474,7 @@ fn the_configuration_overrides_built_in_models() {
 
 #[test]
 fn keys_come_from_the_configuration_then_logins_then_the_environment() {
-    let entry = AuthEntry::Api { key: "login".to_owned() };
+    let entry = AuthEntry::key("login");
     let credentials = Credentials::from([("openai".to_owned(), entry)]);
     let key = |text: Value, credentials: &Credentials| {
         let (catalog, _) = resolve(&config(&text, &[("OPENAI_API_KEY", "environment")]), credentials);
@@ -478,6 +485,70 @@ fn keys_come_from_the_configuration_then_logins_then_the_environment() {
     assert_eq!(key(configured, &credentials), "configured");
     assert_eq!(key(empty, &credentials), "login");
     assert_eq!(key(json!({}), &Credentials::new()), "environment");
+}
+
+#[test]
+fn parts_of_an_address_may_be_stored_with_the_key() {
+    for (provider, stored, name, url) in [
+        (
+            "azure",
+            json!({"resourceName": "mine"}),
+            "azure/gpt-5.4",
+            "https://mine.openai.azure.com/openai/v1?api-version=v1",
+        ),
+        (
+            "cloudflare-workers-ai",
+            json!({"accountId": "acc"}),
+            "cloudflare-workers-ai/@cf/zai-org/glm-5.3",
+            "https://api.cloudflare.com/client/v4/accounts/acc/ai/v1",
+        ),
+    ] {
+        let entry = serde_json::from_value(json!({"type": "api", "key": "k", "metadata": stored})).unwrap();
+        let (catalog, _) =
+            resolve(&config(&json!({}), &[]), &Credentials::from([(provider.to_owned(), entry)]));
+        let model = catalog.find(&ModelRef::parse(name).unwrap()).unwrap();
+        assert_eq!((model.base_url.as_str(), model.api_key.is_some()), (url, true));
+    }
+}
+
+#[test]
+fn a_cloud_that_the_user_is_signed_in_at_stands_for_a_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = directory.path().join("az");
+    std::fs::write(&program, "").unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let path = ("PATH", directory.path().to_str().unwrap());
+    let resource = ("AZURE_RESOURCE_NAME", "res");
+    let way = |variables: &[(&str, &str)], name: &str| model(&json!({}), variables, name).exchange;
+    let azure = |scope| Some(Exchange::Azure { program: program.clone(), scope });
+    assert_eq!(
+        way(&[path, resource], "azure/gpt-5.4"),
+        azure("https://cognitiveservices.azure.com/.default")
+    );
+    assert_eq!(way(&[path, resource, ("AZURE_API_KEY", "k")], "azure/gpt-5.4"), None);
+    // Neither the program nor the resource alone means anything.
+    for variables in [&[path][..], &[resource]] {
+        let catalog = catalog(&json!({}), variables);
+        assert!(catalog.get(&ModelRef::parse("azure/gpt-5.4").unwrap()).is_err(), "{variables:?}");
+    }
+    let entry = json!({"type": "oauth", "refresh": "", "access": "", "expires": 0, "accountId": "theirs"});
+    let entry = serde_json::from_value(entry).unwrap();
+    let (signed_in, _) =
+        resolve(&config(&json!({}), &[path]), &Credentials::from([("azure".to_owned(), entry)]));
+    let model = signed_in.find(&ModelRef::parse("azure/gpt-5.4").unwrap()).unwrap();
+    assert_eq!(model.base_url, "https://theirs.openai.azure.com/openai/v1?api-version=v1");
+
+    let project = ("GOOGLE_CLOUD_PROJECT", "proj");
+    let name = "google-vertex/gemini-3.8-flash";
+    let google = |file: Option<&str>, server: &str| {
+        Some(Exchange::Google { file: file.map(Into::into), server: server.to_owned() })
+    };
+    assert_eq!(
+        way(&[project, ("GOOGLE_APPLICATION_CREDENTIALS", "/k.json")], name),
+        google(Some("/k.json"), "metadata.google.internal")
+    );
+    assert_eq!(way(&[project, ("GCE_METADATA_HOST", "127.0.0.1:9")], name), google(None, "127.0.0.1:9"));
+    assert_eq!(way(&[project, ("CLOUDSDK_AUTH_ACCESS_TOKEN", "t")], name), None);
 }
 
 #[test]

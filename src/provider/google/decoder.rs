@@ -8,7 +8,7 @@ use crate::{
     provider::{
         Delta, Finish, ProviderError, Usage,
         http::{
-            body,
+            body::{self, Count},
             decode::{Answer, Decode},
             failure,
         },
@@ -36,13 +36,24 @@ struct Chunk {
     #[serde(default)]
     candidates: Option<Vec<Candidate>>,
     #[serde(default)]
-    usage_metadata: Value,
+    usage_metadata: Option<TokenCounts>,
     #[serde(default)]
     prompt_feedback: Value,
     #[serde(default)]
     error: Value,
     #[serde(default, rename = "type")]
     kind: Value,
+}
+
+/// Token counts, which come with every chunk.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct TokenCounts {
+    prompt_token_count: Count,
+    tool_use_prompt_token_count: Count,
+    cached_content_token_count: Count,
+    candidates_token_count: Count,
+    thoughts_token_count: Count,
 }
 
 #[derive(Deserialize)]
@@ -108,7 +119,9 @@ impl Decode for Decoder {
                 parsed?
             }
         };
-        self.count(&chunk.usage_metadata, deltas);
+        if let Some(counts) = chunk.usage_metadata {
+            self.count(&counts, deltas);
+        }
         if chunk.prompt_feedback.get("blockReason").is_some_and(|reason| !reason.is_null()) {
             self.answer.finish = Some(Finish::ContentFilter);
         }
@@ -227,16 +240,13 @@ impl Decoder {
         ]);
     }
 
-    fn count(&mut self, usage: &Value, deltas: &mut Vec<Delta>) {
-        if !usage.is_object() {
-            return;
-        }
-        let cache_read = body::count(usage, "/cachedContentTokenCount");
-        let prompt = body::count(usage, "/promptTokenCount") + body::count(usage, "/toolUsePromptTokenCount");
+    fn count(&mut self, counts: &TokenCounts, deltas: &mut Vec<Delta>) {
+        let cache_read = counts.cached_content_token_count.0;
+        let prompt = counts.prompt_token_count.0.saturating_add(counts.tool_use_prompt_token_count.0);
         let usage = Usage {
             input: prompt.saturating_sub(cache_read),
-            output: body::count(usage, "/candidatesTokenCount"),
-            reasoning: body::count(usage, "/thoughtsTokenCount"),
+            output: counts.candidates_token_count.0,
+            reasoning: counts.thoughts_token_count.0,
             cache_read,
             cache_write: 0,
         };

@@ -29,7 +29,7 @@ struct Around<'a> {
     n_schemas: usize,
 }
 
-/// Converts a schema that refers to itself only down to the first repetition: whoever counts the rest does not end.
+/// Converts a schema that refers to itself only down to the first repetition, because expanding the rest would never end.
 fn convert<'a>(schema: &'a Value, around: &mut Around<'a>) -> Value {
     let Value::Object(fields) = schema else {
         // `true` and the like: anything goes.

@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use serde::{Serialize, Serializer, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{DeserializeOwned, IgnoredAny},
+};
 use serde_json::{
     Map, Value,
     value::{RawValue, to_raw_value},
@@ -287,5 +290,26 @@ pub(in crate::provider) fn count(value: &Value, pointer: &str) -> u64 {
     match value.pointer(pointer) {
         Some(number) => number.as_u64().or_else(|| number.as_f64().map(|float| float as u64)).unwrap_or(0),
         None => 0,
+    }
+}
+
+/// A token count in any notation of numbers; 0 for anything else.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::provider) struct Count(pub u64);
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Count, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Number {
+            Whole(u64),
+            Float(f64),
+            Other(IgnoredAny),
+        }
+        Ok(Count(match Number::deserialize(deserializer)? {
+            Number::Whole(count) => count,
+            Number::Float(count) => count as u64,
+            Number::Other(IgnoredAny) => 0,
+        }))
     }
 }

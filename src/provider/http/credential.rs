@@ -7,7 +7,7 @@ use crate::provider::{
     Auth, Model, Prompt, PromptMessage, Quirk, Secret, UserContent, login::tokens::Access,
 };
 
-/// See the module's comment.
+/// The secret of a request.
 pub(super) enum Credential {
     /// Local servers work without a key.
     None,

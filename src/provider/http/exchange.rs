@@ -1,9 +1,9 @@
-//! GitLab's exchange of a user's token for one that its gateway to the models takes (facts: provider requests §4.3).
+//! Tokens for the models that are given in exchange for other credentials, and hold for a while.
 
 use std::time::Duration;
 
 use reqwest::{
-    Client,
+    Client, Response,
     header::{ACCEPT, CONTENT_TYPE},
 };
 use serde::Deserialize;
@@ -11,8 +11,13 @@ use serde_json::{Map, Value};
 
 use crate::{
     base::{cause, clock},
-    provider::{ProviderError, Secret},
+    provider::{Exchange, ProviderError, Secret},
 };
+
+mod azure;
+mod google;
+#[cfg(test)]
+mod tests;
 
 /// Time that the exchange may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,6 +41,12 @@ pub(super) struct Granted {
 }
 
 impl Granted {
+    /// Makes a token without headers; `ends_ms` is the end that its issuer names.
+    fn plain(token: String, ends_ms: Option<i64>) -> Granted {
+        let until_ms = ends_ms.map_or_else(|| clock::now_ms() + LIFE_MS, |ends| ends - EARLY_MS);
+        Granted { token: Secret(token), headers: Vec::new(), until_ms }
+    }
+
     pub fn is_good(&self) -> bool {
         clock::now_ms() < self.until_ms
     }
@@ -51,8 +62,22 @@ struct Answer {
     expires_at: Option<f64>,
 }
 
-/// Exchanges a token at this address.
-pub(super) async fn exchange(client: &Client, url: &str, secret: &str) -> Result<Granted, ProviderError> {
+/// Gets a token.
+pub(super) async fn exchange(
+    client: &Client,
+    way: &Exchange,
+    secret: &str,
+) -> Result<Granted, ProviderError> {
+    match way {
+        Exchange::Gitlab(url) => of_gitlab(client, url, secret).await,
+        Exchange::Azure { program, scope } => azure::token(program, scope).await,
+        Exchange::Google { file: Some(file), .. } => google::of_file(client, file).await,
+        Exchange::Google { file: None, server } => google::of_machine(server).await,
+    }
+}
+
+/// Exchanges a user's token for one that GitLab's gateway to the models takes (facts: provider requests §4.3).
+async fn of_gitlab(client: &Client, url: &str, secret: &str) -> Result<Granted, ProviderError> {
     const BODY: &str = r#"{"feature_flags":{"DuoAgentPlatformNext":true,"duo_agent_platform_agentic_chat":true,"duo_agent_platform":true}}"#;
     let broken = |reason: String| ProviderError::Transport {
         message: format!("the token for the models was not given ({reason})"),
@@ -70,22 +95,27 @@ pub(super) async fn exchange(client: &Client, url: &str, secret: &str) -> Result
             _ => ProviderError::Api { message, status: Some(status), body: None },
         });
     }
-    let mut body = Vec::new();
-    while let Some(chunk) =
-        response.chunk().await.map_err(|error| broken(cause::innermost(&error.without_url())))?
-    {
-        body.extend_from_slice(&chunk);
-        if body.len() > MAX_ANSWER {
-            return Err(broken("the answer is too large".to_owned()));
-        }
-    }
+    let body = body(&mut response).await.map_err(broken)?;
     let Answer { token, headers, expires_at } =
         serde_json::from_slice(&body).map_err(|_| broken("the answer holds none".to_owned()))?;
     let now_ms = clock::now_ms();
     let until_ms = expires_at.map_or(now_ms.saturating_add(LIFE_MS), |s| (s * 1000.0) as i64 - EARLY_MS);
-    // The token itself stands among them under another name.
+    // The headers repeat the token under another name.
     let is_own = |name: &str| ["authorization", "x-api-key"].iter().any(|own| name.eq_ignore_ascii_case(own));
     let headers = headers.into_iter().filter(|(name, _)| !is_own(name));
     let headers = headers.filter_map(|(name, value)| Some((name, value.as_str()?.to_owned()))).collect();
     Ok(Granted { token: Secret(token), headers, until_ms })
+}
+
+/// Reads an answer, whose length is bounded.
+async fn body(response: &mut Response) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    let read = |error: reqwest::Error| cause::innermost(&error.without_url());
+    while let Some(chunk) = response.chunk().await.map_err(read)? {
+        body.extend_from_slice(&chunk);
+        if body.len() > MAX_ANSWER {
+            return Err("the answer is too large".to_owned());
+        }
+    }
+    Ok(body)
 }

@@ -43,7 +43,7 @@ fn flatten(mut fields: Map<String, Value>) -> Value {
     Value::Object(fields)
 }
 
-/// Removes what stands beside references, which some servers refuse.
+/// Removes the siblings of references, which some servers refuse.
 pub(in crate::provider) fn with_plain_references(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => match fields.get("$ref") {

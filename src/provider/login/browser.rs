@@ -173,7 +173,7 @@ async fn serve(mut stream: TcpStream, path: &str, state: &str) -> Option<Answer>
         url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned().into())).collect();
     let answer = Answer { status: 200, fields };
     if answer.fields.is_empty() {
-        // What stands behind `#` never leaves the browser by itself.
+        // A browser does not send the part behind `#` by itself.
         respond(&mut stream, "200 OK", FRAGMENT_PAGE).await;
         return None;
     }
@@ -190,7 +190,7 @@ async fn serve(mut stream: TcpStream, path: &str, state: &str) -> Option<Answer>
     Some(answer)
 }
 
-/// Brings what stands behind `#` as a query.
+/// The page that sends the part behind `#` as a query.
 const FRAGMENT_PAGE: &str = "<script>if (location.hash.length > 1) \
                              location.replace(location.pathname + '?' + location.hash.slice(1))</script>";
 

@@ -244,7 +244,7 @@ impl<'a> Endpoint<'a> {
         let (field, is_lasting) = match self.issuer.grant {
             Grant::Key(field) => {
                 let key = answer.text(field).ok_or_else(lacking)?;
-                return Ok(AuthEntry::Api { key: key.to_owned() });
+                return Ok(AuthEntry::key(key));
             }
             Grant::Renewed => ("access_token", false),
             Grant::Lasting => ("access_token", true),
@@ -283,7 +283,7 @@ fn encoded(request: RequestBuilder, encoding: Encoding, fields: &[(&str, &str)])
 }
 
 /// Writes fields as a form.
-fn form_text(fields: &[(&str, &str)]) -> String {
+pub(in crate::provider) fn form_text(fields: &[(&str, &str)]) -> String {
     match Url::parse("form:/") {
         Ok(mut url) => {
             url.query_pairs_mut().extend_pairs(fields);

@@ -35,7 +35,7 @@ const LOCK_LIMIT: Duration = Duration::from_secs(60);
 const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// Renewals under way, which go on when the turn that needs them is cancelled.
-static RENEWALS: LazyLock<TaskTracker> = LazyLock::new(TaskTracker::new);
+pub(in crate::provider) static RENEWALS: LazyLock<TaskTracker> = LazyLock::new(TaskTracker::new);
 
 /// The tokens in the files of credentials.
 #[derive(Debug, Clone)]

@@ -251,6 +251,8 @@ impl Decoder {
                 self.items.len() - 1
             });
             let block = self.open(at, deltas);
+            let id = done.id.filter(|id| !id.is_empty());
+            let signature = id.map_or(signature.clone(), |id| item_signature(&id, &signature));
             deltas.push(Delta::Signature { block, signature });
         }
         if let Some(at) = self.find(index, kind) {
@@ -303,4 +305,20 @@ fn join(parts: Option<Vec<ItemPart>>) -> Option<String> {
         .filter(|text| !text.is_empty())
         .collect();
     (!texts.is_empty()).then(|| texts.join("\n\n"))
+}
+
+/// The prefix of a signature in which the item's id stands before the encrypted content.
+const ITEM: &str = "item:";
+
+/// Joins a thought's id and its encrypted content to a signature; some providers want both back.
+fn item_signature(id: &str, encrypted_content: &str) -> String {
+    format!("{ITEM}{id}:{encrypted_content}")
+}
+
+/// Splits a signature; older ones have no id.
+pub(super) fn split_signature(signature: &str) -> (Option<&str>, &str) {
+    match signature.strip_prefix(ITEM).and_then(|rest| rest.split_once(':')) {
+        Some((id, encrypted_content)) => (Some(id), encrypted_content),
+        None => (None, signature),
+    }
 }

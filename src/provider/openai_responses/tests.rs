@@ -70,7 +70,7 @@ fn thoughts_and_text() {
     let mut expected = vec![
         Delta::ReasoningStart { block: 0 },
         Delta::Reasoning { block: 0, text: "The user greets.\n\nAnswer briefly.".to_owned() },
-        Delta::Signature { block: 0, signature: "Z0FBQUFB".to_owned() },
+        Delta::Signature { block: 0, signature: "item:rs_1:Z0FBQUFB".to_owned() },
         Delta::BlockEnd { block: 0 },
     ];
     expected.extend(text(1, "Ahoy!"));
@@ -126,7 +126,7 @@ fn two_parallel_tool_calls() {
     };
     let expected = [
         Delta::ReasoningStart { block: 0 },
-        Delta::Signature { block: 0, signature: "c2VjcmV0".to_owned() },
+        Delta::Signature { block: 0, signature: "item:rs_1:c2VjcmV0".to_owned() },
         Delta::BlockEnd { block: 0 },
         call_start(1, "call_Aa1", "read"),
         call_start(2, "call_Bb2", "read"),
@@ -208,7 +208,7 @@ fn items_that_arrive_whole_are_passed_on() {
     let mut expected = vec![
         Delta::ReasoningStart { block: 0 },
         Delta::Reasoning { block: 0, text: "Hm.\n\nSo.".to_owned() },
-        Delta::Signature { block: 0, signature: "x".to_owned() },
+        Delta::Signature { block: 0, signature: "item:rs_1:x".to_owned() },
         Delta::BlockEnd { block: 0 },
     ];
     expected.extend(text(1, "Ahoy."));
@@ -278,8 +278,15 @@ fn calls_go_back_with_ids_where_the_provider_wants_them() {
     grok.quirks = Quirks::of(&[Quirk::ItemIds]);
     let call =
         AssistantContent::ToolCall { call_id: "call_1", name: "read", input: &json!({}), signature: None };
-    let prompt = Prompt { messages: vec![PromptMessage::Assistant(vec![call])], ..Prompt::default() };
+    let thought = AssistantContent::Reasoning { text: "Hm.".into(), signature: Some("item:rs_1:ZW5j") };
+    let prompt =
+        Prompt { messages: vec![PromptMessage::Assistant(vec![thought, call])], ..Prompt::default() };
+    let thought = json!({"type": "reasoning", "id": "rs_1", "encrypted_content": "ZW5j", "status": "completed",
+        "summary": [{"type": "summary_text", "text": "Hm."}]});
+    assert_eq!(body(&grok, &prompt)["input"][0], thought);
+    let gpt = body(&gpt(), &prompt);
+    assert_eq!((gpt["input"][0].get("id"), &gpt["input"][0]["encrypted_content"]), (None, &json!("ZW5j")));
     let expected = json!({"type": "function_call", "id": "call_1", "call_id": "call_1", "name": "read",
         "arguments": "{}", "status": "completed"});
-    assert_eq!(body(&grok, &prompt)["input"][0], expected);
+    assert_eq!(body(&grok, &prompt)["input"][1], expected);
 }

@@ -489,6 +489,8 @@ fn the_system_text_has_the_constant_before_what_depends_on_the_place() {
     be brief
     ");
     assert_eq!(prompt.cache_key, Some("ses_1"));
+    assert_eq!((prompt.ids.parent_session, prompt.ids.project), (None, Some("global")));
+    assert!(prompt.ids.message.is_some());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What providers and gateways answer by mistake: each is one sentence with provider, model and the way out, and the
+//! Bad answers of providers and gateways: each is one sentence with provider, model and the way out, and the
 //! request ends.
 
 use std::sync::Arc;
@@ -91,6 +91,31 @@ fn each_bad_answer_is_one_sentence_with_the_way_out() {
         assert!(message.contains(expected), "{message}");
         assert_eq!(error.is_retryable(), may_retry, "{message}");
         assert!(!message.contains('\n') && !message.contains('<'), "{message}");
+    }
+}
+
+#[test]
+fn no_wire_takes_a_page_an_empty_body_or_garbage_for_an_answer() {
+    let sse = "content-type: text/event-stream\r\n";
+    let garbage = "\u{1f}\u{8b}\u{8}garbage garbage garbage\n\n";
+    for wire in WIRES {
+        for (answer, expected) in [
+            (answer("200 OK", HTML, PAGE), "not a stream of events; check that the base URL is the API's"),
+            (answer("401 No", HTML, PAGE), "check the key"),
+            (answer("502 Bad", HTML, PAGE), "a web page came instead of an answer"),
+            (answer("200 OK", sse, ""), "the connection closed before the answer was complete"),
+            (answer("200 OK", "content-encoding: gzip\r\n", garbage), "the answer is compressed"),
+            (answer("200 OK", sse, PAGE), ""),
+            (answer("200 OK", sse, garbage), ""),
+        ] {
+            let (deltas, end, _) = exchange(&answer, Then::Close, |model| model.wire = wire);
+            let message = end.unwrap_err().to_string();
+            assert!(
+                message.starts_with("Acme, large (HOST): ") && message.contains(expected),
+                "{wire:?}: {message}"
+            );
+            assert!(deltas.is_empty() && !message.contains(['\n', '<']), "{wire:?}: {message}");
+        }
     }
 }
 

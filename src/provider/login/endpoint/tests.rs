@@ -72,7 +72,7 @@ fn what_was_granted_becomes_an_entry() {
     let left = expires - crate::base::clock::now_ms();
     assert!((1..=60_000).contains(&left), "{left}");
     let key = entry("poe", json!({"api_key": "k"}), None).unwrap();
-    assert_eq!(key, AuthEntry::Api { key: "k".to_owned() });
+    assert_eq!(key, AuthEntry::key("k"));
     for (provider, fields) in
         [("openai", json!({})), ("poe", json!({"access_token": "a"})), ("xai", json!({"access_token": ""}))]
     {
