@@ -478,9 +478,8 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
             }
         }
         Write::Append(Append { session_id, part_id, text, .. }) => {
-            connection
-                .prepare_cached("INSERT INTO part_text (part_id, session_id, text) VALUES (?1, ?2, ?3)")?
-                .execute([part_id.as_str(), session_id.as_str(), text])?;
+            let insert = "INSERT INTO part_text (part_id, session_id, text) VALUES (?1, ?2, ?3)";
+            connection.prepare_cached(insert)?.execute([part_id.as_str(), session_id.as_str(), text])?;
         }
         Write::Todos { session_id, todos } => {
             connection
