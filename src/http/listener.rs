@@ -181,7 +181,8 @@ async fn serve(stream: Box<dyn Stream>, peer: Peer, router: Router, stop: Cancel
         .timer(TokioTimer::new())
         .max_header_list_size(MAX_HEAD as u32)
         .keep_alive_interval(HEAD_LIMIT);
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(Stalling::new(stream, HEAD_LIMIT)), service);
+    let connection =
+        builder.serve_connection_with_upgrades(TokioIo::new(Stalling::new(stream, HEAD_LIMIT)), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

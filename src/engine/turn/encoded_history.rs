@@ -7,11 +7,14 @@ use windlass_protocol::opencode::id::MessageId;
 
 use crate::provider::{Encoded, Model};
 
+/// The model and its options, the generation of the history, and the first message that the model reads.
+type Basis = (Model, Map<String, Value>, u64, Option<MessageId>);
+
 /// Encoded messages by their ids. They hold for one model with one set of options, one generation of the history, and
 /// one beginning of what the model reads of it.
 #[derive(Default)]
 pub struct EncodedHistoryCache {
-    of: Option<(Model, Map<String, Value>, u64, Option<MessageId>)>,
+    of: Option<Basis>,
     messages: HashMap<MessageId, Vec<Encoded>>,
 }
 
