@@ -5,7 +5,7 @@ use std::{collections::HashMap, fs, path::Path};
 use rusqlite::Connection;
 use windlass_protocol::opencode::{id::SessionId, message::MessageWithParts};
 
-use super::{Repaired, columns, references, repair};
+use super::{Repaired, columns, references, repair as repair_now};
 use crate::storage::{
     SessionQuery, Storage, StorageError, Write, backup,
     check::{TABLES, Verdict, check},
@@ -14,6 +14,19 @@ use crate::storage::{
 };
 
 const PAGE: usize = 4096;
+/// Maximum number of looks at a store whose threads are still ending.
+const N_TRIES: usize = 100_000;
+
+/// Repairs a store that was dropped, once its threads have let it go.
+fn repair(path: &Path) -> Result<Repaired, StorageError> {
+    for _ in 0..N_TRIES {
+        match repair_now(path) {
+            Err(StorageError::InUse { .. }) => std::thread::yield_now(),
+            ended => return ended,
+        }
+    }
+    repair_now(path)
+}
 
 /// Fills a store with sessions, and returns their histories.
 async fn filled(storage: &Storage, n_sessions: i64) -> HashMap<SessionId, Vec<MessageWithParts>> {
@@ -261,7 +274,7 @@ async fn a_store_in_use_is_not_repaired() {
     storage.create_session(session).await.expect("stored");
     storage.apply(vec![Write::Message(message), Write::Part(part.clone())]).await.expect("stored");
     storage.apply(vec![append(&part, 0, "more")]).await.expect("stored");
-    assert!(matches!(repair(&path), Err(StorageError::InUse { .. })));
+    assert!(matches!(repair_now(&path), Err(StorageError::InUse { .. })));
 }
 
 #[tokio::test]
