@@ -5,6 +5,7 @@ const directory = new URLSearchParams(location.search).get('directory');
 let current = location.hash.slice(1) || null;
 let drawing = null;
 let busy = false;
+let statusEvents = 0;
 // True while the newest part of the conversation is in view, where it then stays.
 let follows = true;
 
@@ -106,9 +107,11 @@ function redraw() {
   }, 300);
 }
 
+// What an event told meanwhile is newer than the answer.
 async function status() {
+  const [id, before] = [current, statusEvents];
   const states = await call('GET', '/session/status');
-  show(Boolean(current && states[current]));
+  if (id === current && before === statusEvents) show(Boolean(id && states[id]));
 }
 
 function show(isBusy) {
@@ -193,6 +196,7 @@ function happened({ type, properties }) {
   if (type === 'message.part.delta') {
     write(properties.delta, true);
   } else if (type === 'session.status') {
+    statusEvents += 1;
     show(properties.status.type !== 'idle');
     if (properties.status.type === 'retry') say('Trying again: ' + properties.status.message);
     redraw();
