@@ -438,6 +438,26 @@ async fn a_subagent_is_held_by_the_sandbox_of_its_parent() {
 }
 
 #[tokio::test]
+async fn a_templates_commands_are_held_as_the_agents_are() {
+    if lacks("full", "the sandbox of templates") {
+        return;
+    }
+    let config = json!({
+        "command": {"look": {"template": "It says !`echo x > made; cat given`."}},
+        "windlass": {"sandbox": {"mode": "read-only"}},
+    });
+    let agent = Agent::builder().config(config).start().await;
+    agent.scratch.write("given", "what is here");
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "/look").await;
+    let said = agent.llm.last_request().last_user();
+    assert!(said.contains("what is here"), "{said}");
+    assert!(!agent.scratch.exists("made"));
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_setting_that_cannot_be_understood_is_no_open_door() {
     if lacks("full", "wrong settings") {
         return;

@@ -44,32 +44,66 @@ async fn bash(agent: &Agent, session: &str, command: &str) -> String {
 
 #[tokio::test]
 async fn the_second_command_runs_in_what_was_prepared_as_the_first_did() {
-    for is_full in [true, false] {
-        if is_full && lacks("full", "a prepared sandbox") || level() == "none" {
-            continue;
-        }
-        let scratch = Scratch::new();
-        fs::create_dir(scratch.work.join("below")).unwrap();
-        let config = json!({"windlass": {"sandbox": workspace_write()}});
-        let builder = if is_full {
-            Agent::builder().scratch(&scratch).config(config)
-        } else {
-            lesser(&scratch, 1, workspace_write())
-        };
-        let agent = builder.env("SEEN", "a variable").start().await;
-        let session = agent.new_session().await;
-        let look = "cat; pwd; echo \"$SEEN\"; exit 3";
-        let first = bash(&agent, &session, look).await;
-        let prepared = waiting(&agent).await;
-        assert_eq!(bash(&agent, &session, look).await, first);
-        assert!(!process::runs(prepared), "it became the command, which has ended");
-        let workdir = json!({"command": "pwd; touch made", "workdir": "below"});
-        let told = agent.told(&session, "bash", workdir).await;
-        assert!(told.contains("/below") && scratch.exists("below/made"), "{told}");
-        let prepared = waiting(&agent).await;
-        agent.finish().await;
-        assert!(!process::runs(prepared), "it ends with the daemon");
+    if lacks("full", "a prepared sandbox") {
+        return;
     }
+    let scratch = Scratch::new();
+    let config = json!({"windlass": {"sandbox": workspace_write()}});
+    let agent = Agent::builder().scratch(&scratch).config(config).env("SEEN", "a variable").start().await;
+    let session = agent.new_session().await;
+    let first = runs_as_outside(&agent, &session).await;
+    let prepared = waiting(&agent).await;
+    assert_eq!(runs_as_outside(&agent, &session).await, first);
+    let left = process::ended(&[prepared], DEADLINE).await;
+    assert_eq!(left, Vec::<i32>::new(), "it became the command, which has ended");
+    let prepared = waiting(&agent).await;
+    agent.finish().await;
+    assert!(!process::runs(prepared), "it ends with the daemon");
+}
+
+#[tokio::test]
+async fn landlock_alone_starts_each_command_as_the_first() {
+    if level() == "none" {
+        return;
+    }
+    let scratch = Scratch::new();
+    let agent = lesser(&scratch, 1, workspace_write()).env("SEEN", "a variable").start().await;
+    let session = agent.new_session().await;
+    let first = runs_as_outside(&agent, &session).await;
+    assert_eq!(runs_as_outside(&agent, &session).await, first);
+    // A directory that was made again is another one.
+    fs::remove_dir_all(scratch.work.join("below")).unwrap();
+    fs::create_dir(scratch.work.join("below")).unwrap();
+    assert_eq!(runs_as_outside(&agent, &session).await, first);
+    agent.finish().await;
+}
+
+/// Has commands see their input, directory, variables and status, and returns what was told of the first.
+async fn runs_as_outside(agent: &Agent, session: &str) -> String {
+    let told = bash(agent, session, "cat; pwd; echo \"$SEEN\"; mkdir -p below").await;
+    assert!(told.contains("a variable"), "{told}");
+    let workdir = json!({"command": "pwd; touch made && rm made", "workdir": "below"});
+    let there = agent.told(session, "bash", workdir).await;
+    assert!(there.ends_with("/below\n"), "{there}");
+    told
+}
+
+#[tokio::test]
+async fn what_a_command_left_behind_is_gone_when_its_end_is_told() {
+    if lacks("full", "a namespace of processes") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let config = json!({"windlass": {"sandbox": workspace_write()}});
+    let agent = Agent::builder().scratch(&scratch).config(config).start().await;
+    let session = agent.new_session().await;
+    let leave = "(while :; do echo x >> alive; done) & setsid sleep 100 & while [ ! -s alive ]; do :; done; kill -9 $$";
+    let told = bash(&agent, &session, leave).await;
+    assert!(told.contains("ended by SIGKILL"), "{told}");
+    let n_written = scratch.read("alive").len();
+    bash(&agent, &session, "true").await;
+    assert_eq!(scratch.read("alive").len(), n_written);
+    agent.finish().await;
 }
 
 #[tokio::test]

@@ -5,9 +5,13 @@ use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
     io,
-    os::fd::{AsRawFd, OwnedFd, RawFd},
+    os::{
+        fd::{AsRawFd, OwnedFd, RawFd},
+        unix::process::ExitStatusExt,
+    },
     path::Path,
     process::{ExitStatus, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
@@ -19,18 +23,23 @@ use nix::{
 };
 use tokio::{
     io::AsyncReadExt,
+    net::unix::pipe,
     process::{ChildStderr, ChildStdin, ChildStdout, Command},
 };
 
 use self::{child_table::Registration, tree::descendants};
 
 pub mod child_table;
+pub mod desktop;
 pub mod pager;
 pub mod reaper;
 pub mod tree;
 
 /// The number of the descriptor that [`spawn_with_channel`] hands down.
 pub const CHANNEL: RawFd = 3;
+
+/// The number of the descriptor to which a child of [`spawn_reporting`] writes the exit status of its command.
+pub const REPORT: RawFd = 4;
 
 /// The variable with the password of `windlass serve`. No program gets it: with it, a model's command could answer the
 /// questions that are asked about its commands.
@@ -56,6 +65,18 @@ pub struct Spawn<'a> {
     pub is_parent: bool,
 }
 
+/// A step that a child takes between its fork and its program.
+///
+/// # Safety
+///
+/// `apply` runs in the copy of a process with several threads: it makes system calls only, and neither allocates nor
+/// takes a lock.
+#[expect(unsafe_code, reason = "what runs there has to keep to system calls, which only its author can know")]
+pub unsafe trait BeforeProgram: Send + Sync {
+    /// An error keeps the program from being started.
+    fn apply(&self) -> io::Result<()>;
+}
+
 /// A running child and everything it started.
 ///
 /// Dropping it kills the whole group at once.
@@ -68,6 +89,8 @@ pub struct Child {
     /// Set after the leader was waited for: its number may belong to another process by then.
     is_reaped: bool,
     registration: Option<Registration>,
+    /// Tells the exit status before the child has cleared away what it ran in.
+    report: Option<pipe::Receiver>,
     /// The write end of the child's input; set if [`Spawn::stdin`] asked for it.
     pub stdin: Option<ChildStdin>,
     pub stdout: Option<ChildStdout>,
@@ -80,12 +103,29 @@ pub struct Child {
 /// started it ends. That is how it ends even if the daemon is killed without a chance to clean up. The reaper
 /// ends the processes that the child has started by then.
 pub fn spawn(spawn: &Spawn<'_>) -> io::Result<Child> {
-    start(with_pipes(spawn), spawn, None)
+    start(with_pipes(spawn), spawn, &[])
+}
+
+/// Starts a child as [`spawn`] does, which takes a step before its program runs.
+pub fn spawn_with_step(spawn: &Spawn<'_>, step: Arc<dyn BeforeProgram>) -> io::Result<Child> {
+    let mut command = with_pipes(spawn);
+    prepare(&mut command, spawn, &[]);
+    take_step(&mut command, step);
+    run(command, spawn)
+}
+
+/// Starts a child as [`spawn`] does, which writes the exit status of what it runs to [`REPORT`], as the four bytes of
+/// `wait(2)`, once that and all that it started have ended.
+pub fn spawn_reporting(spawn: &Spawn<'_>) -> io::Result<Child> {
+    let (reader, writer) = io::pipe()?;
+    let mut child = start(with_pipes(spawn), spawn, &[(writer.into(), REPORT)])?;
+    child.report = Some(pipe::Receiver::from_owned_fd(reader.into())?);
+    Ok(child)
 }
 
 /// Starts a child as [`spawn`] does, with one end of a channel as its descriptor [`CHANNEL`].
 pub fn spawn_with_channel(spawn: &Spawn<'_>, channel: OwnedFd) -> io::Result<Child> {
-    start(with_pipes(spawn), spawn, Some(channel))
+    start(with_pipes(spawn), spawn, &[(channel, CHANNEL)])
 }
 
 fn with_pipes(spawn: &Spawn<'_>) -> Command {
@@ -105,20 +145,29 @@ pub fn spawn_on_terminal(spawn: &Spawn<'_>, terminal: OwnedFd) -> io::Result<Chi
     let mut command = Command::new(spawn.program);
     command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal);
     lead_session(&mut command);
-    start(command, spawn, None)
+    start(command, spawn, &[])
 }
 
-fn start(mut command: Command, spawn: &Spawn<'_>, channel: Option<OwnedFd>) -> io::Result<Child> {
+/// Starts a command with descriptors under numbers of their own.
+fn start(mut command: Command, spawn: &Spawn<'_>, handed: &[(OwnedFd, RawFd)]) -> io::Result<Child> {
+    prepare(&mut command, spawn, handed);
+    run(command, spawn)
+}
+
+fn prepare(command: &mut Command, spawn: &Spawn<'_>, handed: &[(OwnedFd, RawFd)]) {
     command.args(spawn.args).current_dir(spawn.directory).envs(spawn.environment).env_remove(SERVER_PASSWORD);
     for name in spawn.without {
         command.env_remove(name);
     }
     #[cfg(target_os = "linux")]
-    die_with_parent(&mut command);
+    die_with_parent(command);
     // Behind the closure that lets all other descriptors close.
-    if let Some(channel) = &channel {
-        hand_down(&mut command, channel);
+    for (descriptor, number) in handed {
+        hand_down(command, descriptor, *number);
     }
+}
+
+fn run(mut command: Command, spawn: &Spawn<'_>) -> io::Result<Child> {
     // Registered before the start, so that no process it starts is missed. A failed start drops the
     // registration.
     let registration = if spawn.is_parent { child_table::register() } else { None };
@@ -140,25 +189,34 @@ fn start(mut command: Command, spawn: &Spawn<'_>, channel: Option<OwnedFd>) -> i
         is_group_killed: false,
         is_reaped: false,
         registration,
+        report: None,
     })
 }
 
-/// Gives the child a descriptor under the number [`CHANNEL`].
+/// Gives the child a descriptor under a number.
 #[expect(unsafe_code, reason = "pre_exec is unsafe; the closure makes two async-signal-safe system calls")]
-fn hand_down(command: &mut Command, channel: &OwnedFd) {
-    let descriptor = channel.as_raw_fd();
+fn hand_down(command: &mut Command, descriptor: &OwnedFd, number: RawFd) {
+    let descriptor = descriptor.as_raw_fd();
     // SAFETY: dup2 and fcntl are plain system calls; they neither allocate nor take locks. The caller keeps the
     // descriptor open until the child is started.
     unsafe {
         command.pre_exec(move || {
-            if descriptor == CHANNEL {
+            if descriptor == number {
                 // dup2 would leave it to be closed on exec.
                 Errno::result(libc::fcntl(descriptor, libc::F_SETFD, 0))?;
             } else {
-                Errno::result(libc::dup2(descriptor, CHANNEL))?;
+                Errno::result(libc::dup2(descriptor, number))?;
             }
             Ok(())
         });
+    }
+}
+
+#[expect(unsafe_code, reason = "pre_exec is unsafe; the step's author vouches for it")]
+fn take_step(command: &mut Command, step: Arc<dyn BeforeProgram>) {
+    // SAFETY: the step makes system calls only, as the trait demands.
+    unsafe {
+        command.pre_exec(move || step.apply());
     }
 }
 
@@ -221,6 +279,16 @@ impl Child {
 
     /// Waits for the child itself; processes it left in its group may still run.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
+        if let Some(report) = &mut self.report {
+            // The four bytes come at once or not at all.
+            let reported = report.read_i32_le().await;
+            self.report = None;
+            if let Ok(status) = reported {
+                // The child has nobody left to end, and ends itself.
+                (self.is_reaped, self.is_group_killed) = (true, true);
+                return Ok(ExitStatus::from_raw(status));
+            }
+        }
         let status = self.inner.wait().await;
         self.is_reaped = status.is_ok();
         status
@@ -234,7 +302,7 @@ impl Child {
         for pid in &descendants {
             let _ = kill(*pid, Signal::SIGTERM);
         }
-        let exited = tokio::time::timeout(grace, self.inner.wait()).await;
+        let exited = tokio::time::timeout(grace, self.wait()).await;
         self.kill_group();
         for pid in &descendants {
             let _ = kill(*pid, Signal::SIGKILL);
@@ -242,7 +310,7 @@ impl Child {
         self.kill_later();
         match exited {
             Ok(status) => status.ok(),
-            Err(_) => self.inner.wait().await.ok(),
+            Err(_) => self.wait().await.ok(),
         }
     }
 

@@ -1,16 +1,20 @@
 //! The boundary around a command: what it may write, read and reach, held by the kernel.
 //!
-//! The daemon starts this very program again as a launcher ([`COMMAND`]), which draws the boundary around itself and
-//! then becomes, or starts, the command. Nothing here judges the text of a command.
+//! With Landlock alone, a command restricts itself between its fork and its program. In the full level the daemon starts
+//! this very program again as a launcher ([`COMMAND`]), which draws the boundary and starts the command in it. Nothing
+//! here judges the text of a command.
 
 use std::{ffi::OsString, io};
 
-use self::launcher::LAUNCHER;
+use self::launcher::{LAUNCHER, REPORTING};
 use super::process::{self, Child, Spawn};
 
 mod arguments;
 mod boundary;
 mod early;
+mod identity;
+#[cfg(target_os = "linux")]
+mod landlock;
 #[cfg(target_os = "linux")]
 mod launch;
 mod launcher;
@@ -19,7 +23,7 @@ mod mounts;
 mod prepared;
 mod probe;
 #[cfg(target_os = "linux")]
-mod restrict;
+mod restriction;
 #[cfg(target_os = "linux")]
 mod seccomp;
 #[cfg(target_os = "linux")]
@@ -31,17 +35,21 @@ pub use probe::{Found, begin, level, open};
 
 /// Starts a command within a boundary, as [`process::spawn`] does without one.
 pub fn spawn(spawn: &Spawn<'_>, boundary: &Boundary) -> io::Result<Child> {
+    #[cfg(target_os = "linux")]
+    if !boundary.level.is_full() {
+        return process::spawn_with_step(spawn, restriction::Restriction::of(boundary)?);
+    }
     // The processes of a namespace end with its launcher, and the launcher ends with us.
-    let spawn = &Spawn { is_parent: spawn.is_parent && boundary.level != Level::Full, ..*spawn };
+    let spawn = &Spawn { is_parent: false, ..*spawn };
     // A child with an input is a server; another one may never be started.
     if let Some(child) = (!spawn.stdin).then(|| prepared::start(spawn, boundary)).flatten() {
         return Ok(child);
     }
-    let mut args: Vec<OsString> = vec![COMMAND.into()];
+    let mut args: Vec<OsString> = vec![COMMAND.into(), REPORTING.into()];
     args.extend(arguments::encode(boundary, spawn.directory));
     args.push(spawn.program.to_owned());
     args.extend(spawn.args.iter().cloned());
-    process::spawn(&Spawn { program: LAUNCHER.as_ref(), args: &args, ..*spawn })
+    process::spawn_reporting(&Spawn { program: LAUNCHER.as_ref(), args: &args, ..*spawn })
 }
 
 /// Runs the launcher when the arguments ask for it: `program sandbox …`.

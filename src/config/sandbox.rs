@@ -1,9 +1,10 @@
 //! `windlass.sandbox`: the boundary that an agent's commands run in, and servers.
 
 use std::{
-    collections::BTreeSet,
-    fs,
+    collections::{BTreeSet, HashMap},
+    fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use serde_json::{Map, Value};
@@ -11,7 +12,7 @@ use windlass_protocol::opencode::settings::{
     AgentSandbox, SandboxMode, SandboxNetwork, SandboxSettings, ServerSandbox,
 };
 
-use super::Config;
+use super::{Config, protected_paths::ProtectedPaths};
 use crate::base::{
     home,
     sandbox::{Boundary, Level, Network},
@@ -132,84 +133,151 @@ pub struct Drawn {
     pub absent: Vec<PathBuf>,
 }
 
+/// The paths of a boundary as they are named, before the file system is looked at.
+pub struct Sketch {
+    level: Level,
+    mode: SandboxMode,
+    network: SandboxNetwork,
+    worktree: PathBuf,
+    /// The project and the temporary directories.
+    places: Vec<PathBuf>,
+    configured: Vec<PathBuf>,
+    hidden: Vec<PathBuf>,
+    shown: Vec<PathBuf>,
+    protected: Arc<ProtectedPaths>,
+}
+
 /// Draws the boundary. Does blocking reads.
 pub fn draw(config: &Config, wanted: &Wanted, level: Level) -> Drawn {
-    let repository = Repository::around(&config.worktree);
-    let configured =
-        paths(wanted.writable.iter().map(|it| home::join(&config.environment.home, &config.directory, it)));
-    let writable = match wanted.mode {
-        SandboxMode::ReadOnly | SandboxMode::Off => Vec::new(),
-        SandboxMode::WorkspaceWrite => {
-            let temporary = config.environment.get("TMPDIR").map(PathBuf::from);
-            let temporary = temporary.into_iter().chain(["/tmp", "/var/tmp"].map(PathBuf::from));
-            let project = [config.directory.clone(), config.worktree.clone()];
-            let project = project.into_iter().filter(|it| it != Path::new("/"));
-            let git = repository.iter().flat_map(Repository::writable);
-            paths(project.chain(git).chain(temporary)).into_iter().chain(configured.clone()).collect()
-        }
-    };
-    let own = &config.paths;
-    let named = [own.data.clone(), own.opencode_data.clone()];
-    let hidden = paths(named.clone());
-    // Hidden paths need no other protection, and protection must not show them.
-    let kept = [named.as_slice(), &hidden].concat();
-    let (protected, absent) = protected(config, repository.as_ref(), &writable, &kept);
-    Drawn {
-        boundary: Boundary {
+    Sketch::new(config, wanted, level).draw()
+}
+
+impl Sketch {
+    pub fn new(config: &Config, wanted: &Wanted, level: Level) -> Self {
+        let temporary = config.environment.get("TMPDIR").map(PathBuf::from);
+        let temporary = temporary.into_iter().chain(["/tmp", "/var/tmp"].map(PathBuf::from));
+        let project = [config.directory.clone(), config.worktree.clone()];
+        let project = project.into_iter().filter(|it| it != Path::new("/"));
+        let configured = wanted.writable.iter();
+        let own = &config.paths;
+        Self {
             level,
-            network: match wanted.network {
-                SandboxNetwork::Allow => Network::Allowed,
-                // Without namespaces there is no loopback of one's own.
-                SandboxNetwork::Loopback if level == Level::Full => Network::Loopback,
-                SandboxNetwork::Deny | SandboxNetwork::Loopback => Network::Denied,
-            },
-            writable,
-            protected,
-            hidden,
-            shown: paths([own.tool_output(), own.plans(), own.cache()]),
-            sockets: configured,
-        },
-        absent,
-    }
-}
-
-/// Returns the existing paths, with their links followed, each once.
-fn paths(named: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
-    let real: BTreeSet<PathBuf> = named.into_iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
-    real.into_iter().collect()
-}
-
-/// Returns the files that decide and could be written: first the existing ones, then the missing ones.
-fn protected(
-    config: &Config,
-    repository: Option<&Repository>,
-    writable: &[PathBuf],
-    hidden: &[PathBuf],
-) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let protected = &config.protected;
-    let (mut there, mut absent) = (BTreeSet::new(), BTreeSet::new());
-    // A directory of configuration may be one to work in; then some of it decides.
-    let holds_work = |directory: &&PathBuf| writable.iter().any(|it| it.starts_with(directory));
-    let directories = protected.directories.iter().filter(|it| !holds_work(it));
-    let own = protected.files.iter().chain(&protected.trees).chain(directories).cloned();
-    for path in own.chain(repository.into_iter().flat_map(Repository::protected_paths)) {
-        let is_in_reach = |path: &Path| {
-            let is_hidden = hidden.iter().any(|it| path.starts_with(it));
-            !is_hidden && writable.iter().any(|it| path.starts_with(it) && path != it)
-        };
-        match fs::canonicalize(&path) {
-            Ok(real) if is_in_reach(&real) => drop(there.insert(real)),
-            Ok(_) => {}
-            Err(_) if path.symlink_metadata().is_err() && is_in_reach(&path) => drop(absent.insert(path)),
-            Err(_) => {}
+            mode: wanted.mode,
+            network: wanted.network,
+            worktree: config.worktree.clone(),
+            places: project.chain(temporary).collect(),
+            configured: configured
+                .map(|it| home::join(&config.environment.home, &config.directory, it))
+                .collect(),
+            hidden: vec![own.data.clone(), own.opencode_data.clone()],
+            shown: vec![own.tool_output(), own.plans(), own.cache()],
+            protected: config.protected.clone(),
         }
     }
-    let is_below = |path: &PathBuf, others: &BTreeSet<PathBuf>| {
-        path.ancestors().skip(1).any(|parent| others.contains(parent))
-    };
-    let top = there.iter().filter(|path| !is_below(path, &there)).cloned().collect();
-    let absent = absent.iter().filter(|path| !is_below(path, &there) && !is_below(path, &absent)).cloned();
-    (top, absent.collect())
+
+    /// Draws the boundary. Does blocking reads.
+    pub fn draw(&self) -> Drawn {
+        let mut real = RealPaths::default();
+        let repository = Repository::around(&self.worktree);
+        let configured = real.all(&self.configured);
+        let writable = match self.mode {
+            SandboxMode::ReadOnly | SandboxMode::Off => Vec::new(),
+            SandboxMode::WorkspaceWrite => {
+                let git = repository.iter().flat_map(Repository::writable);
+                let places: Vec<PathBuf> = self.places.iter().cloned().chain(git).collect();
+                real.all(&places).into_iter().chain(configured.clone()).collect()
+            }
+        };
+        let hidden = real.all(&self.hidden);
+        // Hidden paths need no other protection, and protection must not show them.
+        let kept = [self.hidden.as_slice(), &hidden].concat();
+        let (protected, absent) = self.protected(&mut real, repository.as_ref(), &writable, &kept);
+        Drawn {
+            boundary: Boundary {
+                level: self.level,
+                network: match self.network {
+                    SandboxNetwork::Allow => Network::Allowed,
+                    // Without namespaces there is no loopback of one's own.
+                    SandboxNetwork::Loopback if self.level == Level::Full => Network::Loopback,
+                    SandboxNetwork::Deny | SandboxNetwork::Loopback => Network::Denied,
+                },
+                writable,
+                protected,
+                hidden,
+                shown: real.all(&self.shown),
+                sockets: configured,
+            },
+            absent,
+        }
+    }
+
+    /// Returns the files that decide and could be written: first the existing ones, then the missing ones.
+    fn protected(
+        &self,
+        real: &mut RealPaths,
+        repository: Option<&Repository>,
+        writable: &[PathBuf],
+        hidden: &[PathBuf],
+    ) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let protected = &self.protected;
+        let (mut there, mut absent) = (BTreeSet::new(), BTreeSet::new());
+        // A directory of configuration may be one to work in; then some of it decides.
+        let holds_work = |directory: &&PathBuf| writable.iter().any(|it| it.starts_with(directory));
+        let directories = protected.directories.iter().filter(|it| !holds_work(it));
+        let own = protected.files.iter().chain(&protected.trees).chain(directories).cloned();
+        for path in own.chain(repository.into_iter().flat_map(Repository::protected_paths)) {
+            let is_in_reach = |path: &Path| {
+                let is_hidden = hidden.iter().any(|it| path.starts_with(it));
+                !is_hidden && writable.iter().any(|it| path.starts_with(it) && path != it)
+            };
+            match real.of(&path) {
+                Ok(real) if is_in_reach(&real) => drop(there.insert(real)),
+                Ok(_) => {}
+                Err(_) if path.symlink_metadata().is_err() && is_in_reach(&path) => {
+                    absent.insert(path);
+                }
+                Err(_) => {}
+            }
+        }
+        let is_below = |path: &PathBuf, others: &BTreeSet<PathBuf>| {
+            path.ancestors().skip(1).any(|parent| others.contains(parent))
+        };
+        let top = there.iter().filter(|path| !is_below(path, &there)).cloned().collect();
+        let absent =
+            absent.iter().filter(|path| !is_below(path, &there) && !is_below(path, &absent)).cloned();
+        (top, absent.collect())
+    }
+}
+
+/// Follows links, those of each directory once.
+#[derive(Default)]
+struct RealPaths {
+    directories: HashMap<PathBuf, Option<PathBuf>>,
+}
+
+impl RealPaths {
+    /// Returns an existing path with its links followed.
+    fn of(&mut self, path: &Path) -> io::Result<PathBuf> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return fs::canonicalize(path);
+        };
+        let directory = match self.directories.get(parent) {
+            Some(directory) => directory.clone(),
+            None => {
+                let directory = fs::canonicalize(parent).ok();
+                self.directories.insert(parent.to_owned(), directory.clone());
+                directory
+            }
+        };
+        let whole = directory.ok_or(io::ErrorKind::NotFound)?.join(name);
+        if whole.symlink_metadata()?.is_symlink() { fs::canonicalize(whole) } else { Ok(whole) }
+    }
+
+    /// Returns the existing paths, with their links followed, each once.
+    fn all(&mut self, named: &[PathBuf]) -> Vec<PathBuf> {
+        let real: BTreeSet<PathBuf> = named.iter().filter_map(|path| self.of(path).ok()).collect();
+        real.into_iter().collect()
+    }
 }
 
 /// Returns the variables that a command in a sandbox does not get: windlass's own keys.

@@ -40,16 +40,16 @@ use crate::{
     permission::Ask,
 };
 
-mod call;
+pub(super) mod call;
 mod line;
 mod named;
 mod output;
-mod sandbox;
+pub(super) mod sandbox;
 
 use call::{Ended, Line, described};
 use named::Named;
 use output::Output;
-use sandbox::Sandbox;
+pub(crate) use sandbox::{Sandbox, around_template};
 
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 /// The child may end by itself right at its deadline.
@@ -92,9 +92,10 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     }
     let workdir = args.workdir.as_deref().filter(|it| !it.is_empty()).unwrap_or(".");
     let workdir = absolute(cx.directory(), home::expand(&cx.config.environment.home, workdir));
-    let Needs { asks, targets } = needs(cx.config, &args.command, &workdir).await?;
+    let (needs, surroundings) = tokio::join!(needs(cx.config, &args.command, &workdir), sandbox::begin(cx));
+    let Needs { asks, targets } = needs?;
     let line = Line { command: args.command, workdir, timeout_ms };
-    let sandbox = sandbox::around(cx, &line, &asks).await?;
+    let sandbox = sandbox::around(cx, surroundings?, &line, &asks).await?;
     for (ask, is_opaque) in asks {
         if sandbox.as_ref().is_some_and(|it| it.answers(cx, &ask, is_opaque)) {
             continue;

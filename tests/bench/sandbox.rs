@@ -1,7 +1,5 @@
 //! The price of a sandbox: what a command takes longer in each level than outside.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 
 use crate::{
@@ -19,17 +17,17 @@ fn sandbox(subject: &mut Subject, model: &Model) -> Result<()> {
     if subject.name != "windlass" {
         return Ok(());
     }
-    let work = subject.cwd()?.to_owned();
-    // A launcher around the agent takes namespaces away from it, so that Landlock is left.
-    let layer = ["sandbox", "landlock", "allow", "w/", "--", work.as_str()];
-    for (row, layer) in
-        [("bash in the full sandbox, more ms", &[][..]), ("bash in Landlock alone, more ms", &layer[..])]
+    // An agent that can make no namespaces has Landlock left.
+    const NO_NAMESPACES: &str = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
+    let starter = ["unshare", "--user", "--map-root-user", "sh", "-c", NO_NAMESPACES, "sh"];
+    for (row, starter) in
+        [("bash in the full sandbox, more ms", &[][..]), ("bash in Landlock alone, more ms", &starter[..])]
     {
         let [outside, inside] =
             [json!({"mode": "off"}), json!({"mode": "workspace-write"})].map(|settings| {
                 let mut config = subject.config.clone();
                 config["windlass"] = json!({"sandbox": settings});
-                step(subject, model, &config, layer)
+                step(subject, model, &config, starter)
             });
         subject.add(row, inside? - outside?);
     }
@@ -37,12 +35,9 @@ fn sandbox(subject: &mut Subject, model: &Model) -> Result<()> {
 }
 
 /// Milliseconds of a step with a command that does nothing.
-fn step(subject: &Subject, model: &Model, config: &Value, layer: &[&str]) -> Result<f64> {
-    let (program, arguments) = subject.command.split_first().ok_or("no command")?;
-    let mut command: Command = subject.program()?;
-    if !layer.is_empty() {
-        command.args(layer).arg(program);
-    }
+fn step(subject: &Subject, model: &Model, config: &Value, starter: &[&str]) -> Result<f64> {
+    let (_, arguments) = subject.command.split_first().ok_or("no command")?;
+    let mut command = subject.program_within(starter)?;
     command.args(arguments).env("OPENCODE_CONFIG_CONTENT", config.to_string());
     let mut agent = Agent::start(command, subject.root().join("stderr"), LIMIT)?;
     agent.initialize()?;

@@ -158,8 +158,16 @@ impl Subject {
 
     /// Returns the command of the program on its machine, without arguments.
     pub fn program(&self) -> Result<Command> {
-        let mut command = Command::new(self.command.first().ok_or("no command")?);
+        self.program_within(&[])
+    }
+
+    /// Returns the program as started by another one, which is told with its arguments.
+    pub fn program_within(&self, starter: &[&str]) -> Result<Command> {
+        let program = self.command.first().ok_or("no command")?;
+        let mut words = starter.iter().copied().chain([program.as_str()]);
+        let mut command = Command::new(words.next().ok_or("no command")?);
         command
+            .args(words)
             .current_dir(&self.work)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

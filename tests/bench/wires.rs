@@ -174,6 +174,7 @@ fn model(wire: Wire) -> Model {
         has_login: false,
         quirks: Quirks::default(),
         headers: Vec::new(),
+        fetch: None,
         limit: serde_json::from_value(json!({"context": 200_000, "output": 64_000})).unwrap_or_default(),
         cost: serde_json::from_value(json!({"input": 1.0, "output": 1.0})).unwrap_or_default(),
         takes_images: true,

@@ -1,15 +1,15 @@
-//! The launcher: draws a boundary around itself and then becomes the command, or waits for it.
+//! The launcher: draws a boundary around a command, or draws it and waits for the command.
 //!
 //! In the full level it stays outside and starts the first process of new namespaces, which starts the command, buries
-//! what loses its parents, and takes everything with it when the command ends. The first process dies with the
-//! launcher, the launcher with the daemon.
+//! what loses its parents, and takes everything with it when the command ends. It reports that to the daemon before the
+//! kernel clears the namespaces away. The first process dies with the launcher, the launcher with the daemon.
 #![expect(
     clippy::disallowed_methods,
     reason = "the command is the launcher's own child, within its boundary"
 )]
 
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::{self, File},
     io::{self, PipeReader, PipeWriter, Read, Write},
     os::{
@@ -21,6 +21,7 @@ use std::{
 };
 
 use nix::{
+    errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sched::CloneFlags,
     sys::{
@@ -28,35 +29,16 @@ use nix::{
         signal::{SigSet, Signal, kill},
         wait::{WaitStatus, waitpid},
     },
-    unistd::{Pid, Uid, chdir, dup2_stdin, getegid, geteuid, setsid},
+    unistd::{Pid, chdir, dup2_stdin, getegid, geteuid, setsid},
 };
 
 use super::{
     arguments::{self, Order},
     boundary::{Boundary, Level, Network},
-    launcher::{COMPLAINT, FAILED, FOUND_LANDLOCK, FOUND_NONE, PROBE, WAITING},
-    mounts, restrict, seccomp, sys,
-};
-
-/// Capabilities that root keeps, to own and write files of all users and to run as one of them. None of them is about
-/// the machine.
-const ROOT_CAPABILITIES: u64 = {
-    const CHOWN: u32 = 0;
-    const DAC_OVERRIDE: u32 = 1;
-    const FOWNER: u32 = 3;
-    const FSETID: u32 = 4;
-    const KILL: u32 = 5;
-    const SETGID: u32 = 6;
-    const SETUID: u32 = 7;
-    const NET_BIND_SERVICE: u32 = 10;
-    1 << CHOWN
-        | 1 << DAC_OVERRIDE
-        | 1 << FOWNER
-        | 1 << FSETID
-        | 1 << KILL
-        | 1 << SETGID
-        | 1 << SETUID
-        | 1 << NET_BIND_SERVICE
+    launcher::{COMPLAINT, FAILED, FOUND_LANDLOCK, FOUND_NONE, PROBE, REPORTING, WAITING},
+    mounts,
+    restriction::Restriction,
+    sys,
 };
 
 /// Draws a boundary around nothing, the strongest first, and returns the exit status that tells its level. Standard
@@ -74,13 +56,13 @@ pub(super) fn probe() -> u8 {
         sockets: Vec::new(),
     };
     let full = Order { boundary: empty(Level::Full), directory: "/".into(), command: Vec::new() };
-    match outside(full, None) {
+    match outside(full, None, None) {
         Ok(ExitCode::SUCCESS) => return 0,
         // The first process has said why.
         Ok(_) => {}
         Err(error) => complain(&error),
     }
-    match restrict(&empty(Level::Landlock)) {
+    match Restriction::new(&empty(Level::Landlock)).and_then(|it| it.apply()) {
         Ok(()) => FOUND_LANDLOCK,
         Err(error) => {
             complain(&error);
@@ -95,8 +77,9 @@ pub(super) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(probe());
     }
     let is_waiting = arguments.next_if(|it| it == WAITING).is_some();
+    let is_reporting = arguments.next_if(|it| it == REPORTING).is_some();
     let result = match arguments::decode(arguments) {
-        Some(order) => launch(order, is_waiting),
+        Some(order) => launch(order, is_reporting, is_waiting),
         None => Err(io::Error::other("it was started by somebody else than windlass")),
     };
     result.unwrap_or_else(|error| fail(&error))
@@ -112,19 +95,15 @@ fn complain(error: &io::Error) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-fn launch(mut order: Order, is_waiting: bool) -> io::Result<ExitCode> {
+fn launch(order: Order, is_reporting: bool, is_waiting: bool) -> io::Result<ExitCode> {
     sys::close_others_on_exec()?;
     prctl::set_name(c"windlass-box")?;
-    let input = if is_waiting { Some(Input::open()?) } else { None };
     if order.boundary.level == Level::Full {
-        return outside(order, input);
+        let report = is_reporting.then(sys::report);
+        let input = if is_waiting { Some(Input::open()?) } else { None };
+        return outside(order, report, input);
     }
-    // The variables of other processes are read with a capability that Landlock knows nothing of.
-    sys::keep_capabilities(kept_capabilities())?;
-    restrict(&order.boundary)?;
-    if let Some(input) = input {
-        input.read(&mut order)?;
-    }
+    Restriction::new(&order.boundary)?.apply()?;
     chdir(order.directory.as_path())?;
     Err(command(&order).exec())
 }
@@ -149,10 +128,6 @@ impl Input {
     }
 }
 
-fn kept_capabilities() -> u64 {
-    if Uid::effective().is_root() { ROOT_CAPABILITIES } else { 0 }
-}
-
 /// Returns the program to run inside the boundary.
 fn command(order: &Order) -> Command {
     let (program, arguments) =
@@ -165,28 +140,19 @@ fn command(order: &Order) -> Command {
     command
 }
 
-/// Applies Landlock and seccomp, which cannot be lifted.
-fn restrict(boundary: &Boundary) -> io::Result<()> {
-    prctl::set_no_new_privs()?;
-    let is_held = restrict::apply(boundary).map_err(io::Error::other)?;
-    if !is_held && boundary.level == Level::Landlock {
-        return Err(io::Error::other("the kernel has no Landlock"));
-    }
-    seccomp::apply(boundary.network).map_err(io::Error::other)
-}
-
-/// Two pipes between the launcher and the first process.
+/// Two pipes between the launcher and the first process, and one from both to the daemon.
 struct Pipes {
     go: (PipeReader, PipeWriter),
     status: (PipeReader, PipeWriter),
+    report: Option<File>,
 }
 
 /// Runs the launcher: starts the first process, and ends as the command did.
-fn outside(mut order: Order, mut input: Option<Input>) -> io::Result<ExitCode> {
+fn outside(mut order: Order, report: Option<File>, mut input: Option<Input>) -> io::Result<ExitCode> {
     // The daemon sends its signals to the command as well; the launcher ends with it, or is killed.
     SigSet::all().thread_block()?;
     let sockets = mounts::bound_sockets();
-    let mut pipes = Some(Pipes { go: io::pipe()?, status: io::pipe()? });
+    let mut pipes = Some(Pipes { go: io::pipe()?, status: io::pipe()?, report });
     let mut flags = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
     flags |= CloneFlags::CLONE_NEWIPC;
     if order.boundary.network == Network::Loopback {
@@ -206,15 +172,22 @@ fn outside(mut order: Order, mut input: Option<Input>) -> io::Result<ExitCode> {
             }
         }),
     )?;
-    let Some(Pipes { go: (_, mut go), status: (mut status, status_writer) }) = pipes else {
+    let Some(Pipes { go: (_, mut go), status: (mut status, status_writer), report }) = pipes else {
         return Err(io::Error::other("the pipes are gone"));
     };
     drop(status_writer);
+    let is_reported = report.is_some();
+    // Closed when the first process is gone.
+    drop(report);
     if let Err(error) = map_users(first) {
         let _ = kill(first, Signal::SIGKILL);
         return Err(error);
     }
     go.write_all(&[0])?;
+    if is_reported {
+        // The daemon does not wait until the namespaces are cleared away.
+        sys::close_output();
+    }
     let mut bytes = [0; 4];
     let said = status.read_exact(&mut bytes).map(|()| ExitStatus::from_raw(i32::from_le_bytes(bytes)));
     // Everything in the namespace is gone by the time its first process is.
@@ -267,7 +240,7 @@ fn map_users(first: Pid) -> io::Result<()> {
 fn inside(order: &mut Order, input: Option<Input>, pipes: Pipes, sockets: &[PathBuf]) -> io::Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     // The launcher's ends are closed here, or its death would go unseen.
-    let Pipes { go: (go, _), status: (_, mut status) } = pipes;
+    let Pipes { go: (go, _), status: (_, mut status), report } = pipes;
     wait_for_users(go, &status)?;
     // Its pipes and variables are none of the command's business.
     prctl::set_dumpable(false)?;
@@ -276,8 +249,7 @@ fn inside(order: &mut Order, input: Option<Input>, pipes: Pipes, sockets: &[Path
     if order.boundary.network == Network::Loopback {
         sys::raise_loopback()?;
     }
-    sys::keep_capabilities(kept_capabilities())?;
-    restrict(&order.boundary)?;
+    Restriction::new(&order.boundary)?.apply()?;
     if let Some(input) = input {
         input.read(order)?;
     }
@@ -285,30 +257,43 @@ fn inside(order: &mut Order, input: Option<Input>, pipes: Pipes, sockets: &[Path
     chdir(order.directory.as_path()).or_else(|_| chdir(Path::new("/")))?;
     // The command inherits what is blocked; the first process of a namespace ignores what it has no handler for.
     SigSet::all().thread_unblock()?;
-    let done = |status: &mut PipeWriter, code: i32| status.write_all(&code.to_le_bytes());
-    let Some(program) = order.command.first() else {
-        return done(&mut status, 0);
+    let code = match order.command.first() {
+        Some(program) => run_command(order, program)?,
+        None => 0,
     };
+    if let Some(mut report) = report {
+        end_all();
+        sys::close_output();
+        report.write_all(&code.to_le_bytes())?;
+    }
+    status.write_all(&code.to_le_bytes())
+}
+
+/// Runs the command and buries everybody who has lost his parents. Returns its status, as `wait(2)` has it.
+fn run_command(order: &Order, program: &OsStr) -> io::Result<i32> {
     let main = match command(order).spawn() {
         Ok(child) => Pid::from_raw(child.id().cast_signed()),
         Err(error) => {
             let program = program.to_string_lossy();
             let text = format!("windlass: {program} could not be started in the sandbox: {error}\n");
             let _ = io::stderr().write_all(text.as_bytes());
-            return done(&mut status, i32::from(FAILED) << 8);
+            return Ok(i32::from(FAILED) << 8);
         }
     };
-    // Also buries those whose parents have ended.
     loop {
         match waitpid(None, None) {
-            Ok(WaitStatus::Exited(pid, code)) if pid == main => return done(&mut status, code << 8),
-            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == main => {
-                return done(&mut status, signal as i32);
-            }
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Ok(WaitStatus::Exited(pid, code)) if pid == main => return Ok(code << 8),
+            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == main => return Ok(signal as i32),
+            Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Ends everybody else in the namespace, as the end of its first process would, and waits for it.
+fn end_all() {
+    let _ = kill(Pid::from_raw(-1), Signal::SIGKILL);
+    while !matches!(waitpid(None, None), Err(Errno::ECHILD)) {}
 }
 
 /// Waits until the launcher has named our users. It may have died before it could take us with it.

@@ -9,6 +9,9 @@ pub const LAUNCHER: &str = "/proc/self/exe";
 /// The launcher's argument that asks for the level alone.
 pub const PROBE: &str = "probe";
 
+/// The launcher's argument that has it report the exit status, as [`process::REPORT`](crate::base::process::REPORT) says.
+pub const REPORTING: &str = "report";
+
 /// The launcher's argument that has it wait for the command, behind its boundary.
 pub const WAITING: &str = "wait";
 

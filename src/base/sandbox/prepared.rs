@@ -1,23 +1,23 @@
-//! A launcher that draws its boundary ahead of time, while another command runs, and waits for the next one.
+//! A launcher of the full level that draws its boundary ahead of time and waits for the next command.
 //!
-//! There is one at most. It serves only a command with the same boundary and variables, and only while everything that
+//! It is started while a command runs. There is one at most. It serves only a command with the same boundary and variables, and only while everything that
 //! the boundary names is the same file as when it was drawn. An unused one ends after a few seconds.
 
 use std::{
     collections::BTreeMap,
     ffi::OsString,
-    fs::{self, Metadata},
+    fs,
     io::{self, Write},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Mutex,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use super::{
     arguments,
-    boundary::{Boundary, Level},
-    launcher::{COMMAND, LAUNCHER, WAITING},
+    boundary::Boundary,
+    identity::{Identity, of_paths},
+    launcher::{COMMAND, LAUNCHER, REPORTING, WAITING},
 };
 use crate::base::{
     lock::lock,
@@ -43,59 +43,26 @@ struct Key {
     boundary: Boundary,
     environment: BTreeMap<String, String>,
     without: Vec<String>,
-    is_parent: bool,
     files: Vec<Option<Identity>>,
-    /// The Unix sockets that were bound; the full level closes them one by one.
+    /// The Unix sockets that were bound, which are closed one by one.
     sockets: Vec<(PathBuf, Option<Identity>)>,
-}
-
-/// A file as a boundary holds it, and the entries of a directory.
-#[derive(PartialEq, Eq)]
-struct Identity {
-    device: u64,
-    /// Given to another file as soon as this one is gone.
-    inode: u64,
-    /// None where the file system does not tell.
-    created: Option<SystemTime>,
-    /// Of files, and of directories whose entries are given to the command one by one.
-    changed: Option<(i64, i64)>,
 }
 
 impl Key {
     fn new(spawn: &Spawn<'_>, boundary: &Boundary) -> Self {
-        let Boundary { level, writable, protected, hidden, shown, sockets, .. } = boundary;
-        let files = [writable, protected, hidden, shown, sockets].into_iter().flatten();
-        let files = files.map(|path| Identity::of(path, false));
-        // Landlock hides a path by giving everything beside it, and beside the directories above it.
-        let above = hidden.iter().filter(|_| *level == Level::Landlock);
-        let above = above.flat_map(|path| path.ancestors().skip(1)).map(|path| Identity::of(path, true));
+        let Boundary { writable, protected, hidden, shown, sockets, .. } = boundary;
+        let named = [writable, protected, hidden, shown, sockets].into_iter().flatten();
+        let with_identity = |path: PathBuf| {
+            let identity = Identity::of(&path);
+            (path, identity)
+        };
         Self {
             boundary: boundary.clone(),
             environment: spawn.environment.clone(),
             without: spawn.without.to_vec(),
-            is_parent: spawn.is_parent,
-            files: files.chain(above).collect(),
-            sockets: if level.is_full() { bound_sockets() } else { Vec::new() }
-                .into_iter()
-                .map(|path| {
-                    let identity = Identity::of(&path, false);
-                    (path, identity)
-                })
-                .collect(),
+            files: of_paths(named).collect(),
+            sockets: bound_sockets().into_iter().map(with_identity).collect(),
         }
-    }
-}
-
-impl Identity {
-    fn of(path: &Path, is_listed: bool) -> Option<Self> {
-        let has_changed = |it: &Metadata| is_listed || !it.is_dir();
-        let of = |it: Metadata| Self {
-            device: it.dev(),
-            inode: it.ino(),
-            created: it.created().ok(),
-            changed: has_changed(&it).then(|| (it.ctime(), it.ctime_nsec())),
-        };
-        fs::symlink_metadata(path).map(of).ok()
     }
 }
 
@@ -128,9 +95,9 @@ pub fn start(spawn: &Spawn<'_>, boundary: &Boundary) -> Option<Child> {
 
 /// Starts a launcher that draws the boundary and waits.
 fn wait(spawn: &Spawn<'_>, boundary: &Boundary) -> io::Result<Child> {
-    let mut args: Vec<OsString> = vec![COMMAND.into(), WAITING.into()];
+    let mut args: Vec<OsString> = vec![COMMAND.into(), WAITING.into(), REPORTING.into()];
     args.extend(arguments::encode(boundary, Path::new("/")));
-    process::spawn(&Spawn { program: LAUNCHER.as_ref(), args: &args, stdin: true, ..*spawn })
+    process::spawn_reporting(&Spawn { program: LAUNCHER.as_ref(), args: &args, stdin: true, ..*spawn })
 }
 
 impl Prepared {

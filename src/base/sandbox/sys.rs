@@ -21,6 +21,9 @@ use nix::{
     sys::signal::{SigHandler, Signal, signal},
     unistd::{Pid, dup},
 };
+use seccompiler::sock_filter;
+
+use crate::base::process::REPORT;
 
 /// Stack of the first process of the namespaces; only touched pages count.
 const STACK_BYTES: usize = 1 << 20;
@@ -129,6 +132,37 @@ pub(super) fn keep_capabilities(kept: u64) -> io::Result<()> {
     let data = kept.map(|bits| Data { effective: bits, permitted: bits, inheritable: 0 });
     // SAFETY: both structures are laid out as the kernel expects for this version and live over the call.
     check(unsafe { libc::syscall(libc::SYS_capset, &raw const header, data.as_ptr()) }).map(drop)
+}
+
+/// Restricts this process by a Landlock ruleset. It must have renounced new privileges.
+pub(super) fn restrict_files(ruleset: &OwnedFd) -> io::Result<()> {
+    // SAFETY: the call takes numbers only.
+    check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) }).map(drop)
+}
+
+/// Installs a seccomp filter in this thread. It must have renounced new privileges.
+pub(super) fn filter_calls(program: &[sock_filter]) -> io::Result<()> {
+    let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut().cast() };
+    let mode = libc::SECCOMP_SET_MODE_FILTER;
+    // SAFETY: both structures are laid out as the kernel reads them, which only reads, and live over the call.
+    check(unsafe { libc::syscall(libc::SYS_seccomp, mode, 0, &raw const program) }).map(drop)
+}
+
+/// Closes standard output and error, so that who reads them sees their end.
+pub(super) fn close_output() {
+    for number in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+        // SAFETY: nothing here owns these descriptors, and nothing is written to them behind this call.
+        unsafe { libc::close(number) };
+    }
+}
+
+/// Returns the descriptor to which the exit status is reported, which was handed down under its number.
+///
+/// To be called once, by a launcher that was told of it.
+pub(super) fn report() -> File {
+    // SAFETY: the daemon handed it down to us, and nothing else here owns it.
+    File::from(unsafe { OwnedFd::from_raw_fd(REPORT) })
 }
 
 /// Switches the loopback interface of a new network namespace on.

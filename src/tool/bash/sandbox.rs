@@ -12,11 +12,12 @@ use super::call::{Ended, Line, described};
 use crate::{
     base::{
         process::{Child, Spawn},
-        sandbox::{self, Boundary, Level, spawn},
+        sandbox::{self, Boundary, Found, Level, spawn},
     },
     config::{
+        Config,
         policy::LEAVE_SANDBOX,
-        sandbox::{Drawn, Wanted, draw, narrowest, secret_variables, wanted},
+        sandbox::{Drawn, Sketch, Wanted, narrowest, secret_variables, wanted},
     },
     permission::{self, Ask, Verdict},
     tool::{ToolCx, ToolError, ToolOutput, blocking, path::display},
@@ -44,23 +45,38 @@ pub(crate) struct Sandbox {
     has_run: AtomicBool,
 }
 
-/// Draws the sandbox of a command; none when it runs outside by setting or because the user has allowed that.
-pub(super) async fn around(
+/// The surroundings of a command, before its questions are known.
+pub(in crate::tool) enum Surroundings {
+    Outside,
+    /// A sandbox is wanted that this machine cannot hold.
+    Missing(&'static Found),
+    Inside(Box<Sandbox>),
+}
+
+/// Draws the sandbox of an agent's command.
+pub(in crate::tool) async fn begin(cx: &ToolCx<'_>) -> Result<Surroundings, ToolError> {
+    let agents = std::iter::once(cx.agent).chain(cx.agents_above.iter().map(String::as_str));
+    let Some((wanted, found)) = wanted_of(cx.config, agents).await else { return Ok(Surroundings::Outside) };
+    if found.level == Level::None {
+        return Ok(Surroundings::Missing(found));
+    }
+    let sandbox = Sandbox::new(cx.config, wanted, found.level).await?;
+    Ok(Surroundings::Inside(Box::new(sandbox)))
+}
+
+/// Returns the sandbox that a command runs in; none when the user has allowed it to run outside.
+pub(in crate::tool) async fn around(
     cx: &ToolCx<'_>,
+    surroundings: Surroundings,
     line: &Line,
     asks: &[(Ask, bool)],
 ) -> Result<Option<Sandbox>, ToolError> {
-    let settings = &cx.config.settings.windlass.sandbox;
-    let agents = || std::iter::once(cx.agent).chain(cx.agents_above.iter().map(String::as_str));
-    // The level is not looked for where it makes no difference.
-    if agents().all(|agent| wanted(settings, agent).mode == SandboxMode::Off) {
+    if matches!(surroundings, Surroundings::Outside) {
         return Ok(None);
     }
-    let found = sandbox::level().await;
-    let Some(wanted) = narrowest(settings, agents(), found.level) else { return Ok(None) };
     // A command that can run anything cannot be allowed for ever.
     let commands = asks.iter().find(|(ask, is_opaque)| ask.permission == "bash" && !is_opaque);
-    let leave = commands.map_or_else(
+    let mut leave = commands.map_or_else(
         || Ask {
             permission: LEAVE_SANDBOX.to_owned(),
             patterns: vec![line.command.clone()],
@@ -75,22 +91,50 @@ pub(super) async fn around(
             return Ok(None);
         }
     }
-    if found.level == Level::None {
-        let reason = found.reason.as_deref().unwrap_or("it has none");
-        let mut leave = leave;
-        leave
-            .metadata
-            .insert("reason".to_owned(), format!("this machine cannot hold a sandbox: {reason}").into());
-        return cx.host.ask(leave).await.map(|()| None);
+    match surroundings {
+        Surroundings::Outside => Ok(None),
+        Surroundings::Missing(found) => {
+            leave.metadata.insert("reason".to_owned(), missing(found).into());
+            cx.host.ask(leave).await.map(|()| None)
+        }
+        Surroundings::Inside(mut sandbox) => {
+            sandbox.leave = Some(leave);
+            Ok(Some(*sandbox))
+        }
     }
-    let config = cx.config.clone();
-    let asked = wanted.clone();
-    let (drawn, without) = blocking(move || {
-        let drawn = draw(&config, &asked, found.level);
-        Ok((drawn, secret_variables(&config, &asked.environment)))
-    })
-    .await?;
-    Ok(Some(Sandbox { wanted, drawn, without, leave: Some(leave), has_run: AtomicBool::new(false) }))
+}
+
+/// Draws the sandbox of a template's commands, for its agents; none when they run outside. Fails where a sandbox is
+/// wanted that this machine cannot hold.
+pub async fn around_template(
+    config: &Config,
+    agents: impl Iterator<Item = &str> + Clone,
+) -> Result<Option<Sandbox>, ToolError> {
+    let Some((wanted, found)) = wanted_of(config, agents).await else { return Ok(None) };
+    if found.level == Level::None {
+        let way_out = "a `windlass.sandbox` with the mode \"off\" lets commands run without one";
+        return Err(ToolError::Forbidden(format!("{}; {way_out}", missing(found))));
+    }
+    Sandbox::new(config, wanted, found.level).await.map(Some)
+}
+
+/// Returns the sandbox that agents' commands run in, and what this machine can hold; none if they run outside.
+async fn wanted_of(
+    config: &Config,
+    agents: impl Iterator<Item = &str> + Clone,
+) -> Option<(Wanted, &'static Found)> {
+    let settings = &config.settings.windlass.sandbox;
+    // The level is not looked for where it makes no difference.
+    if agents.clone().all(|agent| wanted(settings, agent).mode == SandboxMode::Off) {
+        return None;
+    }
+    let found = sandbox::level().await;
+    narrowest(settings, agents, found.level).map(|wanted| (wanted, found))
+}
+
+fn missing(found: &Found) -> String {
+    let reason = found.reason.as_deref().unwrap_or("it has none");
+    format!("this machine cannot hold a sandbox: {reason}")
 }
 
 /// A command that was cancelled leaves files that decide as well.
@@ -105,7 +149,14 @@ impl Drop for Sandbox {
 }
 
 impl Sandbox {
-    pub(super) fn spawn(&self, command: &Spawn<'_>) -> io::Result<Child> {
+    async fn new(config: &Config, wanted: Wanted, level: Level) -> Result<Self, ToolError> {
+        let sketch = Sketch::new(config, &wanted, level);
+        let drawn = blocking(move || Ok(sketch.draw())).await?;
+        let without = secret_variables(config, &wanted.environment);
+        Ok(Self { wanted, drawn, without, leave: None, has_run: AtomicBool::new(false) })
+    }
+
+    pub(in crate::tool) fn spawn(&self, command: &Spawn<'_>) -> io::Result<Child> {
         self.has_run.store(true, Ordering::Relaxed);
         spawn(command, &self.drawn.boundary)
     }
@@ -122,25 +173,30 @@ impl Sandbox {
         !(is_denied || is_opaque && about.any(|rule| rule.action == Action::Deny))
     }
 
+    /// Takes files away that would decide and that the commands made; returns a sentence about them.
+    pub async fn clear(&mut self) -> Result<Option<String>, ToolError> {
+        let absent = std::mem::take(&mut self.drawn.absent);
+        let moved = blocking(move || Ok(move_aside(&absent))).await?;
+        let told = || {
+            format!(
+                "The command made files that would decide what windlass or git may do. \
+                 The sandbox does not allow that, so they were moved: {}.",
+                moved.join(", ")
+            )
+        };
+        Ok((!moved.is_empty()).then(told))
+    }
+
     /// Says what the sandbox refused, and offers to run the command `outside`.
-    pub(super) async fn explain(
+    pub(in crate::tool) async fn explain(
         mut self,
         cx: &ToolCx<'_>,
         ended: Ended,
         outside: impl Future<Output = Result<Ended, ToolError>>,
     ) -> Result<ToolOutput, ToolError> {
         let Ended { mut tool_output, has_failed } = ended;
-        let absent = std::mem::take(&mut self.drawn.absent);
-        let moved = blocking(move || Ok(move_aside(&absent))).await?;
-        if !moved.is_empty() {
-            note(
-                &mut tool_output,
-                &format!(
-                    "The command made files that would decide what windlass or git may do. \
-                 The sandbox does not allow that, so they were moved: {}.",
-                    moved.join(", ")
-                ),
-            );
+        if let Some(moved) = self.clear().await? {
+            note(&mut tool_output, &moved);
         }
         let Some(sign) = self.sign(&tool_output.output).filter(|_| has_failed).map(str::to_owned) else {
             return Ok(tool_output);

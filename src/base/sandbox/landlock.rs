@@ -2,12 +2,13 @@
 
 use std::{
     fs,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
 
 use landlock::{
     ABI, AccessFs, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
-    RulesetStatus, Scope, make_bitflags, path_beneath_rules,
+    Scope, make_bitflags, path_beneath_rules,
 };
 
 use super::boundary::{Boundary, Level};
@@ -30,8 +31,8 @@ const DEVICES: [&str; 8] = [
     "/dev/pts",
 ];
 
-/// Restricts this process. Returns whether the kernel holds it.
-pub(super) fn apply(boundary: &Boundary) -> Result<bool, RulesetError> {
+/// Makes the ruleset of a boundary; none where the kernel has no Landlock.
+pub(super) fn ruleset(boundary: &Boundary) -> Result<Option<OwnedFd>, RulesetError> {
     let is_full = boundary.level == Level::Full;
     let write = AccessFs::from_write(NEWEST);
     let mut handled = write;
@@ -69,8 +70,7 @@ pub(super) fn apply(boundary: &Boundary) -> Result<bool, RulesetError> {
         rules = rules.add_rules(path_beneath_rules(readable(&boundary.hidden), AccessFs::ReadFile))?;
         rules = rules.add_rules(path_beneath_rules(&boundary.shown, AccessFs::ReadFile))?;
     }
-    let status = rules.restrict_self()?;
-    Ok(status.ruleset != RulesetStatus::NotEnforced)
+    Ok(rules.into())
 }
 
 /// Returns everything but the hidden paths. Landlock only adds rights, so every directory above a hidden path is given
