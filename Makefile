@@ -2,7 +2,7 @@ CARGO ?= cargo
 BIN := $(CURDIR)/target/debug/windlass
 RELEASE := $(CURDIR)/target/release/windlass
 
-.PHONY: demo test lint bench clients catalog plugin-library
+.PHONY: demo test lint bench clients catalog plugin-library order
 
 demo:
 	$(CARGO) build --release
@@ -32,3 +32,8 @@ catalog:
 # Bundles the packages that plugins import; their versions are in src/plugin/library/package.json.
 plugin-library:
 	cd src/plugin/library && npm ci --no-audit --no-fund && node build.mjs
+
+# Lists the functions that a session runs, for the linker; needs valgrind. To be made anew when much has moved.
+order:
+	$(CARGO) rustc --release --bin windlass -- -C strip=none
+	.ci/order-functions $(RELEASE) .ci/function-order.txt
