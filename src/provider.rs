@@ -20,6 +20,7 @@ pub mod http;
 pub mod login;
 pub mod openai_chat;
 pub mod openai_responses;
+pub mod plugin_options;
 pub mod retry;
 pub mod small;
 pub mod unusable;
@@ -76,6 +77,8 @@ pub struct Model {
     pub quirks: Quirks,
     /// Extra request headers.
     pub headers: Vec<(String, String)>,
+    /// The plugin that sends the requests in our place.
+    pub fetch: Option<http::fetch::Fetch>,
     pub limit: ModelLimit,
     pub cost: ModelCost,
     pub takes_images: bool,
@@ -415,6 +418,8 @@ pub enum Finish {
     ToolCalls,
     Length,
     ContentFilter,
+    /// It paused in the middle of a long turn, and goes on when it is asked again.
+    Paused,
     Unknown,
 }
 
@@ -422,7 +427,7 @@ impl Finish {
     /// Returns OpenCode's word for it.
     pub fn name(self) -> &'static str {
         match self {
-            Finish::Stop => "stop",
+            Finish::Stop | Finish::Paused => "stop",
             Finish::ToolCalls => "tool-calls",
             Finish::Length => "length",
             Finish::ContentFilter => "content-filter",

@@ -21,6 +21,7 @@ use crate::{
     },
 };
 
+mod of_plugin;
 mod organisation;
 mod typed;
 
@@ -53,8 +54,8 @@ pub struct LoginArgs {
     /// Provider id, such as `anthropic` or `openai`.
     #[arg(long, short)]
     provider: Option<String>,
-    /// Log in by `browser`, by a code for a browser elsewhere (`device`), or by `key`.
-    #[arg(long, short, value_parser = ["browser", "device", "key"])]
+    /// Log in by `browser`, by a code for a browser elsewhere (`device`), by a `plugin`, or by `key`.
+    #[arg(long, short, value_parser = ["browser", "device", "plugin", "key"])]
     method: Option<String>,
     /// The instance to log in at: GitHub Enterprise's domain, GitLab's host, Snowflake's account.
     #[arg(long)]
@@ -92,6 +93,7 @@ async fn ask_and_store(environment: Environment, mut args: LoginArgs) -> Result<
     let paths = Paths::new(&environment);
     let directory = std::env::current_dir().map_err(|error| error.to_string())?;
     let engine = Engine::new(environment, paths.clone());
+    runtime::serve_plugins(&engine);
     if let Some(target) = args.target.take() {
         if target.starts_with("https://") || target.starts_with("http://") {
             return organisation::log_in(&engine, &paths, &directory, &target).await;
@@ -109,6 +111,17 @@ async fn ask_and_store(environment: Environment, mut args: LoginArgs) -> Result<
         }
     };
     let method = args.method.as_deref().or(args.no_verify.then_some("key"));
+    let logins = of_plugin::logins(&engine, &directory, method).await?;
+    if let Some(login) = logins.iter().find(|login| login.provider == chosen) {
+        let logged_in = of_plugin::log_in(&engine, &directory, login).await;
+        engine.close_plugin_logins(&directory).await;
+        let failed = |reason| format!("The login at {chosen} failed: {reason}");
+        let file = paths.auth();
+        return logged_in
+            .map_err(failed)
+            .map(|()| format!("You are logged in at {chosen}; the login is stored in {}.", file.display()));
+    }
+    engine.close_plugin_logins(&directory).await;
     if let Some(way) = choose_way(&chosen, method).await? {
         return log_in_at(&engine, &paths, &directory, &way, args.instance.as_deref()).await;
     }

@@ -432,6 +432,7 @@ impl Decode for Decoder {
                         "tool_use" => Finish::ToolCalls,
                         "max_tokens" | "model_context_window_exceeded" => Finish::Length,
                         "refusal" => Finish::ContentFilter,
+                        "pause_turn" => Finish::Paused,
                         _ => Finish::Unknown,
                     });
                 }

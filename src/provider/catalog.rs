@@ -28,6 +28,7 @@ use super::{
     Auth, Model, Quirks, Sampling, Timeouts, Wire,
     auth::Credentials,
     demo,
+    plugin_options::PluginOptions,
     unusable::{Lack, Reason},
 };
 use crate::{
@@ -188,6 +189,15 @@ impl Catalog {
 ///
 /// A model of the configuration without limits has limits of 0, which means unknown.
 pub fn resolve(config: &Config, credentials: &Credentials) -> (Catalog, Vec<Warning>) {
+    resolve_with(config, credentials, &BTreeMap::new())
+}
+
+/// Like [`resolve`], with the options that plugins set for providers.
+pub fn resolve_with(
+    config: &Config,
+    credentials: &Credentials,
+    of_plugins: &BTreeMap<String, PluginOptions>,
+) -> (Catalog, Vec<Warning>) {
     let mut warnings = Vec::new();
     let table = source::load(&config.environment, &config.paths, &mut warnings);
     let listed = table.providers();
@@ -195,7 +205,8 @@ pub fn resolve(config: &Config, credentials: &Credentials) -> (Catalog, Vec<Warn
     let find =
         |id: &str| listed.binary_search_by(|listed| listed.id.as_str().cmp(id)).ok().map(|at| &listed[at]);
     let make = |id: &str, warnings: &mut Vec<Warning>| {
-        build::provider(&build::Known { id, listed: find(id), table: &table }, config, credentials, warnings)
+        let known = build::Known { id, listed: find(id), table: &table, options: of_plugins.get(id) };
+        build::provider(&known, config, credentials, warnings)
     };
     let switch = |id: &str| {
         if config.disabled_providers.iter().any(|disabled| disabled == id) {
@@ -314,6 +325,7 @@ fn demo() -> Model {
         aws: None,
         quirks: Quirks::default(),
         headers: Vec::new(),
+        fetch: None,
         limit: ModelLimit { context: 200_000, input: None, output: 32_000 },
         cost: ModelCost::default(),
         takes_images: false,

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     AssistantContent, Encoded, Media, Model, Prompt, PromptMessage, ToolResult, UserContent,
-    http::body::{self, Accepted, Fields},
+    http::body::{self, Accepted, Fields, ListItem},
 };
 
 mod decoder;
@@ -41,7 +41,7 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
     for message in &prompt.messages {
         push_message(model, message, &mut contents);
     }
-    fields.structured("contents", Structured::Contents(contents));
+    fields.list("contents", &contents);
     if model.takes_tools && !prompt.tools.is_empty() {
         let declarations = prompt.tools.iter().map(|tool| Declaration {
             name: &tool.name,
@@ -50,7 +50,7 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
         });
         let ours = Tools::Ours { declarations: declarations.collect() };
         let own = body::own_tools(model, &prompt.options).into_iter().map(Tools::Providers);
-        fields.structured("tools", Structured::Tools(std::iter::once(ours).chain(own).collect()));
+        fields.structured("tools", std::iter::once(ours).chain(own).collect::<Vec<_>>());
         fields.json("toolConfig", json!({"functionCallingConfig": {"mode": "AUTO"}}));
     }
     let mut generation = Map::new();
@@ -103,14 +103,6 @@ pub fn encoded(model: &Model, messages: &[PromptMessage<'_>]) -> Vec<Encoded> {
     contents.iter().filter_map(|content| body::encode_piece(is_models(content), content)).collect()
 }
 
-/// A part of the body that is not plain JSON yet.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Structured<'a> {
-    Contents(Vec<Content<'a>>),
-    Tools(Vec<Tools<'a>>),
-}
-
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Tools<'a> {
@@ -134,6 +126,15 @@ struct Declaration<'a> {
 enum Content<'a> {
     Plain { role: &'static str, parts: Vec<Part<'a>> },
     Encoded(&'a RawValue),
+}
+
+impl ListItem for Content<'_> {
+    fn encoded(&self) -> Option<&RawValue> {
+        match self {
+            Content::Plain { .. } => None,
+            Content::Encoded(json) => Some(json),
+        }
+    }
 }
 
 #[derive(Serialize)]

@@ -34,6 +34,7 @@ mod credential;
 pub mod decode;
 mod exchange;
 pub mod failure;
+pub mod fetch;
 #[cfg(test)]
 pub(super) mod fixture;
 pub mod framing;
@@ -371,6 +372,14 @@ async fn send(
     }
     let last = prompt.headers.iter().map(|(name, value)| (name.as_str(), value));
     insert_headers(last, &mut headers).map_err(|error| origin.named(error))?;
+    if let Some(fetch) = &model.fetch {
+        let sent = timeout(model.timeouts.headers, fetch.post(url, &headers, body.clone())).await;
+        let answer = match sent {
+            Ok(answer) => answer.map_err(|message| ProviderError::Api { message, status: None, body: None }),
+            Err(_) => Err(silent(model)),
+        };
+        return answer.map_err(|error| origin.named(error));
+    }
     let mut request = http.post(url).headers(headers).body(body.clone());
     if let Some(total) = model.timeouts.total {
         request = request.timeout(total);
@@ -383,10 +392,12 @@ async fn send(
             body: None,
         })),
         Ok(Err(error)) => Err(origin.named(transport(error))),
-        Err(_) => Err(origin.named(ProviderError::Silent {
-            message: format!("no answer within {}", limit(model.timeouts.headers)),
-        })),
+        Err(_) => Err(origin.named(silent(model))),
     }
+}
+
+fn silent(model: &Model) -> ProviderError {
+    ProviderError::Silent { message: format!("no answer within {}", limit(model.timeouts.headers)) }
 }
 
 /// Requests a provider's list of models, which costs nothing; returns the status of the answer.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 use super::{
     AssistantContent, Encoded, Media, Model, Prompt, PromptMessage, Quirk, ToolResult, UserContent,
     http::{
-        body::{self, Accepted, Fields},
+        body::{self, Accepted, Fields, ListItem},
         schema,
     },
 };
@@ -34,7 +34,7 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
 
     let mut fields = Fields::new();
     fields.json("model", model.api_id.as_str());
-    fields.structured("messages", Structured::Messages(messages(model, prompt, reasoning_field)));
+    fields.list("messages", &messages(model, prompt, reasoning_field));
     if model.takes_tools && !prompt.tools.is_empty() {
         let tools = prompt.tools.iter().map(|tool| Tool::Ours {
             kind: "function",
@@ -45,7 +45,7 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
             },
         });
         let own = body::own_tools(model, &prompt.options).into_iter().map(Tool::Providers);
-        fields.structured("tools", Structured::Tools(tools.chain(own).collect()));
+        fields.structured("tools", tools.chain(own).collect::<Vec<_>>());
     }
     fields.json("stream", true);
     if model.has(Quirk::AsksForUsage) {
@@ -119,14 +119,6 @@ fn wire_name(option: &str) -> Option<&str> {
     })
 }
 
-/// A part of the body that is not plain JSON yet.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Structured<'a> {
-    Messages(Vec<Message<'a>>),
-    Tools(Vec<Tool<'a>>),
-}
-
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Tool<'a> {
@@ -171,6 +163,15 @@ enum Message<'a> {
     },
     #[serde(untagged)]
     Encoded(&'a RawValue),
+}
+
+impl ListItem for Message<'_> {
+    fn encoded(&self) -> Option<&RawValue> {
+        match self {
+            Message::Encoded(json) => Some(json),
+            _new => None,
+        }
+    }
 }
 
 fn parameters<'a>(model: &Model, schema: &'a Value) -> Cow<'a, Value> {

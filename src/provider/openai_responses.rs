@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 use super::{
     AssistantContent, Encoded, Media, Model, Prompt, PromptMessage, Quirk, ToolResult, UserContent,
     http::{
-        body::{self, Accepted, Fields},
+        body::{self, Accepted, Fields, ListItem},
         schema,
     },
 };
@@ -33,7 +33,7 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
 
     let mut fields = Fields::new();
     fields.json("model", model.api_id.as_str());
-    fields.structured("input", Structured::Items(items(model, prompt)));
+    fields.list("input", &items(model, prompt));
     if model.has(Quirk::Instructions) {
         fields.json("instructions", system(prompt));
     }
@@ -46,7 +46,7 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
             strict: false,
         });
         let own = body::own_tools(model, &prompt.options).into_iter().map(Tool::Providers);
-        fields.structured("tools", Structured::Tools(tools.chain(own).collect()));
+        fields.structured("tools", tools.chain(own).collect::<Vec<_>>());
         fields.json("tool_choice", "auto");
     }
     fields.json("stream", true);
@@ -142,14 +142,6 @@ pub fn encoded(model: &Model, messages: &[PromptMessage<'_>]) -> Vec<Encoded> {
     items.iter().filter_map(|item| body::encode_piece(is_models(item), item)).collect()
 }
 
-/// A part of the body that is not plain JSON yet.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Structured<'a> {
-    Items(Vec<Item<'a>>),
-    Tools(Vec<Tool<'a>>),
-}
-
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Tool<'a> {
@@ -195,6 +187,15 @@ enum Item<'a> {
     },
     #[serde(untagged)]
     Encoded(&'a RawValue),
+}
+
+impl ListItem for Item<'_> {
+    fn encoded(&self) -> Option<&RawValue> {
+        match self {
+            Item::Encoded(json) => Some(json),
+            _new => None,
+        }
+    }
 }
 
 #[derive(Serialize)]

@@ -187,7 +187,7 @@ fn unknown_events_are_ignored() {
         Delta::BlockEnd { block: 0 },
     ];
     expected.extend(text(1, "Hi"));
-    expected.push(Delta::Finish(Finish::Unknown));
+    expected.push(Delta::Finish(Finish::Paused));
     let (deltas, end) = decode_data(
         Wire::Anthropic,
         &[

@@ -20,7 +20,7 @@ use crate::{
     config::{Config, Environment, Warning},
     provider::{
         Exchange, Model, Quirk, Quirks, Secret, Timeouts, Wire, auth::Credentials, aws::Account, bedrock,
-        login::rows as logins, unusable::Lack,
+        http::fetch::Fetch, login::rows as logins, plugin_options::PluginOptions, unusable::Lack,
     },
 };
 
@@ -33,6 +33,8 @@ pub(super) struct Known<'a> {
     pub id: &'a str,
     pub listed: Option<&'a Listed>,
     pub table: &'a Table,
+    /// Options that a plugin sets for it.
+    pub options: Option<&'a PluginOptions>,
 }
 
 /// A provider's properties that its models share.
@@ -57,6 +59,7 @@ struct Base<'a> {
     /// The login that is used instead of a key.
     login: Option<Login>,
     headers: Vec<(String, String)>,
+    fetch: Option<Fetch>,
     set_cache_key: Option<bool>,
     timeouts: Timeouts,
 }
@@ -90,13 +93,12 @@ pub(super) fn provider(
     let source = format!("provider.{id}");
     let own_server = own_server(environment).filter(|_| id == "openai");
     let variables = key_variables(id, known.listed, provider_config);
-    let login = login(id, provider_config, environment, credentials);
-    let api_key = match login {
-        Some(_) => None,
-        None => api_key(id, provider_config, &variables, environment, credentials),
-    };
+    let of_plugin = known.options;
+    let login = login(id, provider_config, environment, credentials).filter(|_| of_plugin.is_none());
+    let own_key = || api_key(id, provider_config, &variables, environment, credentials);
+    let api_key = of_plugin.and_then(|it| it.api_key.clone()).or_else(own_key).filter(|_| login.is_none());
     let aws = aws_account(known, config, api_key.is_some());
-    let has_key = api_key.is_some() || login.is_some();
+    let has_key = api_key.is_some() || login.is_some() || of_plugin.is_some();
     let (stored, cloud) =
         (address::stored(credentials.get(id)), exchange::of_cloud(known, config, credentials));
     let cloud = cloud.filter(|_| !has_key);
@@ -109,6 +111,7 @@ pub(super) fn provider(
     if let Some(login) = login {
         base.log_in(login);
     }
+    base.set(of_plugin);
 
     // Models that need a key of the vendor are not listed without one; a server of one's own may need no key.
     let is_at_vendor = base.configured_url.is_none()
@@ -256,12 +259,23 @@ fn base<'a>(known: &Known<'a>, config: &'a Config, provider_config: &'a Provider
         stored: BTreeMap::new(),
         login: None,
         headers: overlay_headers(&fixed, &options.headers),
+        fetch: None,
         set_cache_key: options.set_cache_key,
         timeouts: timeouts(provider_config),
     }
 }
 
 impl Base<'_> {
+    /// Sets what a plugin wants.
+    fn set(&mut self, of_plugin: Option<&PluginOptions>) {
+        let Some(PluginOptions { base_url, headers, fetch, api_key: _ }) = of_plugin else { return };
+        if base_url.is_some() {
+            self.configured_url.clone_from(base_url);
+        }
+        self.headers = overlay_headers(&self.headers, headers);
+        self.fetch.clone_from(fetch);
+    }
+
     /// Gives the provider the address and the headers of the login's plan.
     fn log_in(&mut self, login: Login) {
         if let Some(plan) = login.plan {
@@ -475,6 +489,7 @@ fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, La
         auth: base.row.and_then(|row| row.auth).unwrap_or(package.auth),
         quirks,
         headers: overlay_headers(&headers, &config.headers),
+        fetch: base.fetch.clone(),
         limit,
         cost: config.cost.clone().filter(|_| !is_flat).unwrap_or_default(),
         takes_images: takes("image").or(config.attachment).unwrap_or(false),

@@ -48,7 +48,8 @@ fn list(config: &Config, catalog: &Catalog, only_usable: bool) -> Vec<Provider> 
                 return demo(catalog);
             }
             let found = listed.binary_search_by(|listed| listed.id.as_str().cmp(id)).ok();
-            let known = build::Known { id, listed: found.map(|at| &listed[at]), table: &table };
+            let known =
+                build::Known { id, listed: found.map(|at| &listed[at]), table: &table, options: None };
             let described = describe::describe(&known, config);
             let has_variable = described.env.iter().any(|name| config.environment.get(name).is_some());
             let source = if config.providers.contains_key(id) {

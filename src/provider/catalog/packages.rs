@@ -48,7 +48,7 @@ const fn anthropic(npm: &'static str, url: &'static str, auth: Auth, quirks: &[Q
     Package { npm, wire: Wire::Anthropic, url: Some(url), auth, quirks: Quirks::of(quirks) }
 }
 
-const PACKAGES: [Package; 24] = [
+pub(super) const PACKAGES: [Package; 24] = [
     chat("@ai-sdk/openai-compatible", None, &[]),
     responses("@ai-sdk/openai", "https://api.openai.com/v1", Auth::Bearer, &[]),
     anthropic("@ai-sdk/anthropic", "https://api.anthropic.com/v1", Auth::Header("x-api-key"), &[]),

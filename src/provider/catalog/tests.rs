@@ -5,10 +5,10 @@ mod recorded;
 
 use std::{os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::{config::AuthEntry, message::ModelRef};
 
-use super::{Catalog, resolve};
+use super::{Catalog, packages, resolve};
 use crate::{
     config::{Config, Environment, fixture::load, paths::Paths},
     provider::{Auth, Exchange, Model, Quirks, Sampling, Secret, Timeouts, Wire, auth::Credentials},
@@ -73,6 +73,13 @@ fn providers_with_a_key_are_listed_and_the_demo_is_last() {
         &[("AWS_SECRET_ACCESS_KEY", "k"), ("AZURE_RESOURCE_NAME", "r"), ("GITHUB_TOKEN", "t")],
         &[],
     );
+}
+
+#[test]
+fn the_page_about_providers_names_every_package() {
+    let page = include_str!("../../../docs/providers.md");
+    let absent = packages::PACKAGES.iter().map(|it| it.npm).filter(|npm| !page.contains(&format!("`{npm}`")));
+    assert_eq!(absent.collect::<Vec<_>>(), Vec::<&str>::new());
 }
 
 #[test]
@@ -276,6 +283,7 @@ fn logged_in(provider: &str, instance: Option<&str>, text: &Value) -> Vec<Model>
         expires: 0,
         account_id: None,
         enterprise_url: instance.map(str::to_owned),
+        extra: Map::new(),
     };
     let credentials = Credentials::from([(provider.to_owned(), entry)]);
     let (catalog, _) = resolve(&config(text, &[]), &credentials);
@@ -439,6 +447,7 @@ fn a_model_takes_everything_from_its_configuration() {
         aws: None,
         quirks: Quirks::default(),
         headers: vec![("A".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())],
+        fetch: None,
         limit: serde_json::from_value(json!({"context": 1000, "output": 10})).unwrap(),
         cost: serde_json::from_value(json!({"input": 1.5, "output": 2.0})).unwrap(),
         takes_images: true,

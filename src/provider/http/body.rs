@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
+    Deserialize, Deserializer, Serialize,
     de::{DeserializeOwned, IgnoredAny},
 };
 use serde_json::{
@@ -13,17 +13,26 @@ use serde_json::{
 
 use super::super::{Delta, Encoded, Media, Model, ProviderError};
 
+/// Room for what was not encoded before: the newest messages, tools, and options.
+const LIST_BYTES: usize = 16 * 1024;
+
 /// The fields of a JSON object in the order they were first set.
 pub(in crate::provider) struct Fields<'a, T> {
     fields: Vec<(&'a str, Field<'a, T>)>,
 }
 
 /// A field's value; `T` is a type that only one wire knows.
-#[derive(Serialize)]
-#[serde(untagged)]
 pub(in crate::provider) enum Field<'a, T> {
     Structured(T),
     Json(Cow<'a, Value>),
+    /// JSON that is encoded already.
+    Encoded(Vec<u8>),
+}
+
+/// An item of a conversation.
+pub(in crate::provider) trait ListItem: Serialize {
+    /// Returns the item's JSON, if it was encoded before.
+    fn encoded(&self) -> Option<&RawValue>;
 }
 
 impl<'a, T: Serialize> Fields<'a, T> {
@@ -43,9 +52,43 @@ impl<'a, T: Serialize> Fields<'a, T> {
         self.set(key, Field::Json(Cow::Borrowed(value)));
     }
 
+    /// Sets a list whose items are encoded now. A serializer would take several times as long for those that were
+    /// encoded before, of which a long conversation has thousands.
+    pub(in crate::provider) fn list(&mut self, key: &'a str, items: &[impl ListItem]) {
+        let n_bytes: usize =
+            items.iter().filter_map(ListItem::encoded).map(|json| json.get().len() + 1).sum();
+        let mut list = Vec::with_capacity(n_bytes + LIST_BYTES);
+        list.push(b'[');
+        for item in items {
+            match item.encoded() {
+                Some(json) => list.extend_from_slice(json.get().as_bytes()),
+                None => write(item, &mut list),
+            }
+            list.push(b',');
+        }
+        close(&mut list, b']');
+        self.set(key, Field::Encoded(list));
+    }
+
     pub(in crate::provider) fn encode(&self) -> Vec<u8> {
-        // All values are strings, numbers and JSON values, which cannot fail to encode.
-        serde_json::to_vec(self).unwrap_or_default()
+        let encoded = self.fields.iter().map(|(_, field)| match field {
+            Field::Encoded(json) => json.len(),
+            Field::Structured(_) | Field::Json(_) => 0,
+        });
+        let mut body = Vec::with_capacity(encoded.sum::<usize>() + LIST_BYTES);
+        body.push(b'{');
+        for (key, field) in &self.fields {
+            write(key, &mut body);
+            body.push(b':');
+            match field {
+                Field::Structured(value) => write(value, &mut body),
+                Field::Json(value) => write(value, &mut body),
+                Field::Encoded(json) => body.extend_from_slice(json),
+            }
+            body.push(b',');
+        }
+        close(&mut body, b'}');
+        body
     }
 
     fn set(&mut self, key: &'a str, value: Field<'a, T>) {
@@ -56,10 +99,17 @@ impl<'a, T: Serialize> Fields<'a, T> {
     }
 }
 
-impl<T: Serialize> Serialize for Fields<'_, T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.fields.iter().map(|(key, value)| (key, value)))
+fn write(value: &impl Serialize, to: &mut Vec<u8>) {
+    // All values are strings, numbers and JSON values, which cannot fail to encode.
+    let _ = serde_json::to_writer(to, value);
+}
+
+/// Puts the end of a list or an object in the place of the comma behind the last of its values.
+fn close(json: &mut Vec<u8>, end: u8) {
+    if json.last() == Some(&b',') {
+        json.pop();
     }
+    json.push(end);
 }
 
 /// Merges the prompt's options over the model's.
@@ -114,12 +164,15 @@ pub(in crate::provider) fn accept<'a>(model: &Model, media: &'a Media<'a>) -> Ac
 }
 
 /// Appends a path to a base URL, in front of the query that either may have.
+///
+/// Some name the whole address instead, a row of the catalog among them (`bailing`).
 pub(in crate::provider) fn join(base_url: &str, path: &str) -> String {
     let (base, query) =
         base_url.split_once('?').map_or((base_url, None), |(base, query)| (base, Some(query)));
     let separator = if path.contains('?') { '&' } else { '?' };
     let query = query.map(|query| format!("{separator}{query}")).unwrap_or_default();
-    format!("{}{path}{query}", base.trim_end_matches('/'))
+    let base = base.trim_end_matches('/');
+    format!("{}{path}{query}", base.strip_suffix(path).unwrap_or(base))
 }
 
 /// Returns a medium as a `data:` URL.

@@ -36,6 +36,7 @@ pub(in crate::provider) fn model(wire: Wire) -> Model {
         aws: None,
         quirks: Quirks::default(),
         headers: Vec::new(),
+        fetch: None,
         limit: ModelLimit { context: 200_000, input: None, output: 64_000 },
         cost: ModelCost::default(),
         takes_images: true,

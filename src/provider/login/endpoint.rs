@@ -253,7 +253,14 @@ impl<'a> Endpoint<'a> {
         if is_lasting {
             let enterprise_url = self.own_instance();
             let refresh = access.clone();
-            return Ok(AuthEntry::Oauth { refresh, access, expires: 0, account_id: None, enterprise_url });
+            return Ok(AuthEntry::Oauth {
+                refresh,
+                access,
+                expires: 0,
+                account_id: None,
+                enterprise_url,
+                extra: Map::new(),
+            });
         }
         let refresh = answer.text("refresh_token").or(before).unwrap_or_default().to_owned();
         let claims = claims(&access);
@@ -264,7 +271,8 @@ impl<'a> Endpoint<'a> {
         let expires = life_s.map(lasts_until).or(by_claim).unwrap_or_else(|| lasts_until(DEFAULT_LIFE_S));
         let of_id = answer.text("id_token").map(self::claims).unwrap_or_default();
         let account_id = account(&of_id).or_else(|| account(&claims));
-        Ok(AuthEntry::Oauth { refresh, access, expires, account_id, enterprise_url: self.own_instance() })
+        let (enterprise_url, extra) = (self.own_instance(), Map::new());
+        Ok(AuthEntry::Oauth { refresh, access, expires, account_id, enterprise_url, extra })
     }
 }
 

@@ -8,6 +8,7 @@ use std::{
 };
 
 use reqwest::Client;
+use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 use tokio_util::task::TaskTracker;
 use windlass_protocol::opencode::config::AuthEntry;
@@ -61,6 +62,8 @@ struct Stored {
     expires_ms: i64,
     account: Option<String>,
     instance: Option<String>,
+    /// Fields of others, which stay.
+    extra: Map<String, Value>,
 }
 
 impl Tokens {
@@ -148,7 +151,8 @@ impl Tokens {
     ) -> Result<Access, LoginError> {
         let endpoint = Endpoint::new(client, &self.environment, issuer, old.instance.as_deref())?;
         let mut entry = endpoint.renew(&old.refresh).await?;
-        if let AuthEntry::Oauth { account_id, enterprise_url, .. } = &mut entry {
+        if let AuthEntry::Oauth { account_id, enterprise_url, extra, .. } = &mut entry {
+            *extra = old.extra.clone();
             *account_id = account_id.take().or(old.account.clone());
             *enterprise_url = old.instance.clone();
         }
@@ -177,13 +181,14 @@ pub async fn finish_renewals() {
 impl Stored {
     fn of((file, _, entry): auth::Place) -> Option<Self> {
         match entry {
-            AuthEntry::Oauth { refresh, access, expires, account_id, enterprise_url } => Some(Self {
+            AuthEntry::Oauth { refresh, access, expires, account_id, enterprise_url, extra } => Some(Self {
                 file,
                 refresh,
                 access,
                 expires_ms: expires,
                 account: account_id,
                 instance: enterprise_url,
+                extra,
             }),
             AuthEntry::Api { .. } | AuthEntry::Wellknown { .. } => None,
         }

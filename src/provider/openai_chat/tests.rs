@@ -157,7 +157,9 @@ fn an_error_in_the_stream() {
 
 #[test]
 fn the_address() {
-    let model = model(Wire::OpenAiChat);
+    let mut model = model(Wire::OpenAiChat);
+    assert_eq!(url(&model), "https://api.acme.example/v1/chat/completions");
+    model.base_url = url(&model);
     assert_eq!(url(&model), "https://api.acme.example/v1/chat/completions");
 }
 

@@ -257,7 +257,10 @@ fn every_row_takes_two_steps_at_its_address_with_its_key() {
             run(&client, &listener, &model).await
         });
         for (line, head, body) in &requests {
-            let expected = format!("POST {}{}", url.path().trim_end_matches('/'), path_of(model));
+            let (base, path) = (url.path().trim_end_matches('/'), path_of(model));
+            // A row may name the whole address.
+            let base = base.strip_suffix(&path).unwrap_or(base);
+            let expected = format!("POST {base}{path}");
             let asked = line.split(['?', ' ']).take(2).collect::<Vec<_>>().join(" ");
             assert_eq!(asked, expected, "{name}");
             let key = match model.auth {

@@ -44,7 +44,7 @@ fn is_whole(request: &[u8]) -> bool {
     let text = String::from_utf8_lossy(request);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-    length.is_some_and(|length| body.len() >= length.parse().unwrap())
+    length.is_some_and(|length| body.len() >= length.parse::<usize>().unwrap())
 }
 
 const TOKEN: &str = r#"{"access_token": "ya29.x", "expires_in": 3599, "token_type": "Bearer"}"#;
