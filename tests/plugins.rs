@@ -1,6 +1,13 @@
 //! Plugins and custom tools: the real host runs them, in Node and, where it can be found, in Bun.
 
+mod changes;
+mod examples;
 mod faults;
+mod loading;
+mod logins;
+mod notes;
+mod probe;
+mod programs;
 
 use std::path::Path;
 
@@ -23,6 +30,11 @@ async fn start(files: &[(&str, &str)], config: Value) -> Agent {
         scratch.write(name, text);
     }
     Agent::builder().scratch(&scratch).config(config).start().await
+}
+
+/// Returns the path of an example.
+fn example(name: &str) -> String {
+    format!("{}/fixtures/plugins/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Returns the settings of each runtime that this machine has: the one that is found, and Node.

@@ -14,6 +14,8 @@ use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::{event::EventPayload, message::MessageError, provider::UsableProviders};
 
 mod feed;
+pub mod logins;
+pub mod providers;
 pub mod reports;
 
 use super::{Engine, Loaded, Workspace};
@@ -26,12 +28,15 @@ use crate::{
         host::{Host, Setup},
         packages,
     },
+    provider::auth,
 };
 
 /// Time that the first request about a directory waits for its plugins: longer than one that hangs may take to load.
 const START_LIMIT: Duration = Duration::from_secs(15);
 /// Time that plugins which are later than that may take.
 const LATE_LIMIT: Duration = Duration::from_secs(600);
+/// Sentences that are kept for one directory.
+const MAX_NOTICES: usize = 16;
 /// Keys that plugins find in every configuration, set or not.
 const ALWAYS_THERE: [&str; 6] = ["agent", "command", "mcp", "mode", "permission", "provider"];
 /// The key of the plugins' origins, which is shown to plugins alone.
@@ -45,9 +50,17 @@ pub(super) struct Hosts {
     tried: Mutex<HashSet<String>>,
     /// Answers plugins' requests; a front end sets it.
     api: OnceLock<Api>,
+    /// Address of the server, where one listens.
+    server: OnceLock<String>,
+    /// Sentences about the plugins of each directory, for the turns that begin there.
+    notices: Notices,
     /// Providers as clients see them, of the configuration that was asked about last.
     providers: Mutex<Option<(Weak<Loaded>, Arc<UsableProviders>)>>,
 }
+
+/// Sentences by directory. Cloning it shares it.
+#[derive(Clone, Default)]
+struct Notices(Arc<Mutex<HashMap<PathBuf, Vec<String>>>>);
 
 /// A host, and what feeds it.
 struct Running {
@@ -62,6 +75,12 @@ impl Engine {
         let _ = self.0.plugins.api.set(api);
     }
 
+    /// Tells plugins where the server listens.
+    pub fn show_server(&self, url: String) {
+        // A process listens once.
+        let _ = self.0.plugins.server.set(url);
+    }
+
     /// Returns the host of a directory's plugins, if there is one.
     pub(crate) fn plugins(&self, directory: &Path) -> Option<Arc<Host>> {
         lock(&self.0.plugins.hosts).get(directory).map(|running| running.host.clone())
@@ -69,10 +88,16 @@ impl Engine {
 
     /// Ends the host of a directory.
     pub(crate) async fn end_plugins(&self, directory: &Path) {
+        self.0.plugins.notices.clear(directory);
         let running = lock(&self.0.plugins.hosts).remove(directory);
         if let Some(running) = running {
             running.host.close().await;
         }
+    }
+
+    /// Returns what became of a directory's plugins, as far as their user has to know.
+    pub(crate) fn plugin_notices(&self, directory: &Path) -> Vec<String> {
+        lock(&self.0.plugins.notices.0).get(directory).cloned().unwrap_or_default()
     }
 
     /// Ends all hosts.
@@ -84,6 +109,7 @@ impl Engine {
     /// Starts a host and feeds it, in the place of the one that ran.
     fn run_plugins(&self, setup: Setup) -> Arc<Host> {
         let directory = setup.config.directory.clone();
+        self.0.plugins.notices.clear(&directory);
         let host = Arc::new(Host::start(setup));
         let running = Running { host: host.clone(), _feed: feed::start(self, &host) };
         // A turn that uses the one before holds it until its end.
@@ -145,11 +171,22 @@ impl Engine {
             config: Arc::new(config.clone()),
             project,
             api: self.0.plugins.api.get().cloned(),
-            server_url: None,
+            server_url: self.0.plugins.server.get().cloned(),
             packages: installed(loaded).await,
+            login: {
+                let (paths, environment) = (self.0.paths.clone(), self.0.environment.clone());
+                Arc::new(move |provider| {
+                    let (paths, environment) = (paths.clone(), environment.clone());
+                    Box::pin(blocking(move || {
+                        let login = auth::load(&paths, &environment).0.remove(&provider);
+                        serde_json::to_value(login).unwrap_or_default()
+                    }))
+                })
+            },
             tell: {
-                let bus = self.bus().clone();
-                Box::new(move |message| tell(&bus, message))
+                let (bus, notices) = (self.bus().clone(), self.0.plugins.notices.clone());
+                let directory = config.directory.clone();
+                Box::new(move |message| notices.tell(&bus, &directory, message))
             },
         }
     }
@@ -178,7 +215,7 @@ impl Engine {
                 tracing::info!("the plugin {spec} is being installed");
                 match packages::install(&config, &spec).await {
                     Ok(()) => n_installed += 1,
-                    Err(reason) => tell(engine.bus(), reason),
+                    Err(reason) => engine.0.plugins.notices.tell(engine.bus(), &config.directory, reason),
                 }
             }
             let workspace = lock(&engine.0.workspaces).get(&config.directory).cloned();
@@ -195,6 +232,16 @@ impl Engine {
             host.settled(LATE_LIMIT).await;
             let workspace = lock(&engine.0.workspaces).get(&directory).cloned();
             if let Some(workspace) = workspace {
+                engine.read_installed(workspace).await;
+            }
+        });
+    }
+
+    /// Loads the plugins and tools of a directory again whose change the user has accepted.
+    pub(crate) fn load_accepted(&self, workspace: Arc<Workspace>) {
+        let engine = self.clone();
+        tokio::spawn(async move {
+            if engine.renew_plugins(&workspace).await {
                 engine.read_installed(workspace).await;
             }
         });
@@ -223,11 +270,25 @@ impl Engine {
     }
 }
 
-/// Tells the user what became of a plugin.
-fn tell(bus: &Bus, message: String) {
-    tracing::warn!("{message}");
-    let error = Some(MessageError::UnknownError { message });
-    bus.publish(EventPayload::SessionError { session_id: None, error });
+impl Notices {
+    /// Tells the user what became of a plugin: at once where the client listens to the server, and with the next turn
+    /// of each session.
+    fn tell(&self, bus: &Bus, directory: &Path, message: String) {
+        tracing::warn!("{message}");
+        {
+            let mut notices = lock(&self.0);
+            let of_directory = notices.entry(directory.to_owned()).or_default();
+            if of_directory.len() < MAX_NOTICES && !of_directory.contains(&message) {
+                of_directory.push(message.clone());
+            }
+        }
+        let error = Some(MessageError::UnknownError { message });
+        bus.publish(EventPayload::SessionError { session_id: None, error });
+    }
+
+    fn clear(&self, directory: &Path) {
+        lock(&self.0).remove(directory);
+    }
 }
 
 /// Returns the directories of the packages that are installed, by their entries.

@@ -7,6 +7,7 @@ use flate2::read::GzDecoder;
 use crate::base::{hash, ids};
 
 const PROGRAM: &[(&str, &str)] = &[
+    ("auth.mjs", include_str!("host/auth.mjs")),
     ("bun.mjs", include_str!("host/bun.mjs")),
     ("channel.mjs", include_str!("host/channel.mjs")),
     ("client.mjs", include_str!("host/client.mjs")),
@@ -15,11 +16,17 @@ const PROGRAM: &[(&str, &str)] = &[
     ("hooks.mjs", include_str!("host/hooks.mjs")),
     ("main.mjs", include_str!("host/main.mjs")),
     ("node.mjs", include_str!("host/node.mjs")),
+    ("node_modules/@opencode-ai/tool/index.js", TOOL_MODULE),
+    ("node_modules/@opencode-ai/tool/package.json", TOOL_PACKAGE),
+    ("registry.mjs", include_str!("host/registry.mjs")),
     ("resolve.mjs", include_str!("host/resolve.mjs")),
     ("shell.mjs", include_str!("host/shell.mjs")),
     ("tools.mjs", include_str!("host/tools.mjs")),
     ("version.mjs", include_str!("host/version.mjs")),
 ];
+/// A package of older plugins that has no other part.
+const TOOL_MODULE: &str = "export { Tool, ToolRegistry } from \"../../../registry.mjs\";\n";
+const TOOL_PACKAGE: &str = r#"{"name":"@opencode-ai/tool","type":"module","exports":"./index.js"}"#;
 /// The SDK, zod and a stripper of types, as `make plugin-library` bundles them: texts by path.
 const LIBRARY: &[u8] = include_bytes!("library.json.gz");
 

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::{
@@ -21,13 +22,15 @@ use tokio_util::{
     task::AbortOnDropHandle,
 };
 
+pub mod login;
+
 pub use super::process::CallRequest;
 use super::{
     api::Api,
     files,
-    offer::Offer,
+    offer::{LoadedLogin, Offer},
     plan::{Plan, Planned, Source},
-    process::Process,
+    process::{Process, ReadLogin, SharedOffer},
     runtime,
 };
 use crate::{
@@ -73,6 +76,8 @@ pub struct Setup {
     pub server_url: Option<String>,
     /// Directories of installed packages, by their entries.
     pub packages: BTreeMap<String, PathBuf>,
+    /// Reads the stored login of a provider; `null` where there is none.
+    pub login: ReadLogin,
     /// Tells the user a sentence.
     pub tell: Box<dyn Fn(String) + Send + Sync>,
 }
@@ -88,9 +93,11 @@ pub struct Host {
 struct Shared {
     setup: Setup,
     state: watch::Sender<State>,
-    offer: Mutex<Arc<Offer>>,
+    offer: SharedOffer,
     /// The configuration that the plugins have seen, for a process that is started again.
     seen_config: Mutex<Option<Value>>,
+    /// Logins that plugins have seen, by provider, for the same, and the options that they set.
+    seen_logins: Mutex<BTreeMap<String, (Value, LoadedLogin)>>,
     /// Ends of the process, by the plugin that caused them.
     faults: Mutex<HashMap<String, u32>>,
 }
@@ -140,7 +147,7 @@ pub struct ToolAnswer {
 pub struct Call {
     /// Requests of the tool.
     pub requests: mpsc::UnboundedReceiver<CallRequest>,
-    pub answer: futures_util::future::BoxFuture<'static, Result<ToolAnswer, String>>,
+    pub answer: BoxFuture<'static, Result<ToolAnswer, String>>,
     process: Arc<Process>,
 }
 
@@ -166,8 +173,9 @@ impl Host {
         let shared = Arc::new(Shared {
             setup,
             state: watch::Sender::new(State::Starting),
-            offer: Mutex::default(),
+            offer: SharedOffer::default(),
             seen_config: Mutex::default(),
+            seen_logins: Mutex::default(),
             faults: Mutex::default(),
         });
         let end = CancellationToken::new();
@@ -288,7 +296,7 @@ impl Host {
     /// Calls a tool.
     pub async fn call(&self, tool: &str, args: Value, mut context: Value) -> Result<Call, String> {
         let Some(process) = self.process().await else {
-            return Err(self.down().unwrap_or_else(|| "the host of plugins is not ready".to_owned()));
+            return Err(self.absence());
         };
         let call = crate::base::ids::random(16);
         let (requests, listening) = process.listen(&call);
@@ -338,6 +346,14 @@ fn failure(error: &CallError) -> String {
         CallError::Refused { message, .. } => message.clone(),
         CallError::Silent { limit, .. } => format!("it did not answer within {limit:?}"),
         CallError::Ended(reason) => format!("the host of plugins {reason}"),
+    }
+}
+
+/// Says why a process did not load its plugins, behind its name.
+fn load_failure(error: &CallError) -> String {
+    match error {
+        CallError::Refused { message, .. } => format!("could not load them: {message}"),
+        CallError::Silent { .. } | CallError::Ended(_) => failure(error),
     }
 }
 
@@ -486,7 +502,8 @@ async fn converse(
         };
         tokio::join!(out, err);
     }));
-    let process = Arc::new(Process::new(shared.setup.api.clone()));
+    let process =
+        Arc::new(Process::new(shared.setup.api.clone(), shared.setup.login.clone(), shared.offer.clone()));
     let ended = {
         let serving = process.serve(channel);
         let using = serve_until(shared, &process, stop);
@@ -561,7 +578,7 @@ async fn serve_until(
 async fn load(shared: &Shared, process: &Arc<Process>) -> Result<(), String> {
     let n_plugins = u32::try_from(shared.setup.plan.plugins.len()).unwrap_or(u32::MAX);
     let limit = shared.load_timeout().saturating_mul(n_plugins.saturating_add(1));
-    let answer = process.load(shared.parameters(), limit).await.map_err(|error| failure(&error))?;
+    let answer = process.load(shared.parameters(), limit).await.map_err(|error| load_failure(&error))?;
     let offer: Offer =
         serde_json::from_value(answer).map_err(|error| format!("its plugins cannot be read: {error}"))?;
     for report in &offer.plugins {
@@ -575,6 +592,10 @@ async fn load(shared: &Shared, process: &Arc<Process>) -> Result<(), String> {
     if let Some(config) = seen_config {
         // A process that was started again: its plugins prepare themselves by it.
         let _ = process.request("config", json!({ "config": config }), shared.hook_timeout()).await;
+    }
+    let seen_logins = lock(&shared.seen_logins).clone();
+    for (params, _) in seen_logins.into_values() {
+        let _ = process.request("auth/load", params, shared.hook_timeout()).await;
     }
     Ok(())
 }

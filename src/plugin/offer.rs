@@ -1,8 +1,11 @@
 //! Plugins' offers: hooks and tools, as the host reports them.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Everything that the plugins of a directory offer.
@@ -13,6 +16,10 @@ pub struct Offer {
     /// The names of all hooks that some plugin declares.
     pub hooks: BTreeSet<String>,
     pub tools: Vec<Arc<PluginTool>>,
+    /// Logins, one for each provider.
+    pub logins: Vec<Login>,
+    /// The providers whose models a plugin lists.
+    pub models: Vec<String>,
     /// The program that runs them, with its version.
     pub runtime: String,
 }
@@ -39,4 +46,69 @@ pub struct PluginTool {
     pub plugin: String,
     pub description: String,
     pub schema: Arc<Value>,
+}
+
+/// The logins at a provider that a plugin brings.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Login {
+    pub provider: String,
+    pub plugin: String,
+    pub methods: Vec<Method>,
+    /// True if a plugin sets options of the provider once its login is stored.
+    pub has_loader: bool,
+}
+
+/// A way to log in.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Method {
+    /// `oauth` or `api`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub label: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prompts: Vec<Prompt>,
+    /// True if the plugin does it; otherwise a key is asked for.
+    #[serde(skip_serializing)]
+    pub authorizes: bool,
+}
+
+/// A question of a login.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Prompt {
+    /// `text` or `select`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub key: String,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placeholder: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<Choice>,
+}
+
+/// One of the answers to choose from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Choice {
+    pub label: String,
+    pub value: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// Options that plugins set for a provider whose login is stored.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct LoadedLogin {
+    pub api_key: Option<String>,
+    #[serde(rename = "baseURL")]
+    pub base_url: Option<String>,
+    pub headers: Option<BTreeMap<String, String>>,
+    /// True if a plugin sends the requests.
+    pub fetches: bool,
+    /// The prices of models that they changed, by the models' ids.
+    pub costs: BTreeMap<String, Value>,
 }

@@ -5,10 +5,12 @@ use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use serde_json::Value;
 
+use super::manifest::{self, Manifest};
 use crate::{
     base::{home, path::absolute},
     config::{
@@ -29,6 +31,10 @@ pub struct Plan {
     /// In the order of their functions' calls.
     pub plugins: Vec<Planned>,
     pub tools: Vec<PathBuf>,
+    /// Tools that are programs; they need no host.
+    pub manifests: Vec<Arc<Manifest>>,
+    /// Files that describe no tool, with the reasons.
+    pub problems: Vec<(PathBuf, String)>,
     stamps: Vec<Option<(u64, i64, i64)>>,
 }
 
@@ -69,11 +75,17 @@ impl Plan {
             plugins = listed(config, layers);
         }
         let tools = config.directories.iter().flat_map(|it| scripts(it, &TOOLS)).collect();
-        let mut plan = Self { plugins, tools, stamps: Vec::new() };
+        let mut plan = Self { plugins, tools, ..Self::default() };
+        for directory in config.directories.iter().flat_map(|it| TOOLS.map(|name| it.join(name))) {
+            let (manifests, problems) = manifest::read(&directory);
+            plan.manifests.extend(manifests);
+            plan.problems.extend(problems);
+        }
         plan.stamps = plan.files().map(|file| stamp(&file)).collect();
         plan
     }
 
+    /// Returns true if there is nothing for a host.
     pub fn is_empty(&self) -> bool {
         self.plugins.is_empty() && self.tools.is_empty()
     }
@@ -84,7 +96,8 @@ impl Plan {
             Source::Path(path) => Some(path.clone()),
             Source::Package(_) => None,
         });
-        plugins.chain(self.tools.iter().cloned()).collect::<Vec<_>>().into_iter()
+        let programs = self.manifests.iter().flat_map(|it| it.files());
+        plugins.chain(self.tools.iter().cloned()).chain(programs).collect::<Vec<_>>().into_iter()
     }
 
     /// Returns what each entry runs, and its present state.

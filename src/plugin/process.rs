@@ -6,13 +6,17 @@ use std::{
     time::Duration,
 };
 
-use futures_util::StreamExt;
+use futures_util::{StreamExt, future::BoxFuture};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::{net::UnixStream, sync::mpsc};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::api::{Api, ApiBody, ApiRequest, ApiResponse};
+use super::{
+    api::{Api, ApiBody, ApiRequest, ApiResponse},
+    fetches::Fetches,
+    offer::Offer,
+};
 use crate::base::{
     lock::lock,
     rpc_peer::{CallError, Incoming, METHOD_NOT_FOUND, Outcome, Peer, framing::Framing},
@@ -26,10 +30,19 @@ const PING_LIMIT: Duration = Duration::from_secs(8);
 /// The number of a request that a call could not be found for.
 const NO_CALL: i64 = 1;
 
+/// The function that reads the stored login of a provider.
+pub type ReadLogin = Arc<dyn Fn(String) -> BoxFuture<'static, Value> + Send + Sync>;
+
+/// The plugins' offer, which grows when they register tools.
+pub(super) type SharedOffer = Arc<Mutex<Arc<Offer>>>;
+
 /// A running process.
 pub(super) struct Process {
     peer: Peer,
     api: Option<Api>,
+    read_login: ReadLogin,
+    pub fetches: Fetches,
+    offer: SharedOffer,
     /// The plugin whose code ran last.
     at: Mutex<Option<String>>,
     /// The reason for an end that was seen before it came.
@@ -70,10 +83,13 @@ impl Default for AskParams {
 }
 
 impl Process {
-    pub fn new(api: Option<Api>) -> Self {
+    pub fn new(api: Option<Api>, read_login: ReadLogin, offer: SharedOffer) -> Self {
         Self {
             peer: Peer::new(Framing::Lines, "$/cancel"),
             api,
+            read_login,
+            offer,
+            fetches: Fetches::default(),
             at: Mutex::default(),
             end: Mutex::default(),
             lost: CancellationToken::new(),
@@ -96,6 +112,7 @@ impl Process {
         self.peer.end(reason);
         lock(&self.requests).clear();
         lock(&self.calls).clear();
+        self.fetches.clear();
     }
 
     /// Sends a request. A process that gives no sign of life meanwhile is given up.
@@ -172,6 +189,12 @@ impl Process {
             Incoming::Request { id, method, params } => match method.as_str() {
                 "http" => self.open(id, params),
                 "ask" => self.ask(id, params),
+                "auth" => self.tell_login(id, &params),
+                "fetch/chunk" => {
+                    if let Err(id) = self.fetches.push(id, &params) {
+                        self.answer(&id, Err("the answer is of no use any more".to_owned()));
+                    }
+                }
                 _ => {
                     let message = format!("windlass does not know {method}");
                     self.peer.answer(&id, Err((METHOD_NOT_FOUND, message)));
@@ -191,6 +214,13 @@ impl Process {
                 *lock(&self.at) = Some(plugin.to_owned());
                 *lock(&self.end) = Some(format!("was ended by the plugin {plugin} (exit code {code})"));
             }
+            "tools" => {
+                let tools = params.get("tools").cloned().unwrap_or_default();
+                if let Ok(tools) = serde_json::from_value(tools) {
+                    let mut offer = lock(&self.offer);
+                    *offer = Arc::new(Offer { tools, ..Offer::clone(&offer) });
+                }
+            }
             "metadata" => {
                 let metadata = params.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
                 let progress = CallRequest::Progress { title: text("title").map(str::to_owned), metadata };
@@ -199,6 +229,7 @@ impl Process {
                     let _ = call.send(progress);
                 }
             }
+            "fetch/end" => self.fetches.end(params),
             "http/cancel" => {
                 let stream = params.get("stream").and_then(Value::as_u64);
                 stream.and_then(|stream| lock(&self.requests).remove(&stream));
@@ -221,6 +252,19 @@ impl Process {
         if let Err(reason) = sent {
             self.answer(&id, Err(reason));
         }
+    }
+
+    /// Answers with the stored login of a provider.
+    fn tell_login(self: &Arc<Self>, id: Value, params: &Value) {
+        let provider = params.get("provider").and_then(Value::as_str).unwrap_or_default();
+        let login = (self.read_login)(provider.to_owned());
+        let process = Arc::downgrade(self);
+        tokio::spawn(async move {
+            let login = login.await;
+            if let Some(process) = process.upgrade() {
+                process.peer.answer(&id, Ok(login));
+            }
+        });
     }
 
     /// Answers a request of a plugin's client, beside the others.

@@ -96,10 +96,19 @@ async fn what_cannot_be_loaded_is_told_and_the_rest_works() {
     let agent = agent.env("npm_config_registry", "http://127.0.0.1:9").start().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("done"));
-    assert_eq!(agent.prompt(&session, "go").await.text(), "done");
+    let first = agent.prompt(&session, "go").await;
+    assert_eq!(first.text(), "done");
     assert_eq!(agent.llm.last_request().header("x-works"), Some("1"));
-    for told in ["Plugin export is not a function", "Cannot find module", "early"] {
+    let reasons = ["Plugin export is not a function", "Cannot find module", "early"];
+    for told in reasons {
         agent.wait_stderr(told).await;
+    }
+    // The user of an editor does not see the log.
+    agent.llm.reply(Reply::text("done"));
+    let shown = agent.prompt(&session, "once more").await;
+    let thoughts = format!("{first:?}{shown:?}");
+    for told in reasons {
+        assert_eq!(thoughts.matches(told).count(), 1, "{told} in {thoughts}");
     }
     agent.finish().await;
 }

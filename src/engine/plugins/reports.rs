@@ -3,8 +3,9 @@
 use std::{path::Path, time::Duration};
 
 use crate::{
-    engine::{Engine, EngineError, EngineErrorKind, Finding, Workspace},
+    engine::{Engine, EngineError, EngineErrorKind, Finding, Loaded, Workspace},
     plugin::{
+        host::Host,
         packages,
         plan::{Planned, Source},
     },
@@ -40,36 +41,21 @@ impl Engine {
 
     async fn reports_of(&self, workspace: &Workspace) -> Vec<PluginReport> {
         let loaded = workspace.loaded();
-        let Some(host) = self.plugins(workspace.directory()) else { return Vec::new() };
-        host.settled(LIMIT).await;
-        let (offer, down) = (host.offer(), host.down());
-        let report = |planned: &Planned| {
-            let known = offer.plugins.iter().find(|it| it.name == planned.name());
-            let directory = host.packages().get(&planned.spec);
-            let is_missing = matches!(planned.source, Source::Package(_)) && directory.is_none();
-            let error = match known {
-                Some(known) => known.error.clone(),
-                None if is_missing => Some("it is not installed".to_owned()),
-                None => down.clone(),
-            };
-            let known = known.cloned().unwrap_or_default();
-            PluginReport {
-                name: planned.name().to_owned(),
-                version: directory.and_then(|it| packages::version(it)),
-                hooks: known.hooks,
-                tools: known.tools,
-                load_ms: known.ms,
-                error,
-            }
+        let mut reports = match self.plugins(workspace.directory()) {
+            Some(host) => reports_of_host(&loaded, &host).await,
+            None => Vec::new(),
         };
-        let mut reports: Vec<PluginReport> = loaded.plan.plugins.iter().map(report).collect();
-        for file in &loaded.plan.tools {
-            let name = file.display().to_string();
-            let tools = offer.tools.iter().filter(|tool| tool.plugin == name).map(|tool| tool.id.clone());
-            let failed = offer.plugins.iter().find(|it| it.name == name).and_then(|it| it.error.clone());
-            let (tools, error) = (tools.collect(), failed.or_else(|| down.clone()));
-            reports.push(PluginReport { name, tools, error, ..PluginReport::default() });
-        }
+        // A program is started by its calls alone.
+        reports.extend(loaded.plan.manifests.iter().map(|manifest| PluginReport {
+            name: manifest.file.display().to_string(),
+            tools: vec![manifest.name.clone()],
+            ..PluginReport::default()
+        }));
+        reports.extend(loaded.plan.problems.iter().map(|(file, reason)| PluginReport {
+            name: file.display().to_string(),
+            error: Some(reason.clone()),
+            ..PluginReport::default()
+        }));
         reports
     }
 
@@ -90,7 +76,7 @@ impl Engine {
     /// Returns what `doctor` says of the plugins of a directory: nothing where there are none.
     pub(crate) async fn plugin_findings(&self, workspace: &Workspace) -> Vec<Finding> {
         const TOPIC: &str = "plugins";
-        let Some(host) = self.plugins(workspace.directory()) else { return Vec::new() };
+        let host = self.plugins(workspace.directory());
         let mut findings = Vec::new();
         for report in self.reports_of(workspace).await {
             findings.push(match report.error {
@@ -104,10 +90,45 @@ impl Engine {
                 }
             });
         }
-        if let Some(memory) = host.memory().await {
+        if let Some(host) = host
+            && let Some(memory) = host.memory().await
+        {
             let runtime = host.offer().runtime.clone();
             findings.push(Finding::ok(TOPIC, format!("{runtime} runs them with {} MiB", memory / MIB)));
         }
         findings
     }
+}
+
+async fn reports_of_host(loaded: &Loaded, host: &Host) -> Vec<PluginReport> {
+    host.settled(LIMIT).await;
+    let (offer, down) = (host.offer(), host.down());
+    let report = |planned: &Planned| {
+        let known = offer.plugins.iter().find(|it| it.name == planned.name());
+        let directory = host.packages().get(&planned.spec);
+        let is_missing = matches!(planned.source, Source::Package(_)) && directory.is_none();
+        let error = match known {
+            Some(known) => known.error.clone(),
+            None if is_missing => Some("it is not installed".to_owned()),
+            None => down.clone(),
+        };
+        let known = known.cloned().unwrap_or_default();
+        PluginReport {
+            name: planned.name().to_owned(),
+            version: directory.and_then(|it| packages::version(it)),
+            hooks: known.hooks,
+            tools: known.tools,
+            load_ms: known.ms,
+            error,
+        }
+    };
+    let mut reports: Vec<PluginReport> = loaded.plan.plugins.iter().map(report).collect();
+    for file in &loaded.plan.tools {
+        let name = file.display().to_string();
+        let tools = offer.tools.iter().filter(|tool| tool.plugin == name).map(|tool| tool.id.clone());
+        let failed = offer.plugins.iter().find(|it| it.name == name).and_then(|it| it.error.clone());
+        let (tools, error) = (tools.collect(), failed.or_else(|| down.clone()));
+        reports.push(PluginReport { name, tools, error, ..PluginReport::default() });
+    }
+    reports
 }

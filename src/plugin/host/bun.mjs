@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { dirname, extname } from "node:path";
 
-const PACKAGES = /(["'])((?:@opencode-ai\/(?:plugin|sdk)|zod)(?:\/[\w./-]+)?)\1/g;
+const PACKAGES = /(["'])((?:@opencode-ai\/(?:plugin|sdk|tool)|zod)(?:\/[\w./-]+)?)\1/g;
 
 export function prepare() {
   Bun.plugin({

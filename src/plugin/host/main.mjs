@@ -3,16 +3,18 @@
 import { basename, extname } from "node:path";
 import { pathToFileURL } from "node:url";
 
+import * as auth from "./auth.mjs";
 import { notify, reason, serve } from "./channel.mjs";
 import * as client from "./client.mjs";
-import { guard, quit, within } from "./current.mjs";
+import { guard, name, quit, within } from "./current.mjs";
 import { Skipped, entry } from "./entry.mjs";
 import * as hooks from "./hooks.mjs";
+import { onRegister } from "./registry.mjs";
 import { shell } from "./shell.mjs";
 import * as tools from "./tools.mjs";
 
-const library = { ...(await import("./library/client.js")), z: (await import("./library/zod.js")).z };
-await (await import(globalThis.Bun ? "./bun.mjs" : "./node.mjs")).prepare();
+const [library, runtimes] = await Promise.all([import("./library/client.js"), import(globalThis.Bun ? "./bun.mjs" : "./node.mjs")]);
+await runtimes.prepare();
 
 const plugins = [];
 const table = new Map();
@@ -41,20 +43,22 @@ async function start(params) {
   for (const { name, hooks } of plugins) {
     for (const [id, tool] of Object.entries(hooks.tool ?? {})) table.set(id, { plugin: name, tool });
   }
-  return { plugins: reports, hooks: hooks.declared(plugins), tools: described(reports), runtime: runtime() };
+  const offered = await described(reports);
+  return { plugins: reports, hooks: hooks.declared(plugins), tools: offered, runtime: runtime(), ...auth.offered(plugins) };
 }
 
 const runtime = () => (globalThis.Bun ? `Bun ${Bun.version}` : `Node ${process.versions.node}`);
 
-function described(reports) {
-  return [...table].flatMap(([id, { plugin, tool }]) => {
+async function described(reports) {
+  const offered = [];
+  for (const [id, { plugin, tool }] of table) {
     try {
-      return [tools.described(library, id, plugin, tool)];
+      offered.push(await tools.described(id, plugin, tool));
     } catch (error) {
       reports.push({ name: plugin, error: `the tool ${id} has no usable schema: ${reason(error)}` });
-      return [];
     }
-  });
+  }
+  return offered;
 }
 
 async function imported(plugin, { version }) {
@@ -136,6 +140,12 @@ function input(plugin, params) {
   };
 }
 
+onRegister(async (id, tool) => {
+  table.set(id, { plugin: name(), tool });
+  const problems = [];
+  notify("tools", { tools: await described(problems) });
+  if (problems.length > 0) throw new Error(problems[0].error);
+});
 guard();
 await serve(
   {
@@ -146,11 +156,19 @@ await serve(
     events: (params) => hooks.events(plugins, params),
     tool: (params, signal) => {
       const known = table.get(params.id);
-      return known ? tools.call(library, known, params, signal) : { failed: `there is no tool ${params.id}` };
+      return known ? tools.call(known, params, signal) : { failed: `there is no tool ${params.id}` };
     },
     memory: () => process.memoryUsage.rss(),
     dispose: () => hooks.dispose(plugins),
     ping: () => null,
+    "auth/asks": (params) => auth.asks(plugins, params),
+    "auth/authorize": (params) => auth.authorize(plugins, params),
+    "auth/callback": auth.callback,
+    "auth/load": (params) => auth.load(plugins, params),
+    models: (params) => auth.models(plugins, params),
+    fetch: auth.send,
+    "fetch/body": auth.body,
+    "fetch/cancel": auth.cancel,
     "http/chunk": client.chunk,
     "http/end": client.end,
   },

@@ -15,15 +15,20 @@ export function ofModule(file, module) {
   return tools;
 }
 
+/** Returns zod, which takes a while to read: only tools with arguments need it. */
+const zod = async () => (await import("./library/zod.js")).z;
+
 /** Returns a tool as the daemon knows it. */
-export function described(library, id, plugin, tool) {
-  return { id, plugin, description: String(tool.description ?? ""), schema: schema(library.z, tool.args ?? {}) };
+export async function described(id, plugin, tool) {
+  return { id, plugin, description: String(tool.description ?? ""), schema: await schema(tool.args ?? {}) };
 }
 
 const isAllZod = (args) => Object.values(args).every(isZod);
 
-function schema(z, args) {
+async function schema(args) {
+  if (Object.keys(args).length === 0) return { $schema: "https://json-schema.org/draft/2020-12/schema", type: "object", properties: {} };
   if (!isAllZod(args)) return { type: "object", properties: args, required: Object.keys(args) };
+  const z = await zod();
   // A plugin's own copy of zod keeps descriptions in a registry of its own.
   const override = ({ zodSchema, jsonSchema }) => Object.assign(jsonSchema, zodSchema.meta?.());
   const made = z.toJSONSchema(z.object(args), { io: "input", unrepresentable: "any", override });
@@ -45,11 +50,13 @@ function renamed(node) {
 }
 
 /** Runs a call. What the arguments lack or have wrong comes back as `invalid`. */
-export async function run(library, tool, { args, context }, signal) {
+export async function run(tool, { args, context }, signal) {
   let input = args;
-  if (isAllZod(tool.args ?? {})) {
-    const parsed = await library.z.object(tool.args ?? {}).safeParseAsync(args);
-    if (!parsed.success) return { invalid: library.z.prettifyError(parsed.error) };
+  const wanted = tool.args ?? {};
+  if (Object.keys(wanted).length > 0 && isAllZod(wanted)) {
+    const z = await zod();
+    const parsed = await z.object(wanted).safeParseAsync(args);
+    if (!parsed.success) return { invalid: z.prettifyError(parsed.error) };
     input = parsed.data;
   }
   const call = context.call;
@@ -72,10 +79,10 @@ function result(value) {
   throw new TypeError(`the tool returned ${value === null ? "null" : `a value of type ${typeof value}`} where a text or {output} is needed`);
 }
 
-export async function call(library, known, params, signal) {
+export async function call(known, params, signal) {
   const { plugin, tool } = known;
   try {
-    return await within(plugin, () => run(library, tool, params, signal));
+    return await within(plugin, () => run(tool, params, signal));
   } catch (error) {
     return { failed: reason(error) };
   }

@@ -1,0 +1,48 @@
+//! Checks a value against a JSON schema that somebody else wrote.
+
+use boon::{CompileError, Compiler, SchemaIndex, Schemas, UrlLoader};
+use serde_json::Value;
+
+/// The address of the schema, from which its own references start.
+const ADDRESS: &str = "windlass:///schema";
+
+/// A schema that can be used.
+pub struct JsonSchema {
+    schemas: Schemas,
+    root: SchemaIndex,
+}
+
+/// Loads nothing: a schema must not read files.
+struct NoLoader;
+
+impl UrlLoader for NoLoader {
+    fn load(&self, url: &str) -> Result<Value, Box<dyn std::error::Error>> {
+        Err(format!("{url} is outside of the schema").into())
+    }
+}
+
+impl JsonSchema {
+    /// Reads a schema of any draft; an error is the reason why it cannot be used.
+    pub fn compile(schema: &Value) -> Result<Self, String> {
+        let mut compiler = Compiler::new();
+        compiler.use_loader(Box::new(NoLoader));
+        let mut schemas = Schemas::new();
+        let unfit = |error: CompileError| one_line(&format!("{error:#}"));
+        compiler.add_resource(ADDRESS, schema.clone()).map_err(unfit)?;
+        let root = compiler.compile(ADDRESS, &mut schemas).map_err(unfit)?;
+        Ok(Self { schemas, root })
+    }
+
+    /// Checks a value; an error has a line for each place that does not fit.
+    pub fn check(&self, value: &Value) -> Result<(), String> {
+        self.schemas.validate(value, self.root).map_err(|error| {
+            let text = error.to_string();
+            text.lines().skip(1).collect::<Vec<_>>().join("\n")
+        })
+    }
+}
+
+fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").replace(ADDRESS, "")
+}

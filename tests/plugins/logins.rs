@@ -1,0 +1,180 @@
+//! Logins that plugins bring: asked for, stored, used for requests that the plugin sends itself.
+
+use serde_json::{Value, json};
+
+use super::runtimes;
+use crate::{
+    cli::Machine,
+    support::{
+        agent::Agent,
+        llm::{Gate, Llm, Reply},
+        scratch::Scratch,
+        server::Server,
+    },
+};
+
+const PLUGIN: &str = include_str!("../../fixtures/plugins/acme-login/plugin.ts");
+
+/// Returns a configuration whose provider is reached by the plugin only.
+fn config(llm: &Llm) -> Value {
+    json!({
+        "model": "acme/small",
+        "plugin": [["./acme.ts", {"target": llm.url()}]],
+        "provider": {"acme": {
+            "name": "Acme",
+            "npm": "@ai-sdk/openai-compatible",
+            "options": {"baseURL": "https://api.acme.invalid/v1"},
+            "models": {"small": {"name": "Small", "cost": {"input": 3, "output": 15}, "limit": {"context": 200_000, "output": 8192}}},
+        }},
+    })
+}
+
+async fn machine() -> Machine {
+    let mut machine = Machine::new().await;
+    machine.config = config(&machine.llm);
+    machine.scratch.write("acme.ts", PLUGIN);
+    machine
+}
+
+fn stored(machine: &Machine) -> Value {
+    let file = machine.scratch.home.join(".local/share/windlass/auth.json");
+    serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn a_login_asks_its_questions_and_its_requests_are_the_plugins() {
+    for runtime in runtimes() {
+        let mut machine = machine().await;
+        machine.config["windlass"] = runtime["windlass"].clone();
+        let login = ["auth", "login", "--provider", "acme", "--method", "plugin"];
+        let done = machine.pipe(&login, "1\nblue\n2\n1234\n").await;
+        assert_eq!(done.code, Some(0), "{done:?}");
+        assert!(done.stderr.contains("Open https://acme.invalid/login?team=blue&region=us in a browser."));
+        assert!(done.stdout.starts_with("You are logged in at acme; the login is stored in "), "{done:?}");
+        assert_eq!(stored(&machine)["acme"]["access"], "access-of-blue");
+        // Of the plugin's own, for its loader.
+        assert_eq!(stored(&machine)["acme"]["team"], "blue");
+        machine.llm.reply(Reply::text("done"));
+        let run = machine.run(&["run", "your answer"]).await;
+        assert_eq!((run.code, run.stdout.trim()), (Some(0), "done"), "{run:?}");
+        let request = machine.llm.last_request();
+        assert_eq!(request.header("authorization"), Some("Bearer access-of-blue-renewed"));
+        assert!(request.header("x-models").unwrap().contains("small"), "{request:?}");
+        assert_eq!(request.last_user(), "your answer in one word");
+        assert_eq!(stored(&machine)["acme"]["access"], "access-of-blue-renewed");
+        assert_eq!(stored(&machine)["acme"]["team"], "blue");
+        // The plugin's loader changed the price in place.
+        machine.llm.reply(Reply::text("done"));
+        let run = machine.run(&["run", "--format", "json", "your answer"]).await;
+        assert_eq!(run.of_type("step_finish")[0]["part"]["cost"], 0.0, "{run:?}");
+        machine.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_fit_and_a_wrong_code_store_nothing() {
+    let machine = machine().await;
+    let login = ["auth", "login", "--provider", "acme", "--method", "plugin"];
+    for (typed, reason) in [
+        ("1\nhome!\n1\n", "team: a team has letters only"),
+        ("1\nhome\n9999\n", "the plugin says that it failed"),
+        ("3\n", "`3` is none of these numbers"),
+    ] {
+        let done = machine.pipe(&login, typed).await;
+        assert_eq!(done.code, Some(1), "{done:?}");
+        assert!(done.stderr.contains(&format!("The login at acme failed: {reason}.")), "{done:?}");
+    }
+    let done = machine.pipe(&login, "2\n").await;
+    assert_eq!((done.code, &stored(&machine)["acme"]), (Some(0), &json!({"type": "api", "key": "made-key"})));
+    let models = machine.run(&["models", "acme"]).await;
+    assert!(models.stdout.contains("acme/small"), "{models:?}");
+    machine.finish().await;
+}
+
+/// Starts an agent whose login is stored.
+async fn logged_in() -> (Agent, Llm, String) {
+    let llm = Llm::start().await;
+    let scratch = Scratch::new();
+    scratch.write("acme.ts", PLUGIN);
+    let login = json!({"acme": {"type": "api", "key": "own-key"}}).to_string();
+    let builder = Agent::builder().scratch(&scratch).config(config(&llm)).llm(&llm);
+    let agent = builder.env("OPENCODE_AUTH_CONTENT", &login).start().await;
+    let session = agent.new_session().await;
+    (agent, llm, session)
+}
+
+#[tokio::test]
+async fn an_answer_streams_through_the_plugin_and_a_cancel_closes_it() {
+    let (agent, llm, session) = logged_in().await;
+    let gate = Gate::new();
+    llm.reply(Reply::text("first ").and_gate(&gate).and_text("second"));
+    let pending = agent.send_prompt(&session, "go");
+    agent.wait_text(&session, "first ").await;
+    gate.open();
+    assert_eq!(pending.turn().await.text(), "first second");
+    assert_eq!(llm.last_request().header("authorization"), Some("Bearer own-key"));
+    let gate = Gate::new();
+    llm.reply(Reply::text("once ").and_gate(&gate));
+    let pending = agent.send_prompt(&session, "again");
+    agent.wait_text(&session, "once ").await;
+    agent.cancel(&session);
+    assert_eq!(pending.answer().await.unwrap()["stopReason"], "cancelled");
+    gate.abandoned().await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_large_prompt_and_a_refusal_pass_through_the_plugin() {
+    let (agent, llm, session) = logged_in().await;
+    let text = "long ".repeat(800_000);
+    llm.reply(Reply::text("read"));
+    assert_eq!(agent.prompt(&session, &text).await.text(), "read");
+    assert_eq!(llm.last_request().last_user(), text);
+    llm.reply(Reply::status(401).body(json!({"error": {"message": "bad key own"}})));
+    let refused = agent.send_prompt(&session, "go").answer().await.unwrap_err();
+    assert!(refused.message.contains("bad key own"), "{refused:?}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_models_that_a_plugin_lists_can_be_chosen() {
+    let (agent, llm, session) = logged_in().await;
+    let params = json!({"sessionId": session, "configId": "model", "value": "acme/paid"});
+    agent.request("session/set_config_option", params).await.unwrap();
+    llm.reply(Reply::text("done"));
+    assert_eq!(agent.prompt(&session, "go").await.text(), "done");
+    assert_eq!(llm.last_request().body["model"], "small");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_routes_of_logins_offer_a_plugins_methods() {
+    let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/plugins/acme-login/plugin.ts");
+    let server = Server::builder().config("plugin", json!([plugin])).start().await;
+    let methods = server.get("/provider/auth").await.ok();
+    assert_eq!(
+        (&methods["acme"][0]["label"], &methods["acme"][0]["prompts"][1]["options"][1]["value"]),
+        (&json!("Acme account"), &json!("us")),
+        "{methods}"
+    );
+    assert_eq!(methods["acme"][1], json!({"type": "api", "label": "A new key"}));
+    let path = "/provider/acme/oauth";
+    let authorize = format!("{path}/authorize");
+    let begin = |inputs: Value| server.post(&authorize, inputs);
+    let refused = begin(json!({"method": 0, "inputs": {"team": "no!"}})).await.refused(400);
+    assert_eq!(
+        (&refused["name"], &refused["data"]["field"]),
+        (&json!("ProviderAuthValidationFailed"), &json!("team"))
+    );
+    let page = begin(json!({"method": 0, "inputs": {"team": "blue", "region": "eu"}})).await.ok();
+    assert_eq!(page["method"], "code");
+    let wrong =
+        server.post(&format!("{path}/callback"), json!({"method": 0, "code": "0"})).await.refused(400);
+    assert_eq!(wrong["name"], "ProviderAuthOauthCallbackFailed");
+    begin(json!({"method": 0, "inputs": {"team": "blue"}})).await.ok();
+    let done = server.post(&format!("{path}/callback"), json!({"method": 0, "code": "1234"})).await.ok();
+    assert_eq!(done, json!(true));
+    let missing = server.post(&format!("{path}/callback"), json!({"method": 0})).await.refused(400);
+    assert_eq!(missing["name"], "ProviderAuthOauthMissing");
+    server.finish().await;
+}
