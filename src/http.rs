@@ -2,8 +2,11 @@
 
 mod access;
 mod acp;
+mod announcement;
 mod api;
+mod api_key;
 mod api_message;
+mod api_pty;
 mod api_session;
 mod api_work;
 mod ask;
@@ -42,6 +45,7 @@ mod vcs;
 use tokio_util::sync::CancellationToken;
 
 pub use access::{Access, Password};
+pub use announcement::{Announcement, announce, host_name};
 pub use in_process::api;
 pub use listener::{Listener, bind, bind_socket};
 pub use server::Options;

@@ -50,6 +50,8 @@ const DRAIN: Duration = Duration::from_millis(100);
 /// Pieces of input that may wait for the program.
 const MAX_WAITING: usize = 64;
 const CHUNK_BYTES: usize = 16 << 10;
+/// Exit code where the system does not say how a program ended.
+const UNKNOWN_END: u32 = 255;
 
 /// A terminal to be opened.
 #[derive(Debug)]
@@ -422,10 +424,11 @@ async fn write_inputs(inputs: &mut mpsc::Receiver<Input>, to: &mut OwnedWritePty
     }
 }
 
-/// Returns the exit code as a shell would: 128 and the number of the signal that ended the program.
+/// Returns the exit code as a shell would: 128 and the number of the signal that ended the program. An end that is not
+/// known is no success.
 fn exit_code(status: Option<ExitStatus>) -> u32 {
     let code = status.and_then(|it| it.code().or_else(|| Some(128 + it.signal()?)));
-    code.and_then(|code| u32::try_from(code).ok()).unwrap_or_default()
+    code.and_then(|code| u32::try_from(code).ok()).unwrap_or(UNKNOWN_END)
 }
 
 #[cfg(test)]

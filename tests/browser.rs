@@ -105,6 +105,37 @@ async fn a_question_is_answered_and_what_is_typed_stays_while_others_ask() {
 }
 
 #[tokio::test]
+async fn the_agent_and_the_model_are_chosen_by_keys() {
+    let Some(program) = program() else { return };
+    let server = Server::start().await;
+    let mut page = Page::open(program, &server.scratch.work, &server.url).await;
+    page.until(READY).await;
+    page.until("document.querySelectorAll('#model option').length > 1").await;
+    let names = page.names().await;
+    for wanted in ["combobox: Agent", "combobox: Model"] {
+        assert!(names.iter().any(|name| name == wanted), "{wanted} is missing in {names:#?}");
+    }
+    page.read("document.getElementById('agent').focus()").await;
+    for agent in ["build", "plan"] {
+        page.press("ArrowDown", 0).await;
+        page.until(&format!("document.getElementById('agent').value === '{agent}'")).await;
+    }
+    page.press("Tab", 0).await;
+    assert_eq!(page.read("document.activeElement.id").await, "model");
+    page.read("document.getElementById('model').value = 'mock/other'").await;
+    server.llm.reply(Reply::text("planned"));
+    prompt(&mut page, "think").await;
+    page.until(&shows("planned")).await;
+    let id = page.read("location.hash.slice(1)").await;
+    let messages = server.get(&format!("/session/{}/message", id.as_str().unwrap())).await.ok();
+    let info = &messages[0]["info"];
+    assert_eq!(info["agent"], "plan");
+    assert_eq!(info["model"], json!({"providerID": "mock", "modelID": "other"}));
+    drop(page);
+    server.finish().await;
+}
+
+#[tokio::test]
 async fn the_page_finds_its_server_again_after_a_restart() {
     let Some(program) = program() else { return };
     let server = Server::builder().command("web").start().await;

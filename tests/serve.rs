@@ -2,7 +2,10 @@
 
 mod access;
 mod api;
+mod busy;
+mod errors;
 mod limits;
+mod opening;
 mod prompt;
 mod services;
 mod session;

@@ -9,12 +9,11 @@ use super::{
     api_work::permission_view,
     body::{Answer, Params, number},
     error::{Failure, Piece},
+    files::{DEFAULT_FOUND, MAX_FOUND},
     here::{Here, required},
     server::Shared,
 };
 use crate::engine::{FileQuery, Workspace};
-
-const FOUND: usize = 10;
 
 pub fn routes() -> Router<Shared> {
     Router::new()
@@ -25,24 +24,27 @@ pub fn routes() -> Router<Shared> {
         .route("/api/skill", get(skills))
         .route("/api/model", get(models))
         .route("/api/provider", get(providers))
-        .route("/api/integration", get(integrations))
         .route("/api/reference", get(none))
         .route("/api/permission/request", get(permissions))
         .route("/api/permission/saved", get(saved))
         .route("/api/question/request", get(questions))
-        .route("/api/pty", get(terminals))
         .route("/api/fs/list", get(list))
         .route("/api/fs/find", get(find))
 }
 
 /// An answer about a directory.
 #[derive(Debug, Serialize)]
-struct Envelope {
+pub struct Envelope {
     location: Value,
     data: Value,
 }
 
-async fn envelope(server: &Shared, workspace: &Workspace, data: Value) -> Result<Answer<Envelope>, Failure> {
+/// Answers with data about a directory.
+pub async fn envelope(
+    server: &Shared,
+    workspace: &Workspace,
+    data: Value,
+) -> Result<Answer<Envelope>, Failure> {
     Ok(Answer(Envelope { location: place(server, workspace).await?, data }))
 }
 
@@ -147,18 +149,6 @@ async fn providers(State(server): State<Shared>, Here(workspace): Here) -> Resul
     envelope(&server, &workspace, data).await
 }
 
-/// Lists the known providers with the ways to give them a key.
-async fn integrations(
-    State(server): State<Shared>,
-    Here(workspace): Here,
-) -> Result<Answer<Envelope>, Failure> {
-    let known = workspace.loaded().catalog.known();
-    let shown = known
-        .into_iter()
-        .map(|id| json!({"id": id, "name": id, "methods": [{"type": "key"}], "connections": []}));
-    envelope(&server, &workspace, shown.collect()).await
-}
-
 async fn none(State(server): State<Shared>, Here(workspace): Here) -> Result<Answer<Envelope>, Failure> {
     envelope(&server, &workspace, json!([])).await
 }
@@ -182,11 +172,6 @@ async fn questions(State(server): State<Shared>, Here(workspace): Here) -> Resul
     let directory = workspace.directory().display().to_string();
     let here = waiting.filter(|it| server.hub.directory(&it.session_id).is_some_and(|at| *at == *directory));
     envelope(&server, &workspace, here.map(|request| json!(request)).collect()).await
-}
-
-async fn terminals(State(server): State<Shared>, Here(workspace): Here) -> Result<Answer<Envelope>, Failure> {
-    let terminals = server.engine.terminals(workspace.directory());
-    envelope(&server, &workspace, json!(terminals)).await
 }
 
 #[derive(Debug, Deserialize)]
@@ -216,7 +201,9 @@ async fn find(
     Params(params): Params<FindParams>,
 ) -> Result<Answer<Envelope>, Failure> {
     let letters = required(params.query, Piece::Query, "query")?;
-    let limit = number(params.limit.as_deref()).filter(|limit| (1..=200).contains(limit)).unwrap_or(FOUND);
+    let limit = number(params.limit.as_deref())
+        .filter(|limit| (1..=MAX_FOUND).contains(limit))
+        .unwrap_or(DEFAULT_FOUND);
     let found = workspace.find_files(FileQuery { letters, limit, only: None }).await;
     let shown = found.into_iter().map(|path| {
         let kind = if path.ends_with('/') { NodeType::Directory } else { NodeType::File };

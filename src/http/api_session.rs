@@ -13,14 +13,11 @@ use serde_json::{Value, json};
 use windlass_protocol::opencode::{id::SessionId, session::Session};
 
 use super::{
-    body::{Answer, Params, number},
+    body::{Answer, Params, list_limit},
     error::Failure,
     server::Shared,
 };
-use crate::engine::SessionFilter;
-
-/// Sessions of a list where its client names no number.
-const LISTED: usize = 100;
+use crate::engine::{EngineErrorKind, SessionFilter};
 
 pub fn routes() -> Router<Shared> {
     Router::new()
@@ -46,7 +43,7 @@ async fn sessions(
     let filter = SessionFilter {
         directory: params.location.or(params.directory).filter(|directory| !directory.is_empty()),
         title: params.search.filter(|search| !search.is_empty()),
-        limit: number(params.limit.as_deref()).filter(|limit| *limit > 0).unwrap_or(LISTED),
+        limit: list_limit(params.limit.as_deref()),
         ..SessionFilter::default()
     };
     let sessions = server.engine.filter_sessions(filter).await?;
@@ -89,9 +86,12 @@ pub async fn find(server: &Shared, text: &str) -> Result<Session, Failure> {
         let fields = json!({"message": "Invalid session ID", "field": "sessionID"});
         Failure::tagged(StatusCode::BAD_REQUEST, "InvalidRequestError", fields)
     })?;
-    server.session(&id).await.map_err(|_| {
-        let fields = json!({"sessionID": id, "message": format!("Session not found: {id}")});
-        Failure::tagged(StatusCode::NOT_FOUND, "SessionNotFoundError", fields)
+    server.engine.session(&id).await.map_err(|error| match &error.kind {
+        EngineErrorKind::SessionNotFound(_) => {
+            let fields = json!({"sessionID": id, "message": error.message});
+            Failure::tagged(StatusCode::NOT_FOUND, "SessionNotFoundError", fields)
+        }
+        _other => error.into(),
     })
 }
 

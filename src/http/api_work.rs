@@ -72,7 +72,7 @@ async fn create(
     let directory = location.map_or(selected, |location| server.options.directory.join(location.directory));
     let new = NewSession { directory, id, agent, model, ..NewSession::default() };
     let opened = server.engine.create_session(new).await?;
-    server.hold(&opened.info.id);
+    server.hold(&opened.info.id).await;
     server.engine.watch(&opened.workspace);
     Ok(Answer(json!({"data": session_view(opened.info)})))
 }
@@ -157,7 +157,7 @@ async fn admit(
     let parts = std::iter::once(words).chain(files).chain(agents).collect();
     let body = PromptBody::of_parts(parts, message_id.clone());
     let input = prompt::accepted(&server, &id, body).await?;
-    prompt::run_until_stored(&server, &id, input).await;
+    prompt::run_until_stored(&server, &id, input).await?;
     Ok(Answer(json!({"data": {
         "admittedSeq": 0, "id": message_id, "sessionID": id, "prompt": shown, "delivery": "queue",
         "timeCreated": clock::now_ms(),

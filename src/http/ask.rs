@@ -59,9 +59,13 @@ struct RespondBody {
 
 async fn respond(
     State(server): State<Shared>,
-    Ids((_, id)): Ids<(SessionId, PermissionId)>,
+    Ids((session_id, id)): Ids<(SessionId, PermissionId)>,
     Payload(body): Payload<RespondBody>,
 ) -> Result<Answer<bool>, Failure> {
+    server.session(&session_id).await?;
+    if !server.engine.pending_permissions(&session_id).iter().any(|it| it.id == id) {
+        return Err(no_permission(&id));
+    }
     settle(&server, &id, body.response, None)
 }
 

@@ -20,6 +20,9 @@ const MAX_BODY: usize = 64 << 20;
 /// Time that a client may let pass before it sends the rest of a body.
 const BODY_LIMIT: Duration = Duration::from_secs(120);
 
+/// Sessions of a list where its client names no number.
+const DEFAULT_LIST_LIMIT: usize = 100;
+
 /// A request's body as JSON; an empty one is `{}`.
 pub struct Payload<T>(pub T);
 
@@ -180,6 +183,11 @@ pub fn raw_json(status: StatusCode, body: Bytes) -> Response {
     let mut response = (status, body).into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
+}
+
+/// Returns the length of a list of sessions: the number of a query, where it is one.
+pub fn list_limit(text: Option<&str>) -> usize {
+    number(text).filter(|limit| *limit > 0).unwrap_or(DEFAULT_LIST_LIMIT)
 }
 
 /// Reads a number of a query, which is ignored where it is none.

@@ -18,10 +18,10 @@ const MAX_KEPT: usize = 8;
 
 /// The catalogs that were written, each as long as its configuration holds.
 #[derive(Default)]
-pub struct Catalogs(Mutex<Vec<(Weak<Loaded>, Arc<Written>)>>);
+pub struct Catalogs(Mutex<Vec<(Weak<Loaded>, Arc<EncodedCatalog>)>>);
 
 /// A catalog as it is sent.
-pub struct Written {
+pub struct EncodedCatalog {
     pub plain: Bytes,
     pub packed: Bytes,
     pub tag: String,
@@ -29,7 +29,7 @@ pub struct Written {
 
 impl Catalogs {
     /// Returns the catalog of a configuration, which is written at its first use.
-    pub async fn get(&self, loaded: &Arc<Loaded>) -> Arc<Written> {
+    pub async fn get(&self, loaded: &Arc<Loaded>) -> Arc<EncodedCatalog> {
         let known = {
             let mut kept = lock(&self.0);
             kept.retain(|(owner, _)| owner.strong_count() > 0);
@@ -52,9 +52,9 @@ impl Catalogs {
     }
 }
 
-fn write(plain: Vec<u8>) -> Written {
+fn write(plain: Vec<u8>) -> EncodedCatalog {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let packed = encoder.write_all(&plain).and_then(|()| encoder.finish()).unwrap_or_default();
     let tag = format!("\"{:08x}-{:x}\"", crc32fast::hash(&plain), plain.len());
-    Written { plain: plain.into(), packed: packed.into(), tag }
+    EncodedCatalog { plain: plain.into(), packed: packed.into(), tag }
 }

@@ -9,6 +9,7 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::OwnedSemaphorePermit,
     time::{Instant, Sleep},
 };
 
@@ -23,13 +24,15 @@ pub struct Stalling<T> {
     first: Option<Pin<Box<Sleep>>>,
     /// Runs while a write waits.
     limit: Option<Pin<Box<Sleep>>>,
+    /// Its place among the connections that are open at once.
+    _place: OwnedSemaphorePermit,
 }
 
 impl<T> Stalling<T> {
     /// Makes a stream whose client has `first_limit` for its first byte.
-    pub fn new(stream: T, first_limit: Duration) -> Self {
+    pub fn new(stream: T, first_limit: Duration, place: OwnedSemaphorePermit) -> Self {
         let first = Some(Box::pin(tokio::time::sleep(first_limit)));
-        Self { stream, first, limit: None }
+        Self { stream, first, limit: None, _place: place }
     }
 
     /// Passes on the end of a write, or fails one that has waited too long.

@@ -11,7 +11,6 @@ use axum::{
     routing::get,
 };
 use futures_util::stream;
-use serde_json::json;
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +25,10 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 const MAX_CHUNK: usize = 64 << 10;
 
 pub fn routes() -> Router<Shared> {
-    Router::new().route("/event", get(of_directory)).route("/global/event", get(of_all))
+    Router::new()
+        .route("/event", get(of_directory))
+        .route("/global/event", get(of_all))
+        .route("/api/event", get(of_all_located))
 }
 
 async fn of_directory(State(server): State<Shared>, selected: Selected) -> Response {
@@ -37,11 +39,15 @@ async fn of_all(State(server): State<Shared>) -> Response {
     open(&server, Wanted::All)
 }
 
+async fn of_all_located(State(server): State<Shared>) -> Response {
+    open(&server, Wanted::Located)
+}
+
 /// Answers with the events from now on.
 fn open(server: &Shared, wanted: Wanted) -> Response {
     // Subscribed before the first word is said: what happens behind it is not lost.
     let reader = server.hub.subscribe(wanted);
-    reader.say("server.connected", &json!({}));
+    reader.greet();
     let mut beat = interval_at(tokio::time::Instant::now() + HEARTBEAT, HEARTBEAT);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let feed = Feed { reader, batch: VecDeque::new(), beat, stop: server.stop.clone() };
@@ -79,7 +85,7 @@ impl Feed {
                         return if self.reader.is_cut_off() { broken("the client reads too slowly") } else { None };
                     }
                 }
-                _ = self.beat.tick() => self.reader.say("server.heartbeat", &json!({})),
+                _ = self.beat.tick() => self.reader.beat(),
             }
         }
         let first = self.batch.pop_front()?;

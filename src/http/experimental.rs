@@ -11,15 +11,12 @@ use serde_json::{Value, json};
 use windlass_protocol::opencode::session::Session;
 
 use super::{
-    body::{Answer, Params, Payload, number},
+    body::{Answer, Params, Payload, list_limit, number},
     error::{Failure, Piece},
     here::{Here, required},
     server::Shared,
 };
 use crate::engine::{SessionFilter, tool_ids, tool_list};
-
-/// Sessions of a list where its client names no number.
-const LISTED: usize = 100;
 
 pub fn routes() -> Router<Shared> {
     Router::new()
@@ -105,7 +102,7 @@ async fn sessions(
         is_active: params.archived.as_deref() != Some("true"),
         since: number(params.start.as_deref()),
         title: params.search.filter(|search| !search.is_empty()),
-        limit: number(params.limit.as_deref()).filter(|limit| *limit > 0).unwrap_or(LISTED),
+        limit: list_limit(params.limit.as_deref()),
         ..SessionFilter::default()
     };
     Ok(Answer(server.engine.filter_sessions(filter).await?))

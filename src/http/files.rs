@@ -13,8 +13,8 @@ use super::{
 use crate::engine::FileQuery;
 
 /// Paths that a search returns where its client names no number.
-const FOUND: usize = 10;
-const MAX_FOUND: usize = 200;
+pub const DEFAULT_FOUND: usize = 10;
+pub const MAX_FOUND: usize = 200;
 
 pub fn routes() -> Router<Shared> {
     Router::new()
@@ -79,7 +79,7 @@ async fn find_files(
     let wrong = |message: String| Failure::bad_request(Piece::Query, message);
     let letters = required(params.query, Piece::Query, "query")?;
     let limit = match params.limit.as_deref() {
-        None => FOUND,
+        None => DEFAULT_FOUND,
         Some(text) => {
             number(Some(text)).filter(|limit| (1..=MAX_FOUND).contains(limit)).ok_or_else(|| {
                 wrong(format!("Expected a number from 1 to {MAX_FOUND}, got {text:?}\n  at [\"limit\"]"))

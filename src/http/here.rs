@@ -21,6 +21,7 @@ impl FromRequestParts<Shared> for Here {
         let Selected(directory) = Selected::from_request_parts(parts, server).await?;
         let workspace = server.engine.workspace(&directory).await?;
         server.engine.watch(&workspace);
+        server.end_idle_services().await;
         Ok(Self(workspace))
     }
 }

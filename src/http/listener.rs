@@ -126,9 +126,9 @@ pub async fn accept(listener: Listener, router: Router, stop: CancellationToken)
         let (router, stop, tls) = (router.clone(), stop.clone(), listener.tls().cloned());
         connections.spawn(async move {
             if let Some(stream) = encrypted(stream, tls).await {
-                serve(stream, peer, router, stop).await;
+                // A WebSocket outlives this task, and keeps the place.
+                serve(Stalling::new(stream, HEAD_LIMIT, place), peer, router, stop).await;
             }
-            drop(place);
         });
     }
     connections.close();
@@ -165,7 +165,7 @@ async fn encrypted(stream: Box<dyn Stream>, tls: Option<TlsAcceptor>) -> Option<
 }
 
 /// Serves a connection's requests, in either version of the protocol.
-async fn serve(stream: Box<dyn Stream>, peer: Peer, router: Router, stop: CancellationToken) {
+async fn serve(stream: Stalling<Box<dyn Stream>>, peer: Peer, router: Router, stop: CancellationToken) {
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(peer);
@@ -181,8 +181,7 @@ async fn serve(stream: Box<dyn Stream>, peer: Peer, router: Router, stop: Cancel
         .timer(TokioTimer::new())
         .max_header_list_size(MAX_HEAD as u32)
         .keep_alive_interval(HEAD_LIMIT);
-    let connection =
-        builder.serve_connection_with_upgrades(TokioIo::new(Stalling::new(stream, HEAD_LIMIT)), service);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -212,3 +211,6 @@ fn without_trailing_slash(uri: &Uri) -> Option<Uri> {
     parts.path_and_query = Some(path.parse().ok()?);
     Uri::from_parts(parts).ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,7 +21,7 @@ use super::{
     error::{Failure, Piece},
     server::Shared,
 };
-use crate::engine::created;
+use crate::engine::{Edit, created};
 
 pub fn routes() -> Router<Shared> {
     Router::new()
@@ -38,7 +38,7 @@ struct ListParams {
 
 /// The place in front of a page, as clients give it back.
 #[derive(Debug, Serialize, Deserialize)]
-struct Cursor {
+struct PageCursor {
     id: MessageId,
     time: i64,
 }
@@ -77,7 +77,7 @@ async fn list(
     {
         messages.remove(0);
         if let Some(first) = messages.first() {
-            let cursor = Cursor { id: first.info.id().clone(), time: created(&first.info) };
+            let cursor = PageCursor { id: first.info.id().clone(), time: created(&first.info) };
             let cursor = BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(&cursor).unwrap_or_default());
             let link = format!("<{}?limit={limit}&before={cursor}>; rel=\"next\"", uri.path());
             for (name, value) in [(header::LINK, link), (NEXT_CURSOR, cursor)] {
@@ -88,7 +88,7 @@ async fn list(
     Ok((headers, Answer(messages)).into_response())
 }
 
-fn decode(cursor: &str) -> Option<Cursor> {
+fn decode(cursor: &str) -> Option<PageCursor> {
     serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(cursor.trim_end_matches('=')).ok()?).ok()
 }
 
@@ -106,8 +106,7 @@ async fn remove(
     Ids((id, message_id)): Ids<(SessionId, MessageId)>,
 ) -> Result<Answer<bool>, Failure> {
     server.session(&id).await?;
-    server.require_idle(&id)?;
-    server.engine.remove_message(&id, &message_id).await?;
+    edit(&server, &id, Edit::RemoveMessage(message_id)).await?;
     Ok(Answer(true))
 }
 
@@ -116,8 +115,7 @@ async fn remove_part(
     Ids((id, message_id, part_id)): Ids<(SessionId, MessageId, PartId)>,
 ) -> Result<Answer<bool>, Failure> {
     server.session(&id).await?;
-    server.require_idle(&id)?;
-    server.engine.remove_part(&id, &message_id, &part_id).await?;
+    edit(&server, &id, Edit::RemovePart(message_id, part_id)).await?;
     Ok(Answer(true))
 }
 
@@ -133,7 +131,12 @@ async fn replace_part(
             "The part's ids are not those of the path\n  at [\"id\"]",
         ));
     }
-    server.require_idle(&id)?;
-    server.engine.replace_part(part.clone()).await?;
+    edit(&server, &id, Edit::ReplacePart(Box::new(part.clone()))).await?;
     Ok(Answer(part))
+}
+
+async fn edit(server: &Shared, id: &SessionId, edit: Edit) -> Result<(), Failure> {
+    server.open(id).await?;
+    server.require_idle(id)?;
+    Ok(server.engine.edit_session(id, edit).await?)
 }

@@ -3,15 +3,14 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use axum::{Router, extract::State, http::StatusCode, routing::post};
-use serde::Deserialize;
-use serde_json::Map;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::{Map, json};
 use tokio::sync::oneshot;
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{MessageId, PartId, SessionId},
     message::{Message, MessageError, MessageWithParts, ModelRef, OutputFormat},
     part::FilePart,
-    permission::{Action, Rule},
 };
 
 use super::{
@@ -19,8 +18,11 @@ use super::{
     error::{Failure, Piece},
     server::Shared,
 };
-use crate::engine::{
-    Answerable, EngineError, Invocation, Loaded, PromptInput, PromptPart, SessionPatch, TurnOutcome,
+use crate::{
+    base::{clock, ids},
+    engine::{
+        Answerable, EngineError, Invocation, Loaded, PromptInput, PromptPart, SessionPatch, TurnOutcome,
+    },
 };
 
 pub fn routes() -> Router<Shared> {
@@ -47,9 +49,19 @@ pub struct PromptBody {
     #[serde(default)]
     no_reply: bool,
     system: Option<String>,
-    #[serde(default)]
-    tools: Map<String, serde_json::Value>,
+    #[serde(default, deserialize_with = "in_order")]
+    tools: Vec<(String, bool)>,
     format: Option<OutputFormat>,
+}
+
+/// Reads an object in its order, in which the last rule decides.
+fn in_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, bool)>, D::Error> {
+    let tools = Map::deserialize(deserializer)?.into_iter();
+    let tools = tools.map(|(tool, is_on)| match is_on.as_bool() {
+        Some(is_on) => Ok((tool, is_on)),
+        None => Err(D::Error::custom(format!("expected true or false for the tool {tool}, got {is_on}"))),
+    });
+    tools.collect()
 }
 
 impl PromptBody {
@@ -63,7 +75,7 @@ impl PromptBody {
             variant: None,
             no_reply: false,
             system: None,
-            tools: Map::new(),
+            tools: Vec::new(),
             format: None,
         }
     }
@@ -120,8 +132,33 @@ async fn prompt(
     Id(id): Id<SessionId>,
     Payload(body): Payload<PromptBody>,
 ) -> Result<Answer<MessageWithParts>, Failure> {
-    let input = accepted(&server, &id, body).await?;
+    let mut input = accepted(&server, &id, body).await?;
+    if input.no_reply && server.engine.is_working(&id) {
+        // The turn that runs takes it in at its next step, and may wait for the one who asks: a hook or a tool.
+        let noted = noted(&id, &mut input)?;
+        run_until_stored(&server, &id, input).await?;
+        return Ok(Answer(noted));
+    }
     answer(&server, &id, run(&server, &id, input)).await
+}
+
+/// Returns a message as it will be stored, without its parts.
+fn noted(id: &SessionId, input: &mut PromptInput) -> Result<MessageWithParts, Failure> {
+    let message_id = input.message_id.get_or_insert_with(ids::message).clone();
+    let model = input.model.as_ref();
+    let info = json!({
+        "id": message_id,
+        "sessionID": id,
+        "role": "user",
+        "time": { "created": clock::now_ms() },
+        "agent": input.agent.as_deref().unwrap_or_default(),
+        "model": {
+            "providerID": model.map_or("", |it| &it.provider_id),
+            "modelID": model.map_or("", |it| &it.model_id),
+        },
+    });
+    let message = serde_json::from_value(json!({ "info": info, "parts": [] }));
+    message.map_err(|error| Failure::bad_request(Piece::Payload, error.to_string()))
 }
 
 /// Answers at once; what fails later is an event.
@@ -131,15 +168,19 @@ async fn prompt_async(
     Payload(body): Payload<PromptBody>,
 ) -> Result<StatusCode, Failure> {
     let input = accepted(&server, &id, body).await?;
-    run_until_stored(&server, &id, input).await;
+    run_until_stored(&server, &id, input).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Gives a prompt to its session, and waits until its message is stored where nothing runs before it.
-pub async fn run_until_stored(server: &Shared, id: &SessionId, input: PromptInput) {
+/// Gives a prompt to its session, and waits until its message is stored where nothing runs before it. A prompt that
+/// is refused, or fails before that, is an error.
+pub async fn run_until_stored(server: &Shared, id: &SessionId, input: PromptInput) -> Result<(), Failure> {
     if server.engine.is_working(id) {
-        drop(run(server, id, input));
-        return;
+        // A session that takes no more says so at once.
+        return match run(server, id, input).try_recv() {
+            Ok(Err(error)) => Err(error.into()),
+            Ok(Ok(_)) | Err(_) => Ok(()),
+        };
     }
     let client = server.engine.client(Answerable::Nothing);
     client.hold(id);
@@ -154,11 +195,13 @@ pub async fn run_until_stored(server: &Shared, id: &SessionId, input: PromptInpu
             biased;
             is_open = events.next_batch(&mut batch) => {
                 if !is_open || batch.drain(..).any(|event| is_stored(&event)) {
-                    return;
+                    return Ok(());
                 }
             }
-            // A turn that failed at once has no message.
-            _ = &mut ended => return,
+            end = &mut ended => return match end {
+                Ok(Err(error)) => Err(error.into()),
+                Ok(Ok(_)) | Err(_) => Ok(()),
+            },
         }
     }
 }
@@ -171,7 +214,8 @@ pub async fn accepted(server: &Shared, id: &SessionId, body: PromptBody) -> Resu
     let ids: Vec<PartId> = part_ids.iter().flatten().cloned().collect();
     require_free(server, message_id.as_ref(), &ids).await?;
     let (agent, model) = choose(server, id, &loaded, agent, model, variant).await?;
-    restrict_tools(server, id, tools).await?;
+    // OpenCode makes them into rules of the session as well.
+    server.engine.patch_session(id, SessionPatch { tools, ..SessionPatch::default() }).await?;
     Ok(PromptInput {
         parts,
         part_ids,
@@ -224,26 +268,6 @@ async fn require_free(server: &Shared, message: Option<&MessageId>, parts: &[Par
         let message = "A message or part has this id already; leave out messageID and the parts' ids.";
         return Err(Failure::bad_request(Piece::Payload, message));
     }
-    Ok(())
-}
-
-/// Makes a list of tools that are on or off into the session's rules, as OpenCode does.
-async fn restrict_tools(
-    server: &Shared,
-    id: &SessionId,
-    tools: Map<String, serde_json::Value>,
-) -> Result<(), Failure> {
-    if tools.is_empty() {
-        return Ok(());
-    }
-    let mut rules = server.session(id).await?.permission.unwrap_or_default();
-    for (tool, is_on) in tools {
-        let action = if is_on == false { Action::Deny } else { Action::Allow };
-        rules.retain(|rule| rule.permission != tool || rule.pattern != "*");
-        rules.push(Rule { permission: tool, pattern: "*".to_owned(), action });
-    }
-    let patch = SessionPatch { permission: Some(rules), ..SessionPatch::default() };
-    server.engine.patch_session(id, patch).await?;
     Ok(())
 }
 

@@ -19,7 +19,11 @@ use super::{
     here::Here,
     server::Shared,
 };
-use crate::engine::logins::{self, Page};
+use crate::engine::{
+    Workspace,
+    logins::{self, Page},
+    plugins::logins::{Begun, LoginPage},
+};
 
 pub fn routes() -> Router<Shared> {
     Router::new()
@@ -60,13 +64,21 @@ async fn all(State(server): State<Shared>, Here(workspace): Here, headers: Heade
 }
 
 /// Returns the ways to log in to each known provider: by browser or code where it has them, and by a key.
-async fn methods(Here(workspace): Here) -> Answer<BTreeMap<String, Value>> {
+async fn methods(
+    State(server): State<Shared>,
+    Here(workspace): Here,
+) -> Result<Answer<BTreeMap<String, Value>>, Failure> {
+    let logins = server.engine.plugin_logins(workspace.directory()).await?;
     let known = workspace.loaded().catalog.known();
     let of_provider = |id: &String| {
         let ways = logins::ways(id).into_iter().map(|way| json!({"type": "oauth", "label": way.title}));
         ways.chain([json!({"type": "api", "label": "API key"})]).collect()
     };
-    Answer(known.into_iter().map(|id| (id.clone(), of_provider(&id))).collect())
+    let mut methods: BTreeMap<String, Value> =
+        known.into_iter().map(|id| (id.clone(), of_provider(&id))).collect();
+    // A plugin's methods take the place of ours.
+    methods.extend(logins.into_iter().map(|login| (login.provider, json!(login.methods))));
+    Ok(Answer(methods))
 }
 
 #[derive(Debug, Deserialize)]
@@ -79,9 +91,13 @@ struct AuthorizeBody {
 
 async fn authorize(
     State(server): State<Shared>,
+    Here(workspace): Here,
     Path(id): Path<String>,
     Payload(body): Payload<AuthorizeBody>,
 ) -> Result<Answer<Value>, Failure> {
+    if is_of_plugin(&server, &workspace, &id).await? {
+        return authorize_by_plugin(&server, &workspace, &id, body).await;
+    }
     let way = logins::ways(&id).into_iter().nth(body.method).ok_or_else(|| {
         let message = format!("{id} has no such login; GET /provider/auth lists the ways there are.");
         Failure::bad_request(Piece::Payload, message)
@@ -96,9 +112,56 @@ async fn authorize(
     Ok(Answer(json!({"url": url, "method": "auto", "instructions": instructions})))
 }
 
-/// Answers when the login has ended. Its code comes by the page, not by this request.
-async fn callback(State(server): State<Shared>, Path(id): Path<String>) -> Result<Answer<bool>, Failure> {
-    match server.logins.end(&id).await {
+async fn is_of_plugin(server: &Shared, workspace: &Workspace, id: &str) -> Result<bool, Failure> {
+    let logins = server.engine.plugin_logins(workspace.directory()).await?;
+    Ok(logins.iter().any(|login| login.provider == id))
+}
+
+async fn authorize_by_plugin(
+    server: &Shared,
+    workspace: &Workspace,
+    id: &str,
+    body: AuthorizeBody,
+) -> Result<Answer<Value>, Failure> {
+    let (directory, inputs) = (workspace.directory(), Value::Object(body.inputs));
+    let begun = server.engine.begin_plugin_login(directory, (id, body.method), &inputs).await;
+    match begun.map_err(|reason| login_failed(id, &reason))? {
+        Begun::Invalid { invalid } => {
+            let data = json!({"field": invalid.field, "message": invalid.message});
+            Err(Failure::named(StatusCode::BAD_REQUEST, "ProviderAuthValidationFailed", data))
+        }
+        // One by key needs no page.
+        Begun::Ended { .. } => Ok(Answer(Value::Null)),
+        Begun::Page(LoginPage { url, instructions, method }) => {
+            Ok(Answer(json!({"url": url, "method": method, "instructions": instructions})))
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct CallbackBody {
+    /// The code that the page of a plugin's login shows.
+    code: Option<String>,
+}
+
+/// Answers when the login has ended. The code of our own comes by the page, not by this request.
+async fn callback(
+    State(server): State<Shared>,
+    Here(workspace): Here,
+    Path(id): Path<String>,
+    Payload(body): Payload<CallbackBody>,
+) -> Result<Answer<bool>, Failure> {
+    let ended = if is_of_plugin(&server, &workspace, &id).await? {
+        let code = body.code.as_deref();
+        match server.engine.end_plugin_login(workspace.directory(), &id, code).await {
+            Ok(true) => Some(Ok(())),
+            Ok(false) => None,
+            Err(reason) => Some(Err(reason)),
+        }
+    } else {
+        server.logins.end(&id).await
+    };
+    match ended {
         Some(Ok(())) => Ok(Answer(true)),
         Some(Err(reason)) => Err(login_failed(&id, &reason)),
         None => {

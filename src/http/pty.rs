@@ -26,7 +26,7 @@ use super::{
     server::Shared,
     ticket,
 };
-use crate::engine::{FilesError, Terminal, TerminalReader, shells};
+use crate::engine::{FilesError, Terminal, TerminalReader, Workspace, shells};
 
 /// Header by which a page shows that it is not just a link to us.
 const TICKET_HEADER: &str = "x-opencode-ticket";
@@ -53,8 +53,12 @@ async fn create(
     Here(workspace): Here,
     Payload(body): Payload<PtyCreate>,
 ) -> Result<Answer<Pty>, Failure> {
-    let opened = server.engine.open_terminal(&workspace, body);
-    opened.map(Answer).map_err(|error| match error {
+    open(&server, &workspace, body).map(Answer)
+}
+
+/// Opens a terminal in a directory.
+pub fn open(server: &Shared, workspace: &Workspace, body: PtyCreate) -> Result<Pty, Failure> {
+    server.engine.open_terminal(workspace, body).map_err(|error| match error {
         FilesError::Invalid(message) => Failure::bad_request(Piece::Payload, message),
         FilesError::NotFound(_) | FilesError::Failed(_) => error.into(),
     })
@@ -82,7 +86,7 @@ async fn remove(State(server): State<Shared>, Path(id): Path<String>) -> Result<
     if server.engine.remove_terminal(&id) { Ok(Answer(true)) } else { Err(not_found(&id)) }
 }
 
-fn terminal(server: &Shared, id: &str) -> Result<Arc<Terminal>, Failure> {
+pub fn terminal(server: &Shared, id: &str) -> Result<Arc<Terminal>, Failure> {
     if !id.starts_with("pty") {
         let message = format!("Expected a string starting with \"pty\", got {id:?}\n  at [\"ptyID\"]");
         return Err(Failure::bad_request(Piece::Params, message));
@@ -90,7 +94,7 @@ fn terminal(server: &Shared, id: &str) -> Result<Arc<Terminal>, Failure> {
     server.engine.terminal(id).ok_or_else(|| not_found(id))
 }
 
-fn not_found(id: &str) -> Failure {
+pub fn not_found(id: &str) -> Failure {
     let fields = json!({"ptyID": id, "message": format!("PTY session not found: {id}")});
     Failure::tagged(StatusCode::NOT_FOUND, "PtyNotFoundError", fields)
 }
@@ -100,22 +104,27 @@ async fn issue_ticket(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Answer<PtyTicket>, Failure> {
+    ticket(&server, &id, &headers).map(Answer)
+}
+
+/// Makes a ticket for a request that shows that it is not just a link to us.
+pub fn ticket(server: &Shared, id: &str, headers: &HeaderMap) -> Result<PtyTicket, Failure> {
     if headers.get(TICKET_HEADER).is_none_or(|value| value != "1") {
         let message = format!("Send the header {TICKET_HEADER}: 1.");
         return Err(Failure::tagged(StatusCode::FORBIDDEN, "PtyForbiddenError", json!({"message": message})));
     }
-    terminal(&server, &id)?;
-    let ticket = server.options.access.tickets.issue(&id);
-    Ok(Answer(PtyTicket { ticket, expires_in: ticket::LIFETIME.as_secs() }))
+    terminal(server, id)?;
+    let ticket = server.options.access.tickets.issue(id);
+    Ok(PtyTicket { ticket, expires_in: ticket::LIFETIME.as_secs() })
 }
 
 #[derive(Debug, Deserialize)]
-struct ConnectParams {
+pub struct ConnectParams {
     cursor: Option<String>,
     ticket: Option<String>,
 }
 
-async fn connect(
+pub async fn connect(
     State(server): State<Shared>,
     Path(id): Path<String>,
     params: Result<Params<ConnectParams>, Failure>,

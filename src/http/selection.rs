@@ -1,6 +1,6 @@
 //! The directory that a request is about: its query's, its header's, or the server's own.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use axum::{
     extract::{FromRequestParts, Query},
@@ -9,6 +9,7 @@ use axum::{
 use percent_encoding::percent_decode_str;
 
 use super::{error::Failure, server::Shared};
+use crate::base::path::absolute;
 
 const HEADER: &str = "x-opencode-directory";
 
@@ -45,22 +46,9 @@ fn select(parts: &Parts, own: &Path) -> PathBuf {
         Some(decoded.map_or_else(|_| header.to_owned(), |text| text.into_owned()))
     });
     match directory.filter(|directory| !directory.is_empty()) {
-        Some(directory) => plain(&own.join(directory)),
+        Some(directory) => absolute(own, directory),
         None => own.to_owned(),
     }
-}
-
-/// Returns an absolute path without `.` and `..`.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::CurDir => {}
-            Component::ParentDir => _ = plain.pop(),
-            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => plain.push(component),
-        }
-    }
-    plain
 }
 
 #[cfg(test)]

@@ -14,6 +14,11 @@ use crate::{
     engine::{Answerable, Client, Engine, Workspace},
 };
 
+/// Directories whose services run although nothing uses them.
+const MAX_DIRECTORIES: usize = 32;
+/// Sessions that are open although nothing uses them.
+const MAX_SESSIONS: usize = 512;
+
 /// The server's settings.
 #[derive(Debug)]
 pub struct Options {
@@ -67,6 +72,9 @@ impl Server {
     pub async fn open(&self, id: &SessionId) -> Result<Arc<Workspace>, Failure> {
         if let Some(workspace) = self.engine.opened(id) {
             self.lease.hold(id);
+            if !self.hub.touch(id) {
+                self.hub.note(&self.session(id).await?);
+            }
             return Ok(workspace);
         }
         let info = self.session(id).await?;
@@ -75,7 +83,28 @@ impl Server {
         let opened = self.engine.open_session(id, Path::new(&info.directory), Vec::new()).await;
         let opened = opened.inspect_err(|_| self.lease.release(id))?;
         self.engine.watch(&opened.workspace);
+        self.close_idle_sessions(MAX_SESSIONS).await;
+        self.end_idle_services().await;
         Ok(opened.workspace)
+    }
+
+    /// Closes sessions that no request has used in a long time, while there are more than `max`. One is opened again
+    /// when it is used again.
+    async fn close_idle_sessions(&self, max: usize) {
+        for id in self.hub.idle_beyond(max) {
+            if self.engine.is_working(&id) {
+                self.hub.touch(&id);
+            } else {
+                self.lease.close_session(&id).await;
+                self.hub.forget(&id);
+            }
+        }
+    }
+
+    /// Ends services that no request has asked for in a long time: requests may name any number of directories.
+    pub async fn end_idle_services(&self) {
+        let is_watched = |directory: &Path| self.hub.has_reader(&directory.display().to_string());
+        self.engine.close_idle_directories(&self.lease, MAX_DIRECTORIES, is_watched).await;
     }
 
     /// Refuses what a session cannot do while it works.
@@ -88,9 +117,10 @@ impl Server {
         self.hub.directory(id).is_some_and(|own| *own == *directory)
     }
 
-    /// Lets HTTP clients answer what a session asks.
-    pub fn hold(&self, id: &SessionId) {
+    /// Lets HTTP clients answer what a new session asks.
+    pub async fn hold(&self, id: &SessionId) {
         self.lease.hold(id);
+        self.close_idle_sessions(MAX_SESSIONS).await;
     }
 
     /// Forgets a session that was deleted.
@@ -98,3 +128,6 @@ impl Server {
         self.lease.release(id);
     }
 }
+
+#[cfg(test)]
+mod tests;

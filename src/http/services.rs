@@ -106,9 +106,12 @@ async fn language_servers(Here(workspace): Here) -> Answer<Vec<Value>> {
     Answer(shown.collect())
 }
 
-// No formatter runs behind an edit, so none is listed.
-async fn formatters(Here(_): Here) -> Answer<Vec<Value>> {
-    Answer(Vec::new())
+async fn formatters(Here(workspace): Here) -> Answer<Vec<Value>> {
+    let states = workspace.formatters().await.into_iter();
+    let shown = states.map(
+        |state| json!({"name": state.name, "extensions": state.extensions, "enabled": state.is_enabled}),
+    );
+    Answer(shown.collect())
 }
 
 #[derive(Debug, Deserialize)]

@@ -5,7 +5,7 @@ use axum::{
     extract::State,
     routing::{get, post},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::{
     id::SessionId,
@@ -14,15 +14,12 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    body::{Answer, Id, Params, Payload, number},
+    body::{Answer, Id, Params, Payload, list_limit, number},
     error::{Failure, Piece},
     selection::Selected,
     server::Shared,
 };
 use crate::engine::{NewSession, SessionFilter, SessionPatch};
-
-/// Sessions of a list where its client names no number.
-const LISTED: usize = 100;
 
 pub fn routes() -> Router<Shared> {
     Router::new()
@@ -72,7 +69,7 @@ async fn create(
         ..NewSession::default()
     };
     let opened = server.engine.create_session(new).await?;
-    server.hold(&opened.info.id);
+    server.hold(&opened.info.id).await;
     server.engine.watch(&opened.workspace);
     Ok(Answer(opened.info))
 }
@@ -104,7 +101,7 @@ async fn list(
         is_root,
         since: number(params.start.as_deref()),
         title: params.search.filter(|search| !search.is_empty()),
-        limit: number(params.limit.as_deref()).filter(|limit| *limit > 0).unwrap_or(LISTED),
+        limit: list_limit(params.limit.as_deref()),
         ..SessionFilter::default()
     };
     if params.scope.as_deref() == Some("project") || params.path.is_some() {
@@ -132,7 +129,14 @@ struct UpdateBody {
 
 #[derive(Debug, Deserialize)]
 struct UpdateTime {
-    archived: Option<f64>,
+    /// Absent, nothing changes; null takes the session out of the archive.
+    #[serde(default, deserialize_with = "present")]
+    archived: Option<Option<f64>>,
+}
+
+/// Reads a value that may be null, so that null differs from absence.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 async fn update(
@@ -144,8 +148,8 @@ async fn update(
     if let Some(title) = title {
         server.engine.rename_session(&id, &title).await?;
     }
-    let archived = time.map(|time| time.archived.map(|archived| archived as i64));
-    let patch = SessionPatch { archived, permission, metadata };
+    let archived = time.and_then(|time| time.archived).map(|archived| archived.map(|ms| ms as i64));
+    let patch = SessionPatch { archived, permission, metadata, ..SessionPatch::default() };
     Ok(Answer(server.engine.patch_session(&id, patch).await?))
 }
 

@@ -42,6 +42,7 @@ impl Tickets {
     /// Returns true if a request connects to a terminal with a ticket, whose route looks at it.
     pub fn is_shown(request: &Request) -> bool {
         let path = request.uri().path().trim_end_matches('/');
+        let path = path.strip_prefix("/api").unwrap_or(path);
         let pty = path.strip_prefix("/pty/").and_then(|rest| rest.strip_suffix("/connect"));
         let query = Query::<HashMap<String, String>>::try_from_uri(request.uri());
         pty.is_some() && query.is_ok_and(|query| query.0.contains_key("ticket"))

@@ -127,6 +127,7 @@ async fn reset(
 impl From<WorktreeError> for Failure {
     fn from(error: WorktreeError) -> Self {
         let name = match &error {
+            WorktreeError::List(_) => return Self::unknown(error.to_string()),
             WorktreeError::NotGit => "WorktreeNotGitError",
             WorktreeError::NoName => "WorktreeNameGenerationFailedError",
             WorktreeError::Create(_) => "WorktreeCreateFailedError",

@@ -1,6 +1,8 @@
 //! Programs on terminals: what several readers see, input, size, the end and the limits.
 
-use std::{collections::VecDeque, path::PathBuf, sync::Arc};
+use std::{
+    collections::VecDeque, os::unix::process::ExitStatusExt, path::PathBuf, process::ExitStatus, sync::Arc,
+};
 
 use bytes::Bytes;
 use windlass_protocol::opencode::{
@@ -128,4 +130,11 @@ async fn a_program_that_cannot_be_started_is_named() {
     let opening = Opening { program: "no-such-program".to_owned(), ..opening("") };
     let error = terminals.open(opening).unwrap_err().to_string();
     assert!(error.starts_with("no-such-program cannot be started in /: "), "{error}");
+}
+
+#[test]
+fn an_end_that_is_not_known_is_no_success() {
+    assert_eq!(super::exit_code(None), 255);
+    assert_eq!(super::exit_code(Some(ExitStatus::from_raw(9))), 137);
+    assert_eq!(super::exit_code(Some(ExitStatus::from_raw(0))), 0);
 }

@@ -1,5 +1,6 @@
 //! Who may use the server: passwords, foreign pages, and the addresses it listens on.
 
+use mdns_sd::ServiceEvent;
 use reqwest::Version;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -151,6 +152,49 @@ async fn the_users_settings_hold_and_a_projects_do_not() {
     create("https://a.example").await.ok();
     create("https://project.example").await.refused(403);
     server.finish().await;
-    let mut mdns = Server::builder().arguments(&["--mdns"]);
-    assert!(refused(&mut mdns).await.contains("leave --mdns out"));
+}
+
+#[tokio::test]
+async fn a_server_that_others_are_to_find_needs_a_password_and_a_name() {
+    let words = refused(&mut Server::builder().config("server", json!({"mdns": true}))).await;
+    assert!(words.contains("0.0.0.0") && words.contains("OPENCODE_SERVER_PASSWORD"), "{words}");
+    let named = ["--mdns", "--mdns-domain", "opencode.example"];
+    let words = refused(&mut Server::builder().arguments(&named)).await;
+    assert!(words.contains("`opencode.example` cannot be announced"), "{words}");
+    // Nobody else could reach it: it serves, and is not announced.
+    let server = Server::builder().arguments(&["--mdns", "--hostname=127.0.0.1"]).start().await;
+    server.get("/session").await.ok();
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_is_found_in_the_network_until_it_ends() {
+    let probe = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    if probe.connect("224.0.0.251:5353").is_err() {
+        // A machine without a network has nobody to find the server.
+        return;
+    }
+    let browser = mdns_sd::ServiceDaemon::new().unwrap();
+    let found = browser.browse("_http._tcp.local.").unwrap();
+    let host = format!("windlass-{}.local", std::process::id());
+    let builder = Server::builder().arguments(&["--mdns", "--mdns-domain", &host]);
+    let server = builder.env("OPENCODE_SERVER_PASSWORD", "secret").start().await;
+    let port: u16 = server.url.rsplit(':').next().unwrap().parse().unwrap();
+    let name = format!("opencode-{port}._http._tcp.local.");
+    let seen = async |is_wanted: &dyn Fn(&ServiceEvent) -> bool| {
+        let wanted = async { while !is_wanted(&found.recv_async().await.unwrap()) {} };
+        tokio::time::timeout(DEADLINE, wanted).await.expect("the server in the network");
+    };
+    seen(&|event| match event {
+        ServiceEvent::ServiceResolved(service) => {
+            service.get_fullname() == name
+                && service.get_hostname() == format!("{host}.")
+                && service.get_property_val_str("path") == Some("/")
+        }
+        _other => false,
+    })
+    .await;
+    server.finish().await;
+    seen(&|event| matches!(event, ServiceEvent::ServiceRemoved(_, removed) if *removed == name)).await;
+    browser.shutdown().unwrap();
 }

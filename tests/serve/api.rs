@@ -1,10 +1,10 @@
 //! Reads of OpenCode's younger interface.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{
     llm::{Gate, Reply},
-    server::Server,
+    server::{Server, answer},
 };
 
 #[tokio::test]
@@ -84,5 +84,60 @@ async fn its_choices_hold_and_its_turns_are_interrupted() {
     let wait = server.post(&format!("{path}/wait"), json!({})).await.refused(503);
     assert_eq!(wait["_tag"], "ServiceUnavailableError");
     gate.open();
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn its_events_are_those_of_all_directories_in_its_own_form() {
+    let server = Server::start().await;
+    let mut events = server.stream("/api/event").await;
+    assert_eq!(events.frame().await.as_deref(), Some(": heartbeat"));
+    let connected = events.next().await;
+    assert_eq!((&connected["type"], &connected["data"]), (&json!("server.connected"), &json!({})));
+    let id = server.session().await;
+    let created = events.next().await;
+    assert_eq!(created["type"], "session.created");
+    assert_eq!((&created["data"]["sessionID"], &created["data"]["info"]["id"]), (&json!(id), &json!(id)));
+    assert_eq!(created["location"]["directory"], server.scratch.cwd());
+    assert!(created["id"].as_str().unwrap().starts_with("evt_"));
+    assert_eq!(created.get("properties"), None);
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn its_terminals_are_those_of_the_older_one() {
+    let server = Server::start().await;
+    let opened = server.post("/api/pty", json!({"command": "cat"})).await.ok();
+    let id = opened["data"]["id"].as_str().unwrap();
+    let path = format!("/api/pty/{id}");
+    assert_eq!(opened["location"]["directory"], server.scratch.cwd());
+    assert_eq!(server.get("/pty").await.ok()[0]["id"], id);
+    assert_eq!(server.get(&path).await.ok()["data"], server.get(&format!("/pty/{id}")).await.ok());
+    let titled = server.send("PUT", &path, json!({"title": "mine"})).await.ok();
+    assert_eq!(titled["data"]["title"], "mine");
+    let token = format!("{path}/connect-token");
+    assert_eq!(server.post(&token, json!({})).await.refused(403)["_tag"], "PtyForbiddenError");
+    let ticket = answer(server.request("POST", &token).header("x-opencode-ticket", "1")).await.ok();
+    assert_eq!(ticket["data"]["expires_in"], 60);
+    assert_eq!(answer(server.request("DELETE", &path)).await.status, 204);
+    assert_eq!(server.get(&path).await.refused(404)["_tag"], "PtyNotFoundError");
+    assert_eq!(server.get("/api/pty/x").await.refused(400)["_tag"], "InvalidRequestError");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn its_credentials_are_the_stored_keys() {
+    let server = Server::start().await;
+    let known = server.get("/api/integration/anthropic").await.ok();
+    assert_eq!(known["data"]["id"], "anthropic");
+    assert_eq!(server.get("/api/integration/none").await.refused(400)["_tag"], "InvalidRequestError");
+    let path = "/api/integration/anthropic/connect/key";
+    assert_eq!(server.post(path, json!({"key": ""})).await.refused(400)["field"], "key");
+    assert_eq!(server.post(path, json!({"key": "sk-1"})).await.status, 204);
+    let connected =
+        |providers: &Value| providers["connected"].as_array().unwrap().contains(&json!("anthropic"));
+    assert!(connected(&server.get("/provider").await.ok()));
+    assert_eq!(answer(server.request("DELETE", "/api/credential/anthropic")).await.status, 204);
+    assert!(!connected(&server.get("/provider").await.ok()));
     server.finish().await;
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use reqwest::Version;
 use serde_json::json;
 use tokio::{
@@ -9,7 +10,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::support::{agent::DEADLINE, random::Random, server::Server};
+use crate::support::{agent::DEADLINE, llm::Reply, process, random::Random, server::Server};
 
 async fn connect(server: &Server) -> TcpStream {
     TcpStream::connect(server.url.strip_prefix("http://").unwrap()).await.unwrap()
@@ -115,7 +116,7 @@ async fn a_reader_that_stalls_holds_up_no_turn() {
     let mut buffer = [0; 64];
     stalled.read_exact(&mut buffer).await.unwrap();
     let text = "x".repeat(2000);
-    server.llm.reply(crate::support::llm::Reply::deltas((0..3000).map(|_| text.clone())));
+    server.llm.reply(Reply::deltas((0..3000).map(|_| text.clone())));
     let answered = server.prompt(&id, "talk").await;
     assert_eq!(answered["info"]["finish"], "stop");
     drop(stalled);
@@ -153,17 +154,12 @@ async fn streams_and_requests_share_a_connection_of_http_2_without_encryption() 
     server.finish().await;
 }
 
-#[tokio::test]
-async fn ten_thousand_connects_leave_nothing_behind() {
-    let server = Server::start().await;
-    let address = server.url.strip_prefix("http://").unwrap().to_owned();
-    let n_descriptors = || std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap().count();
-    server.get("/global/health").await.ok();
-    let before = n_descriptors();
-    for number in 0..10_000 {
-        let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+/// Connects and leaves: without a word, in the middle of a request, of a stream, or of an answer. Returns once the
+/// server has closed all of it.
+async fn come_and_go(server: &Server, n_times: usize, n_descriptors: &dyn Fn() -> usize, before: usize) {
+    for number in 0..n_times {
+        let mut stream = connect(server).await;
         match number % 4 {
-            // Gone without a word, in the middle of a request, or of an answer.
             0 => {}
             1 => stream.write_all(b"POST /session HTTP/1.1\r\nHost: localhost\r\nContent-Le").await.unwrap(),
             2 => stream.write_all(b"GET /event HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap(),
@@ -177,6 +173,51 @@ async fn ten_thousand_connects_leave_nothing_behind() {
         }
     };
     tokio::time::timeout(DEADLINE, gone).await.expect("connections are left open");
+}
+
+#[tokio::test]
+async fn ten_thousand_connects_leave_nothing_behind() {
+    let server = Server::start().await;
+    let count = |of: &str| std::fs::read_dir(format!("/proc/{}/{of}", server.pid())).unwrap().count();
+    let n_descriptors = || count("fd");
+    server.get("/session").await.ok();
+    let before = n_descriptors();
+    come_and_go(&server, 2000, &n_descriptors, before).await;
+    let (n_threads, memory) = (count("task"), process::memory(server.pid(), "VmRSS"));
+    come_and_go(&server, 8000, &n_descriptors, before).await;
+    assert!(count("task") <= n_threads.max(34), "the runtime has at most 32 threads for files");
+    // A task that stayed for each connection would hold some kilobytes: at least 30 MB in all.
+    let grown = process::memory(server.pid(), "VmRSS").saturating_sub(memory);
+    assert!(grown < 8 << 20, "{grown} bytes are left of 8000 connections");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_thousand_stalled_readers_take_no_more_memory_the_more_there_is_to_read() {
+    // Both ends of all connections.
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
+    let server = Server::start().await;
+    let id = server.session().await;
+    let mut stalled = Vec::new();
+    for _ in 0..1000 {
+        let mut stream = connect(&server).await;
+        stream.write_all(b"GET /event HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        stream.read_exact(&mut [0; 64]).await.unwrap();
+        stalled.push(stream);
+    }
+    let mut sizes = Vec::new();
+    let text = "x".repeat(4000);
+    for _ in 0..4 {
+        server.llm.reply(Reply::deltas((0..600).map(|_| text.clone())));
+        server.prompt(&id, "talk").await;
+        sizes.push(process::memory(server.pid(), "VmRSS"));
+    }
+    // What waits for one of them is shared by all: each further turn would add 2.4 MB to a queue without a bound.
+    let grown = sizes[3].saturating_sub(sizes[1]);
+    assert!(grown < 24 << 20, "{sizes:?}");
+    assert!(sizes[3] < 400 << 20, "{sizes:?}");
+    drop(stalled);
     server.finish().await;
 }
 

@@ -121,6 +121,7 @@ impl Page {
     pub async fn press(&mut self, key: &str, modifiers: u32) {
         let code = match key {
             "Enter" => 13,
+            "ArrowDown" => 40,
             "Tab" => 9,
             " " => 32,
             other => panic!("the key {other} has no code here"),
@@ -128,7 +129,7 @@ impl Page {
         let text = if key == "Enter" { "\r" } else { key };
         let mut down = json!({"type": "keyDown", "key": key, "code": key, "modifiers": modifiers,
             "windowsVirtualKeyCode": code});
-        if key != "Tab" && modifiers == 0 {
+        if !["ArrowDown", "Tab"].contains(&key) && modifiers == 0 {
             down["text"] = text.into();
         }
         self.send("Input.dispatchKeyEvent", down).await;

@@ -144,6 +144,8 @@ pub enum Finish {
     Calls,
     Length,
     Filter,
+    /// Only Anthropic's models pause; on the other wires it is an end.
+    Pause,
 }
 
 /// The server's answer to one request.

@@ -195,13 +195,18 @@ impl Server {
 
     /// Opens a stream of events, behind its first word.
     pub async fn events(&self, path: &str) -> Events {
-        let response = self.request("GET", path).send().await.unwrap();
-        assert_eq!(response.status(), 200);
-        let mut events = Events { response, buffer: Vec::new() };
+        let mut events = self.stream(path).await;
         let first = events.next().await;
         let first = if first["payload"].is_object() { &first["payload"] } else { &first };
         assert_eq!(first["type"], "server.connected");
         events
+    }
+
+    /// Opens a stream of events.
+    pub async fn stream(&self, path: &str) -> Events {
+        let response = self.request("GET", path).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        Events { response, buffer: Vec::new() }
     }
 
     pub fn pid(&self) -> i32 {
@@ -258,11 +263,16 @@ impl Events {
 
     /// Returns the next event; `None` at the end of the stream.
     pub async fn read(&mut self) -> Option<Value> {
+        let frame = self.frame().await?;
+        Some(serde_json::from_str(frame.strip_prefix("data: ").unwrap()).unwrap())
+    }
+
+    /// Returns the next frame as it was sent; `None` at the end of the stream.
+    pub async fn frame(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\n\n") {
                 let frame: Vec<u8> = self.buffer.drain(..end + 2).collect();
-                let text = String::from_utf8(frame).unwrap();
-                return Some(serde_json::from_str(text.trim_end().strip_prefix("data: ").unwrap()).unwrap());
+                return Some(String::from_utf8(frame).unwrap().trim_end().to_owned());
             }
             let chunk = tokio::time::timeout(DEADLINE, self.response.chunk()).await.expect("an event");
             self.buffer.extend_from_slice(&chunk.unwrap()?);

@@ -78,6 +78,10 @@ operations! {
         get "/api/model" "v2.model.list" -> Any;
         get "/api/provider" "v2.provider.list" -> Any;
         get "/api/integration" "v2.integration.list" -> Any;
+        get "/api/integration/{integrationID}" "v2.integration.get" -> Any;
+        post "/api/integration/{integrationID}/connect/key" "v2.integration.connect.key" -> Any;
+        delete "/api/credential/{credentialID}" "v2.credential.remove" -> Any;
+        get "/api/event" "v2.event.subscribe" -> Any;
         get "/api/permission/request" "v2.permission.request.list" -> Any;
         get "/api/permission/saved" "v2.permission.saved.list" -> Any;
         get "/api/fs/list" "v2.fs.list" -> Any;
@@ -85,6 +89,12 @@ operations! {
         get "/api/command" "v2.command.list" -> Any;
         get "/api/skill" "v2.skill.list" -> Any;
         get "/api/pty" "v2.pty.list" -> Any;
+        post "/api/pty" "v2.pty.create" (PtyCreate) -> Any;
+        get "/api/pty/{ptyID}" "v2.pty.get" -> Any;
+        put "/api/pty/{ptyID}" "v2.pty.update" (PtyUpdate) -> Any;
+        delete "/api/pty/{ptyID}" "v2.pty.remove" -> Any;
+        post "/api/pty/{ptyID}/connect-token" "v2.pty.connectToken" -> Any;
+        get "/api/pty/{ptyID}/connect" "v2.pty.connect" -> Any;
         get "/api/question/request" "v2.question.request.list" -> Any;
         get "/api/reference" "v2.reference.list" -> Any;
     }

@@ -11,7 +11,8 @@ use std::{
 
 use axum::body::Bytes;
 use futures_util::future::BoxFuture;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{PartId, SessionId},
@@ -27,8 +28,12 @@ use crate::{
 const GLOBAL: &str = "global";
 /// Bytes that a reader may be behind before it misses deltas; the whole part follows.
 const LATE: usize = 1 << 20;
+/// A sign of life for clients of the newer form.
+const COMMENT: &[u8] = b": heartbeat\n\n";
 /// Multiple of that at which its connection ends.
 const CUT_OFF: usize = 4;
+/// Sessions whose places are known at once.
+const MAX_SESSIONS: usize = 4096;
 
 /// See the module's comment.
 #[derive(Default)]
@@ -38,13 +43,23 @@ pub struct Hub(Mutex<State>);
 struct State {
     readers: Vec<Subscription>,
     next_id: u64,
-    sessions: HashMap<SessionId, Place>,
+    sessions: HashMap<SessionId, Known>,
+    /// Uses of sessions up to now.
+    n_uses: u64,
     /// Sessions that are not idle.
     statuses: HashMap<SessionId, SessionStatus>,
 }
 
+/// A session that was used here.
+#[derive(Debug)]
+struct Known {
+    place: Place,
+    /// The number of its last use.
+    used: u64,
+}
+
 /// The directory and project of a session.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Place {
     directory: Arc<str>,
     project_id: Arc<str>,
@@ -57,6 +72,8 @@ pub enum Wanted {
     Directory(Arc<str>),
     /// Those of all directories, each with its directory.
     All,
+    /// The same in the form of OpenCode's newer clients.
+    Located,
 }
 
 /// A reader's end of its stream; dropped, it leaves.
@@ -92,6 +109,13 @@ impl Hub {
         Reader { hub: self.clone(), id, wanted, feed: frames }
     }
 
+    /// Returns true if a reader gets the events of this directory alone. A reader of all directories does not count: the
+    /// web page and OpenCode's terminal interface read them all, and would keep the services of every directory alive.
+    pub fn has_reader(&self, directory: &str) -> bool {
+        let is_wanted = |wanted: &Wanted| matches!(wanted, Wanted::Directory(own) if **own == *directory);
+        lock(&self.0).readers.iter().any(|it| is_wanted(&it.wanted))
+    }
+
     /// Learns where a session is.
     pub fn note(&self, info: &Session) {
         lock(&self.0).note(info);
@@ -99,7 +123,25 @@ impl Hub {
 
     /// Returns the directory of a session that was used here.
     pub fn directory(&self, id: &SessionId) -> Option<Arc<str>> {
-        lock(&self.0).sessions.get(id).map(|place| place.directory.clone())
+        lock(&self.0).sessions.get(id).map(|known| known.place.directory.clone())
+    }
+
+    /// Notes that a session is used; false if it is not known.
+    pub fn touch(&self, id: &SessionId) -> bool {
+        let mut state = lock(&self.0);
+        let now = state.next_use();
+        state.sessions.get_mut(id).map(|known| known.used = now).is_some()
+    }
+
+    /// Returns the idle sessions that were used longest ago, an eighth more than there are beyond `max`; none if there
+    /// are not so many.
+    pub fn idle_beyond(&self, max: usize) -> Vec<SessionId> {
+        lock(&self.0).idle_beyond(max)
+    }
+
+    /// Forgets a session until it is used again.
+    pub fn forget(&self, id: &SessionId) {
+        lock(&self.0).sessions.remove(id);
     }
 
     /// Returns all sessions that are not idle.
@@ -110,7 +152,8 @@ impl Hub {
     /// Returns the sessions of a directory that are not idle.
     pub fn statuses(&self, directory: &str) -> HashMap<SessionId, SessionStatus> {
         let state = lock(&self.0);
-        let is_wanted = |id: &SessionId| state.sessions.get(id).is_some_and(|it| *it.directory == *directory);
+        let is_wanted =
+            |id: &SessionId| state.sessions.get(id).is_some_and(|it| *it.place.directory == *directory);
         let busy = state.statuses.iter().filter(|(id, _)| is_wanted(id));
         busy.map(|(id, status)| (id.clone(), status.clone())).collect()
     }
@@ -118,7 +161,7 @@ impl Hub {
     /// Says something that is no event of the engine, to readers of one directory or of all.
     pub fn say(&self, directory: Option<&str>, kind: &str, properties: &Value) {
         let payload = json!({"id": ids::event(), "type": kind, "properties": properties}).to_string();
-        let mut frames = Written::new(payload, directory.unwrap_or("global"), None);
+        let mut frames = EncodedEvent::new(payload, directory.unwrap_or("global"), None);
         lock(&self.0).send(directory, None, &mut frames);
     }
 
@@ -127,7 +170,7 @@ impl Hub {
         lock(&self.0).readers.retain(|it| {
             let is_ended = match &it.wanted {
                 Wanted::Directory(own) => directory.is_none_or(|directory| **own == *directory),
-                Wanted::All => false,
+                Wanted::All | Wanted::Located => false,
             };
             if is_ended {
                 it.frames.queue.close();
@@ -148,14 +191,34 @@ impl Reader {
         self.feed.is_cut_off.load(Ordering::Relaxed)
     }
 
-    /// Says something to this reader alone.
-    pub fn say(&self, kind: &str, properties: &Value) {
-        let payload = json!({"id": ids::event(), "type": kind, "properties": properties});
-        let payload = match self.wanted {
-            Wanted::Directory(_) => payload,
-            Wanted::All => json!({"payload": payload}),
-        };
-        let frame = frame(&payload.to_string());
+    /// Says that the stream has begun.
+    pub fn greet(&self) {
+        if matches!(self.wanted, Wanted::Located) {
+            self.push(COMMENT);
+        }
+        self.say("server.connected");
+    }
+
+    /// Gives a sign of life.
+    pub fn beat(&self) {
+        match self.wanted {
+            Wanted::Directory(_) | Wanted::All => self.say("server.heartbeat"),
+            Wanted::Located => self.push(COMMENT),
+        }
+    }
+
+    fn say(&self, kind: &str) {
+        let mut payload = json!({"id": ids::event(), "type": kind});
+        let name = if matches!(self.wanted, Wanted::Located) { "data" } else { "properties" };
+        payload[name] = json!({});
+        if matches!(self.wanted, Wanted::All) {
+            payload = json!({"payload": payload});
+        }
+        self.push(frame(&payload.to_string()));
+    }
+
+    fn push(&self, frame: impl Into<Bytes>) {
+        let frame = frame.into();
         let weight = frame.len();
         self.feed.queue.push(frame, weight);
     }
@@ -205,7 +268,7 @@ impl State {
                 Some(place) => (Some(&*place.directory), Some(&*place.project_id)),
                 None => (None, None),
             };
-            let mut frames = Written::new(text, directory.unwrap_or("global"), project_id);
+            let mut frames = EncodedEvent::new(text, directory.unwrap_or("global"), project_id);
             self.send(directory, Some(payload), &mut frames);
         }
         if let EventPayload::SessionDeleted(info) = payload {
@@ -215,27 +278,49 @@ impl State {
     }
 
     fn note(&mut self, info: &Session) {
-        let is_known = self.sessions.get(&info.id).is_some_and(|place| {
-            *place.directory == *info.directory && *place.project_id == *info.project_id
-        });
-        if !is_known {
-            let place = Place {
-                directory: info.directory.as_str().into(),
-                project_id: info.project_id.as_str().into(),
-            };
-            self.sessions.insert(info.id.clone(), place);
+        let used = self.next_use();
+        if let Some(known) = self.sessions.get_mut(&info.id)
+            && *known.place.directory == *info.directory
+            && *known.place.project_id == *info.project_id
+        {
+            known.used = used;
+            return;
         }
+        let place =
+            Place { directory: info.directory.as_str().into(), project_id: info.project_id.as_str().into() };
+        self.sessions.insert(info.id.clone(), Known { place, used });
+        for id in self.idle_beyond(MAX_SESSIONS) {
+            self.sessions.remove(&id);
+        }
+    }
+
+    fn next_use(&mut self) -> u64 {
+        self.n_uses += 1;
+        self.n_uses
+    }
+
+    fn idle_beyond(&self, max: usize) -> Vec<SessionId> {
+        if self.sessions.len() <= max {
+            return Vec::new();
+        }
+        // Some more than needed, so that the next sessions do not sort again.
+        let n_idle = self.sessions.len() - max + max / 8;
+        let idle = self.sessions.iter().filter(|(id, _)| !self.statuses.contains_key(*id));
+        let mut idle: Vec<(u64, &SessionId)> = idle.map(|(id, known)| (known.used, id)).collect();
+        idle.sort_unstable_by_key(|(used, _)| *used);
+        idle.into_iter().take(n_idle).map(|(_, id)| id.clone()).collect()
     }
 
     /// Returns the directory that an event is about: its session's, its service's, or the deepest one that holds its
     /// file.
     fn place(&self, payload: &EventPayload) -> Option<Place> {
         if let Some(id) = payload.session_id() {
-            return self.sessions.get(id).cloned();
+            return self.sessions.get(id).map(|known| known.place.clone());
         }
+        let mut places = self.sessions.values().map(|known| &known.place);
         if let EventPayload::Service(event) = payload {
             let directory = event.directory.as_deref()?;
-            let known = self.sessions.values().find(|place| *place.directory == *directory).cloned();
+            let known = places.find(|place| *place.directory == *directory).cloned();
             return known.or_else(|| Some(Place { directory: directory.into(), project_id: GLOBAL.into() }));
         }
         let path = match payload {
@@ -243,12 +328,17 @@ impl State {
             EventPayload::ConfigUpdated { directory } => directory,
             _other => return None,
         };
-        let around = self.sessions.values().filter(|place| Path::new(path).starts_with(&*place.directory));
+        let around = places.filter(|place| Path::new(path).starts_with(&*place.directory));
         around.max_by_key(|place| place.directory.len()).cloned()
     }
 
     /// Gives a frame to the readers that want it. An event of no known directory goes to all.
-    fn send(&mut self, directory: Option<&str>, payload: Option<&EventPayload>, frames: &mut Written<'_>) {
+    fn send(
+        &mut self,
+        directory: Option<&str>,
+        payload: Option<&EventPayload>,
+        frames: &mut EncodedEvent<'_>,
+    ) {
         self.readers.retain_mut(|it| {
             let frame = match &it.wanted {
                 Wanted::Directory(own) if directory.is_some_and(|directory| **own != *directory) => {
@@ -256,6 +346,7 @@ impl State {
                 }
                 Wanted::Directory(_) => frames.plain(),
                 Wanted::All => frames.placed(),
+                Wanted::Located => frames.located(),
             };
             let n_behind = it.frames.queue.n_behind();
             if n_behind >= CUT_OFF {
@@ -295,17 +386,29 @@ fn is_whole(payload: &EventPayload, is_behind: bool, gaps: &mut HashSet<PartId>)
 }
 
 /// An event in the forms that readers get, each written when the first reader wants it.
-struct Written<'a> {
+struct EncodedEvent<'a> {
     payload: String,
     directory: &'a str,
     project_id: Option<&'a str>,
     plain: Option<Bytes>,
     placed: Option<Bytes>,
+    located: Option<Bytes>,
 }
 
-impl<'a> Written<'a> {
+/// An event as it is written.
+#[derive(Deserialize)]
+struct Parts<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+    #[serde(borrow)]
+    r#type: &'a RawValue,
+    #[serde(borrow)]
+    properties: &'a RawValue,
+}
+
+impl<'a> EncodedEvent<'a> {
     fn new(payload: String, directory: &'a str, project_id: Option<&'a str>) -> Self {
-        Self { payload, directory, project_id, plain: None, placed: None }
+        Self { payload, directory, project_id, plain: None, placed: None, located: None }
     }
 
     fn plain(&mut self) -> Bytes {
@@ -323,6 +426,20 @@ impl<'a> Written<'a> {
             frame(&format!("{place},\"payload\":{}}}", self.payload))
         };
         self.placed.get_or_insert_with(write).clone()
+    }
+
+    fn located(&mut self) -> Bytes {
+        let write = || {
+            let location = json!({"directory": self.directory});
+            match serde_json::from_str::<Parts<'_>>(&self.payload) {
+                Ok(Parts { id, r#type, properties }) => frame(&format!(
+                    "{{\"id\":{id},\"type\":{type},\"location\":{location},\"data\":{properties}}}"
+                )),
+                // Every event has them.
+                Err(_) => frame(&self.payload),
+            }
+        };
+        self.located.get_or_insert_with(write).clone()
     }
 }
 

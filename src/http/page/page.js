@@ -52,10 +52,11 @@ async function list() {
   $('sessions').replaceChildren(...rows);
 }
 
-async function open(id) {
+async function open(id, keepsChoice = false) {
   current = id;
   follows = true;
   history.replaceState(null, '', '#' + id);
+  if (!keepsChoice) for (const name of ['agent', 'model']) $(name).value = '';
   write('');
   if (matchMedia('(max-width: 45rem)').matches) $('list').open = false;
   await Promise.all([draw(), list(), status(), asks()]);
@@ -105,6 +106,36 @@ function redraw() {
     drawing = null;
     await draw().catch(() => {});
   }, 300);
+}
+
+// Offers the agents and models of the directory; the first of each leaves the choice to the session.
+async function choices() {
+  const [agents, usable] = await Promise.all([call('GET', '/agent'), call('GET', '/config/providers')]);
+  const offered = agents.filter((agent) => agent.mode !== 'subagent' && !agent.hidden);
+  offer($('agent'), offered.map((agent) => element('option', agent.name, { value: agent.name })));
+  offer($('model'), usable.providers.map((provider) => {
+    const group = element('optgroup', undefined, { label: provider.name });
+    for (const model of Object.values(provider.models)) {
+      group.append(element('option', model.name, { value: provider.id + '/' + model.id }));
+    }
+    return group;
+  }));
+}
+
+function offer(select, options) {
+  const before = select.value;
+  select.replaceChildren(element('option', 'As before', { value: '' }), ...options);
+  select.value = before;
+  if (select.selectedIndex < 0) select.value = '';
+}
+
+// What the user chose for the next prompts, in the words of the API.
+function chosen() {
+  const named = {};
+  if ($('agent').value) named.agent = $('agent').value;
+  const [providerID, ...modelID] = $('model').value.split('/');
+  if (providerID) named.model = { providerID, modelID: modelID.join('/') };
+  return named;
 }
 
 // What an event told meanwhile is newer than the answer.
@@ -190,6 +221,7 @@ function question(ask) {
 
 function happened({ type, properties }) {
   const isHere = properties.sessionID === current || properties.info?.sessionID === current;
+  if (type === 'config.updated') choices().catch(() => {});
   if (type.startsWith('permission.') || type.startsWith('question.')) asks().catch(() => {});
   if (['session.created', 'session.updated', 'session.deleted'].includes(type)) list().catch(() => {});
   if (!isHere) return;
@@ -222,7 +254,7 @@ function listen() {
 // What happened while nobody listened is read again.
 async function refresh() {
   try {
-    await Promise.all([list(), draw(), status(), asks()]);
+    await Promise.all([list(), draw(), status(), asks(), choices()]);
   } catch { /* said already */ }
 }
 
@@ -248,8 +280,8 @@ $('form').addEventListener('submit', async (event) => {
   event.preventDefault();
   const text = $('prompt').value.trim();
   if (!text) return;
-  if (!current) await open((await call('POST', '/session', {})).id);
-  await call('POST', '/session/' + current + '/prompt_async', { parts: [{ type: 'text', text }] });
+  if (!current) await open((await call('POST', '/session', {})).id, true);
+  await call('POST', '/session/' + current + '/prompt_async', { ...chosen(), parts: [{ type: 'text', text }] });
   $('prompt').value = '';
   show(true);
   follows = true;

@@ -190,7 +190,7 @@ impl Encoder {
         match self.wire {
             Wire::OpenAi => {
                 let reason = match finish {
-                    Finish::Stop => "stop",
+                    Finish::Stop | Finish::Pause => "stop",
                     Finish::Calls => "tool_calls",
                     Finish::Length => "length",
                     Finish::Filter => "content_filter",
@@ -208,7 +208,7 @@ impl Encoder {
                 let usage = json!({"input_tokens": input, "output_tokens": output});
                 let mut response = json!({"id": "resp_1", "usage": usage});
                 let reason = match finish {
-                    Finish::Stop | Finish::Calls => None,
+                    Finish::Stop | Finish::Calls | Finish::Pause => None,
                     Finish::Length => Some("max_output_tokens"),
                     Finish::Filter => Some("content_filter"),
                 };
@@ -220,7 +220,7 @@ impl Encoder {
             }
             Wire::Google => {
                 let reason = match finish {
-                    Finish::Stop | Finish::Calls => "STOP",
+                    Finish::Stop | Finish::Calls | Finish::Pause => "STOP",
                     Finish::Length => "MAX_TOKENS",
                     Finish::Filter => "SAFETY",
                 };
@@ -237,6 +237,7 @@ impl Encoder {
                     Finish::Calls => "tool_use",
                     Finish::Length => "max_tokens",
                     Finish::Filter => "refusal",
+                    Finish::Pause => "pause_turn",
                 };
                 let delta = json!({"stop_reason": reason, "stop_sequence": null});
                 self.event(

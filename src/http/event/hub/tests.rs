@@ -8,11 +8,12 @@ use std::{
 use serde_json::{Value, json};
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
+    id::SessionId,
     part::Part,
     session::Session,
 };
 
-use super::{CUT_OFF, Hub, LATE, Reader, Wanted};
+use super::{CUT_OFF, Hub, LATE, MAX_SESSIONS, Reader, Wanted};
 use crate::{base::ids, bus::Subscriber};
 
 fn session(id: &str, directory: &str) -> Session {
@@ -136,4 +137,30 @@ fn a_reader_that_leaves_is_forgotten() {
     assert!(!reader.feed.queue.is_closed());
     hub.end(Some("/a"));
     assert!(reader.feed.queue.is_closed() && !reader.feed.is_cut_off.load(Ordering::Relaxed));
+}
+
+#[test]
+fn only_a_bounded_number_of_idle_sessions_is_known() {
+    let hub = Arc::new(Hub::default());
+    hub.note(&session("ses_busy", "/a"));
+    let busy = json!({"sessionID": "ses_busy", "status": {"type": "busy"}});
+    deliver(&hub, json!({"type": "session.status", "properties": busy}));
+    hub.note(&session("ses_old", "/a"));
+    for number in 0..3 * MAX_SESSIONS {
+        hub.note(&session(&format!("ses_{number}"), "/a"));
+    }
+    let n_known = super::lock(&hub.0).sessions.len();
+    assert!((MAX_SESSIONS / 2..=MAX_SESSIONS).contains(&n_known), "{n_known}");
+    assert_eq!(hub.directory(&SessionId::from_trusted("ses_old")), None);
+    let newest = SessionId::from_trusted(format!("ses_{}", 3 * MAX_SESSIONS - 1));
+    assert!(hub.directory(&newest).is_some());
+    assert_eq!(hub.statuses("/a").len(), 1, "one that works stays known");
+}
+
+#[test]
+fn only_readers_of_one_directory_keep_its_services_alive() {
+    let hub = Arc::new(Hub::default());
+    let _readers =
+        (hub.subscribe(Wanted::All), hub.subscribe(Wanted::Located), hub.subscribe(directory("/a")));
+    assert!(hub.has_reader("/a") && !hub.has_reader("/b"));
 }
