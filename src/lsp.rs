@@ -191,6 +191,43 @@ impl Servers {
         }
     }
 
+    /// Gives the servers of changed files their new texts; returns the diagnostics of these files and of others, by path.
+    ///
+    /// Starts servers that do not run, and waits for none that is starting; for the others some seconds at most.
+    pub async fn diagnose(&self, config: &Config, changed: &[PathBuf]) -> BTreeMap<PathBuf, Vec<Value>> {
+        let mut waiting = Vec::new();
+        for path in changed {
+            let leased = self.take(config, path).await;
+            waiting.extend(leased.into_iter().map(|leased| leased.client.diagnose(path.clone())));
+        }
+        let mut found: BTreeMap<PathBuf, Vec<Value>> = BTreeMap::new();
+        for (uri, published) in join_all(waiting).await.into_iter().flatten() {
+            let path = reqwest::Url::parse(&uri).ok().and_then(|url| url.to_file_path().ok());
+            let Some(path) = path.filter(|_| !published.diagnostics.is_empty()) else { continue };
+            let known = found.entry(path).or_default();
+            // Two files may have one server, which is asked twice.
+            let new = published.diagnostics.into_iter().filter(|it| !known.contains(it));
+            let new: Vec<Value> = new.collect();
+            known.extend(new);
+        }
+        found
+    }
+
+    /// Starts the servers for a file that do not run; does not wait for them.
+    pub async fn start(&self, config: &Config, path: &Path) {
+        self.take(config, path).await;
+    }
+
+    async fn take(&self, config: &Config, path: &Path) -> Vec<Leased> {
+        let definitions = definitions(config);
+        if !definitions.iter().any(|definition| definition.takes(path)) {
+            return Vec::new();
+        }
+        let (place, path) = (Place::of(config), path.to_owned());
+        let Choice { specs, .. } = blocking(move || choice::choose(&place, definitions, &path)).await;
+        specs.into_iter().map(|spec| self.lease(spec)).collect()
+    }
+
     /// Asks the running servers for symbols by a part of their names.
     pub async fn symbols(&self, directory: &Path, name: &str) -> Vec<Value> {
         let operation = Operation::WorkspaceSymbol;

@@ -39,11 +39,13 @@ pub mod arguments;
 pub mod bash;
 pub mod batch;
 pub mod codesearch;
+mod diagnostics;
 pub mod edit;
 pub mod edit_match;
 #[cfg(test)]
 pub(crate) mod fake;
 mod file;
+pub mod format;
 pub mod glob;
 pub mod grep;
 pub mod invalid;
@@ -57,6 +59,7 @@ pub(crate) mod path;
 pub mod plan_enter;
 pub mod plan_exit;
 pub mod plugin;
+pub mod program;
 pub mod question;
 pub mod read;
 pub mod read_mcp_resource;
@@ -346,6 +349,7 @@ pub async fn run(tool: &Tool, cx: &ToolCx<'_>, input: Value) -> Result<ToolOutpu
         Run::BuiltIn(run) => run(cx, input).await,
         Run::Shared(run) => run(cx, input).await,
         Run::Plugin(tool) => plugin::run(cx, tool, input).await,
+        Run::Program(manifest) => program::run(cx, manifest, input).await,
     }
 }
 
@@ -415,6 +419,8 @@ pub trait Host: Send + Sync {
     fn claim_instructions(&self, path: &Path) -> bool;
     /// Warns the user about instructions that do not reach the model, once per session for each.
     fn warn(&self, warnings: Vec<Warning>);
+    /// Tells the user something, once in a session.
+    fn notify(&self, text: String);
     /// Reports a change of a file to all subscribers: the path as it was named, and the path it led to.
     fn edited(&self, path: &Path, real: &Path);
 }

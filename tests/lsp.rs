@@ -485,3 +485,37 @@ async fn a_server_whose_configuration_goes_is_ended() {
     assert!(told.starts_with("No LSP server available"), "{told}");
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn errors_behind_a_change_are_told_by_a_server_that_runs() {
+    let agent = toys("strict").start().await;
+    let session = agent.new_session().await;
+    let write = |content: &str| json!({"filePath": "a.toy", "content": content});
+    agent.told(&session, "read", json!({"filePath": "a.toy"})).await;
+    // A change does not wait for a server that is starting.
+    assert_eq!(agent.told(&session, "write", write("odd\n")).await, "Wrote file successfully.");
+    agent.told(&session, "lsp", ask("documentSymbol")).await;
+    let (turn, told) = agent.call(&session, "call_1", "write", write("fine\nall wrong\nodd\n")).await;
+    let expected = "Wrote file successfully.\n\n\
+        LSP errors detected in this file, please fix:\n\
+        <diagnostics file=\"a.toy\">\nERROR [2:3] line 1 is wrong\n</diagnostics>\n\n\
+        LSP errors detected in other files:\n\
+        <diagnostics file=\"other.toy\">\nERROR [1:1] needs the file beside it\n</diagnostics>";
+    assert_eq!(told, expected);
+    let metadata = &turn.tool("call_1")["rawOutput"]["metadata"]["diagnostics"];
+    assert_eq!(metadata[agent.scratch.path("a.toy")].as_array().map(Vec::len), Some(2), "{metadata}");
+    let edit = json!({"filePath": "a.toy", "oldString": "all wrong", "newString": "fine"});
+    assert_eq!(agent.told(&session, "edit", edit).await, "Edit applied successfully.");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_that_publishes_nothing_holds_a_change_up_for_a_moment_only() {
+    let agent = toys("good").start().await;
+    let session = agent.new_session().await;
+    agent.told(&session, "read", json!({"filePath": "a.toy"})).await;
+    agent.told(&session, "lsp", ask("documentSymbol")).await;
+    let edit = json!({"filePath": "a.toy", "oldString": "toy one", "newString": "toy three"});
+    assert_eq!(agent.told(&session, "edit", edit).await, "Edit applied successfully.");
+    agent.finish().await;
+}

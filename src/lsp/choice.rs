@@ -64,7 +64,7 @@ impl Place {
 #[derive(Debug, Default, PartialEq)]
 pub struct Choice {
     pub specs: Vec<Spec>,
-    /// Known servers whose programs are not on PATH: the program and the id of each.
+    /// Known servers whose programs are not there: the program and the id of each.
     pub missing: Vec<(&'static str, &'static str)>,
 }
 
@@ -150,7 +150,8 @@ pub fn programs(config: &Config) -> Vec<Program> {
         let path = definition.environment.get("PATH").map(String::as_str);
         let search = path.or_else(|| config.environment.get("PATH"));
         Program {
-            path: program::find(search, &config.directory, Path::new(&command)),
+            path: program::find(search, &config.directory, Path::new(&command))
+                .or_else(|| installed(&command, &config.directory, &config.worktree)),
             is_configured: own.is_some_and(|own| own.contains_key(&definition.id)),
             id: definition.id,
             command,
@@ -234,7 +235,9 @@ pub fn choose(place: &Place, definitions: Vec<Definition>, path: &Path) -> Choic
     for definition in definitions.into_iter().filter(|it| it.takes(path)) {
         let Some(root) = definition.root(path, &project, &worktree) else { continue };
         let (program, directory) = match definition.row.filter(|row| definition.command == row.command) {
-            Some(row) => match on_path(row.command[0], &definition, &place.environment) {
+            Some(row) => match on_path(row.command[0], &definition, &place.environment)
+                .or_else(|| installed(row.command[0], &root, &worktree))
+            {
                 Some(program) => (program, root.clone()),
                 None => {
                     choice.missing.push((row.command[0], row.id));
@@ -278,6 +281,15 @@ fn cargo_workspace(root: PathBuf, worktree: &Path) -> PathBuf {
 fn on_path(name: &str, definition: &Definition, environment: &Environment) -> Option<PathBuf> {
     let own = definition.environment.get("PATH").map(String::as_str);
     program::find_outside(own.or_else(|| environment.get("PATH")), Path::new(name))
+}
+
+/// Finds a program among those that npm has installed for the project, in its root or above within the repository.
+fn installed(name: &str, root: &Path, worktree: &Path) -> Option<PathBuf> {
+    // Outside of repositories nothing says where a project ends.
+    let is_within = |it: &&Path| *it == root || worktree != Path::new("/") && it.starts_with(worktree);
+    let own = Path::new("node_modules/.bin").join(name);
+    let mut above = root.ancestors().take_while(is_within);
+    (!name.contains('/')).then(|| above.find_map(|directory| program::find(None, directory, &own))).flatten()
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! One language server: its process, the handshake, its open files, and the questions about them.
 
 use std::{
+    collections::BTreeMap,
     ffi::OsString,
     io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -22,7 +23,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use super::{
     Operation, Question,
     choice::Spec,
-    connection::{Connection, Work, is_passing},
+    connection::{Connection, Published, Work, is_passing},
     documents::{self, Documents},
 };
 use crate::base::{
@@ -57,6 +58,8 @@ pub struct Limits {
     pub look: Duration,
     /// Until it has read the project, if it reports progress.
     pub work: Duration,
+    /// Until it has published what is wrong with a changed file.
+    pub diagnose: Duration,
 }
 
 pub const LIMITS: Limits = Limits {
@@ -64,7 +67,11 @@ pub const LIMITS: Limits = Limits {
     request: Duration::from_secs(30),
     look: Duration::from_secs(2),
     work: Duration::from_secs(60),
+    diagnose: Duration::from_secs(3),
 };
+
+/// Time after which a server that has published diagnostics is taken to have published all.
+const QUIET_PUBLISHER: Duration = Duration::from_millis(150);
 
 /// The state of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +103,8 @@ pub struct Client {
     documents: Mutex<Documents>,
     /// Set after the wait for the first reading of the project.
     is_settled: AtomicBool,
+    /// Set after a change that it published nothing about.
+    is_silent: AtomicBool,
     pub stop: CancellationToken,
 }
 
@@ -109,6 +118,7 @@ impl Client {
             phase: watch::Sender::new(Phase::Starting),
             documents: Mutex::default(),
             is_settled: AtomicBool::new(false),
+            is_silent: AtomicBool::new(false),
             stop,
         }
     }
@@ -279,6 +289,44 @@ impl Client {
             self.connection.notify(method, params);
         }
         Ok(())
+    }
+
+    /// Gives a server that is ready the text of a file that was changed, and waits until it has published what is wrong
+    /// with it. Returns what it has published of all files, by their URLs.
+    pub async fn diagnose(self: Arc<Self>, path: PathBuf) -> BTreeMap<String, Published> {
+        let Some(uri) = documents::url(&path) else { return BTreeMap::new() };
+        if self.phase() != Phase::Ready {
+            return BTreeMap::new();
+        }
+        let mut published = self.connection.published();
+        let n_times =
+            |published: &BTreeMap<String, Published>| published.get(&uri).map_or(0, |it| it.n_times);
+        let before = n_times(&published.borrow());
+        let opening = self.clone();
+        let opened = tokio::task::spawn_blocking(move || opening.open(&path)).await;
+        if !matches!(opened, Ok(Ok(()))) {
+            return BTreeMap::new();
+        }
+        // One that has said nothing of a change before may never do so.
+        let is_silent = self.is_silent.load(Ordering::Relaxed);
+        let end = Instant::now() + if is_silent { QUIET } else { self.limits.diagnose };
+        let mut until = end;
+        loop {
+            tokio::select! {
+                // The sender lives as long as `self`.
+                _ = published.changed() => {
+                    // Many servers publish the errors of syntax first, and the others a moment later.
+                    if n_times(&published.borrow_and_update()) > before {
+                        until = end.min(Instant::now() + QUIET_PUBLISHER);
+                    }
+                }
+                () = sleep_until(until) => break,
+                () = self.ended() => break,
+            }
+        }
+        let published = published.borrow().clone();
+        self.is_silent.store(n_times(&published) == before, Ordering::Relaxed);
+        published
     }
 
     /// Tells the server that a file on the disk has changed.

@@ -1,6 +1,9 @@
 //! The conversation with one language server: its requests answered, its work noted.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use serde_json::Value;
 use tokio::{
@@ -38,10 +41,24 @@ pub struct Work {
     pub tokens: BTreeSet<String>,
 }
 
+/// Files whose diagnostics are kept, and diagnostics of each; a server may publish those of a whole project.
+const MAX_FILES: usize = 1000;
+const MAX_DIAGNOSTICS: usize = 100;
+
+/// The diagnostics of a file as the server published them last.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Published {
+    /// Number of times that it has.
+    pub n_times: u64,
+    pub diagnostics: Vec<Value>,
+}
+
 /// Both ends of the conversation; [`Connection::serve`] carries it.
 pub struct Connection {
     peer: Peer,
     work: watch::Sender<Work>,
+    /// By the files' URLs.
+    published: watch::Sender<BTreeMap<String, Published>>,
     /// The root's URL.
     root: String,
     /// Answer to the server's requests for its configuration.
@@ -51,12 +68,17 @@ pub struct Connection {
 impl Connection {
     pub fn new(root: String, settings: Value) -> Self {
         let peer = Peer::new(Framing::ContentLength, "$/cancelRequest");
-        Self { peer, work: watch::Sender::default(), root, settings }
+        Self { peer, work: watch::Sender::default(), published: watch::Sender::default(), root, settings }
     }
 
     /// Returns what the server has told of its work, now and as it changes.
     pub fn work(&self) -> watch::Receiver<Work> {
         self.work.subscribe()
+    }
+
+    /// Returns the diagnostics that the server has published, now and as they change.
+    pub fn published(&self) -> watch::Receiver<BTreeMap<String, Published>> {
+        self.published.subscribe()
     }
 
     /// As [`Peer::notify`].
@@ -98,6 +120,7 @@ impl Connection {
         match method {
             "textDocument/publishDiagnostics" => {
                 self.work.send_if_modified(|work| !std::mem::replace(&mut work.has_looked, true));
+                self.publish(params);
             }
             "$/progress" => {
                 let kind = params.get("value").and_then(|it| it.get("kind")).and_then(Value::as_str);
@@ -123,6 +146,22 @@ impl Connection {
             }
             _ => {}
         }
+    }
+
+    fn publish(&self, params: &Value) {
+        let diagnostics = params.get("diagnostics").and_then(Value::as_array);
+        let (Some(uri), Some(diagnostics)) = (params.get("uri").and_then(Value::as_str), diagnostics) else {
+            return;
+        };
+        self.published.send_if_modified(|files| {
+            if files.len() >= MAX_FILES && !files.contains_key(uri) {
+                return false;
+            }
+            let file = files.entry(uri.to_owned()).or_default();
+            file.n_times += 1;
+            file.diagnostics = diagnostics.iter().take(MAX_DIAGNOSTICS).cloned().collect();
+            true
+        });
     }
 }
 

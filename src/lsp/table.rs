@@ -1,6 +1,6 @@
 //! The language servers that are known without being configured (facts: OpenCode §12.1): files, roots, programs.
 
-/// A server that is started when its program is on PATH.
+/// A server that is started when its program is on PATH, or installed in the project.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Row {
     pub id: &'static str,

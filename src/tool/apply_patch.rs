@@ -9,14 +9,16 @@ use std::{
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use windlass_protocol::opencode::tool_metadata::{AskedPatch, FileChange, Patched, PatchedFile, encode};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     blocking,
+    diagnostics::{self, Diagnosed},
     file::{self, BOM, ReadGate, Swap, Texts},
+    format,
     patch_text::{self, Hunk},
     path::{self, Target, display},
     row::Offer,
@@ -73,7 +75,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     }
     let files =
         targets.into_iter().map(|(name, target)| (name, (ReadGate::new(cx, &target), target))).collect();
-    let plan = blocking(move || {
+    let mut plan = blocking(move || {
         let _guards = guards;
         Plan::new(files, &hunks)
     })
@@ -81,12 +83,12 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     if plan.changes.is_empty() {
         return Err(unverified("the patch changes nothing"));
     }
-    let shown: Vec<PatchedFile<'_>> = plan.changes.iter().map(Change::shown).collect();
+    let shown = plan.shown();
     let names: Vec<String> = plan.changes.iter().map(Change::name).collect();
     let paths = names.join(", ");
     let kinds = plan.changes.iter().map(|change| change.kind).zip(names.iter().map(String::as_str));
     let summary = file_change::summary(kinds);
-    let diff: String = plan.changes.iter().map(|change| change.unified.patch.as_str()).collect();
+    let diff = plan.diff();
     let mut patterns: Vec<String> = Vec::new();
     let mut resolved: Vec<String> = Vec::new();
     for target in plan.changes.iter().flat_map(|change| [&change.from, &change.to]) {
@@ -113,12 +115,25 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         head if head.len() < summary.len() => format!("{head}…"),
         head => head.to_owned(),
     };
-    file::put(cx, plan.swaps).await?;
+    let swaps = std::mem::take(&mut plan.swaps);
+    let written: Vec<(PathBuf, Option<Vec<u8>>, Vec<u8>)> = swaps
+        .iter()
+        .filter(|swap| !format::matching(cx.config, &swap.path).is_empty())
+        .filter_map(|swap| Some((swap.path.clone(), swap.before.clone(), swap.after.clone()?)))
+        .collect();
+    file::put(cx, swaps).await?;
+    for (path, before, after) in written {
+        plan.format(cx, &path, before, &after).await;
+    }
     drop(turns);
+    let kept = plan.changes.iter().filter(|change| change.kind != FileChange::Delete);
+    let kept: Vec<&Target> = kept.map(|change| &change.to).collect();
+    let Diagnosed { metadata, words } = diagnostics::behind(cx, &kept, false).await;
+    let (diff, shown) = (plan.diff(), plan.shown());
     Ok(ToolOutput {
         title,
-        output: format!("Success. Updated the following files:\n{}", lines.join("\n")),
-        metadata: encode(&Patched { diff: &diff, files: &shown, diagnostics: Map::new() }),
+        output: format!("Success. Updated the following files:\n{}{words}", lines.join("\n")),
+        metadata: encode(&Patched { diff: &diff, files: &shown, diagnostics: metadata }),
         attachments: Vec::new(),
     })
 }
@@ -226,6 +241,30 @@ impl Plan {
         }
         check_places(&states)?;
         Ok(Self::of(states))
+    }
+
+    fn diff(&self) -> String {
+        self.changes.iter().map(|change| change.unified.patch.as_str()).collect()
+    }
+
+    fn shown(&self) -> Vec<PatchedFile<'_>> {
+        self.changes.iter().map(Change::shown).collect()
+    }
+
+    /// Formats a file that was written, and shows it as it is then.
+    async fn format(&mut self, cx: &ToolCx<'_>, path: &Path, before: Option<Vec<u8>>, written: &[u8]) {
+        let Some(change) = self.changes.iter_mut().find(|change| change.to.path == path) else { return };
+        let Some(text) = file::formatted(cx, &change.to, written).await else { return };
+        let before = before.or_else(|| change.texts.before()?.map(|text| text.as_bytes().to_vec()));
+        let name = change.to_path.clone();
+        let compared = blocking(move || {
+            let old = String::from_utf8_lossy(before.as_deref().unwrap_or_default()).into_owned();
+            let unified = diff::unified(&name, &old, &text);
+            Ok((unified, Texts::of(before.as_deref(), Some(text.as_bytes()))))
+        });
+        if let Ok((unified, texts)) = compared.await {
+            (change.unified, change.texts) = (unified, texts);
+        }
     }
 
     fn of(mut states: Vec<State>) -> Self {

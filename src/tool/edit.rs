@@ -2,12 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use windlass_protocol::opencode::tool_metadata::{Edited, encode};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
+    diagnostics::{self, Diagnosed},
     edit_match,
     file::{self, BOM, Change, LineEnds, ReadGate},
     path::{self, Target},
@@ -59,10 +60,11 @@ pub(super) async fn change(
     let change = file::plan(&target, move || plan(&planned, &gate)).await?;
     let applied = change.apply(cx, &target).await?;
     let shown = &applied.shown;
-    let edited = Edited { diagnostics: Map::new(), diff: shown.patch(), filediff: shown.filediff() };
+    let Diagnosed { metadata, words } = diagnostics::behind(cx, &[&target], false).await;
+    let edited = Edited { diagnostics: metadata, diff: shown.patch(), filediff: shown.filediff() };
     Ok(ToolOutput {
         title: target.relative,
-        output: "Edit applied successfully.".to_owned(),
+        output: format!("Edit applied successfully.{words}"),
         metadata: encode(&edited),
         attachments: Vec::new(),
     })

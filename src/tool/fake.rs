@@ -168,6 +168,10 @@ impl Host for FakeHost {
         self.warned.lock().expect("not poisoned").extend(texts);
     }
 
+    fn notify(&self, text: String) {
+        self.warned.lock().expect("not poisoned").push(text);
+    }
+
     fn edited(&self, path: &Path, _real: &Path) {
         self.edited.lock().expect("not poisoned").push(path.to_owned());
     }

@@ -19,7 +19,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    FileStamp, ToolCx, ToolError, blocking,
+    FileStamp, ToolCx, ToolError, blocking, format,
     path::{Target, display, unmoved},
     read::is_hidden,
 };
@@ -151,6 +151,36 @@ fn same_bytes(real: &Path, mut expected: &[u8]) -> io::Result<bool> {
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Formats a file that was written just now with the text `written`; returns its new text, if it is another one.
+pub(crate) async fn formatted(cx: &ToolCx<'_>, target: &Target, written: &[u8]) -> Option<String> {
+    let formatters = format::found(cx, target).await;
+    if formatters.is_empty() {
+        return None;
+    }
+    // Other sessions wait until the file is as it stays.
+    let _guard = lock(&target.real).await;
+    if content(target).await? != written {
+        return None;
+    }
+    format::run(cx, target, &formatters).await;
+    let text = String::from_utf8(content(target).await?).ok()?;
+    if text.as_bytes() == written {
+        return None;
+    }
+    if let Ok(metadata) = tokio::fs::metadata(&target.real).await {
+        let stamp = FileStamp::of(&metadata).with_content(text.as_bytes());
+        cx.host.record_read(&target.real, stamp);
+    }
+    cx.host.edited(&target.path, &target.real);
+    Some(text)
+}
+
+/// Returns the bytes that a file has now; `None` if it is gone or cannot be read.
+async fn content(target: &Target) -> Option<Vec<u8>> {
+    let target = target.clone();
+    blocking(move || load(&target.path, &target.real)).await.ok().flatten()
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> ToolError {
@@ -365,9 +395,9 @@ impl Change {
         Self { before, after, shown: Shown { file, unified, texts } }
     }
 
-    /// Asks for `edit`, then writes, provided that the file is still the one the user was shown.
+    /// Asks for `edit`, then writes, provided that the file is still the one the user was shown, and formats it.
     pub(crate) async fn apply(self, cx: &ToolCx<'_>, target: &Target) -> Result<Applied, ToolError> {
-        let Self { before, after, shown } = self;
+        let Self { before, after, mut shown } = self;
         let metadata = encode(&AskedEdit {
             filepath: &display(&target.path),
             diff: shown.patch(),
@@ -377,7 +407,15 @@ impl Change {
         unmoved(cx, target).await?;
         let existed = before.is_some();
         let (path, real) = (target.path.clone(), target.real.clone());
+        let is_formatted = !format::matching(cx.config, &path).is_empty();
+        let texts = is_formatted.then(|| (before.clone(), after.clone()));
         put(cx, vec![Swap { path, real, before, after: Some(after.into_bytes()), like: None }]).await?;
+        if let Some((before, written)) = texts
+            && let Some(formatted) = formatted(cx, target, written.as_bytes()).await
+        {
+            let path = target.path.clone();
+            shown = blocking(move || Ok(Self::new(&path, before, formatted).shown)).await?;
+        }
         Ok(Applied { existed, shown })
     }
 }

@@ -78,6 +78,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         })
         .await?;
     path::unmoved(cx, &target).await?;
+    // What is read may be changed next, and then its server should be there.
+    cx.lsp.start(cx.config, &target.real).await;
     let window = Window {
         offset: args.offset.unwrap_or(1).max(1),
         limit: args.limit.filter(|limit| *limit > 0).unwrap_or(DEFAULT_LIMIT),

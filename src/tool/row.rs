@@ -7,7 +7,11 @@ use serde_json::Value;
 use windlass_protocol::opencode::tool::Look;
 
 use super::{ToolCx, ToolError, ToolOutput, schema};
-use crate::{config::Config, library::Agent, plugin::offer::PluginTool};
+use crate::{
+    config::Config,
+    library::Agent,
+    plugin::{manifest::Manifest, offer::PluginTool},
+};
 
 /// A tool, built in or from elsewhere.
 ///
@@ -39,6 +43,8 @@ pub enum Run {
     Shared(Arc<Function>),
     /// The host of plugins runs it.
     Plugin(Arc<PluginTool>),
+    /// A program of the user's runs it.
+    Program(Arc<Manifest>),
 }
 
 /// A function that a tool from elsewhere brings along.

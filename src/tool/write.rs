@@ -2,12 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use windlass_protocol::opencode::tool_metadata::{Written, encode};
 
 use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
+    diagnostics::{self, Diagnosed},
     file::{self, BOM, Change, ReadGate},
     path::{self, Target, display},
 };
@@ -31,15 +32,16 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let (planned, gate) = (target.clone(), ReadGate::new(cx, &target));
     let change = file::plan(&target, move || plan(&planned, &gate, args.content)).await?;
     let applied = change.apply(cx, &target).await?;
+    let Diagnosed { metadata, words } = diagnostics::behind(cx, &[&target], true).await;
     let metadata = encode(&Written {
-        diagnostics: Map::new(),
+        diagnostics: metadata,
         filepath: &display(&target.path),
         exists: applied.existed,
         filediff: applied.shown.filediff(),
     });
     Ok(ToolOutput {
         title: target.relative,
-        output: "Wrote file successfully.".to_owned(),
+        output: format!("Wrote file successfully.{words}"),
         metadata,
         attachments: Vec::new(),
     })

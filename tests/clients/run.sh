@@ -1,9 +1,10 @@
 #!/bin/sh
-# Runs the real SDK clients against a binary, our request bodies against the vendors' SDK types, and our MCP client
-# against the real servers:
+# Runs the real SDK clients against a binary, our request bodies against the vendors' SDK types, and our MCP client,
+# formatters and language servers against the real programs:
 # sh tests/clients/run.sh PATH/TO/windlass
 # Packages go into folders that git ignores. A missing Node or Python is one clear line and a failure.
 set -u
+WINDLASS_TEST_BUN=${WINDLASS_TEST_BUN:-}
 binary=$1
 here=$(cd "$(dirname "$0")" && pwd)
 failed=0
@@ -24,7 +25,9 @@ if command -v node >/dev/null && command -v npm >/dev/null; then
     install_node "$here/ts" && (cd "$here/ts" && node client.mjs "$binary") || failed=1
     install_node "$here/opencode" && (cd "$here/opencode" && node client.mjs "$binary" && node programs.mjs "$binary") \
         || failed=1
-    (cd "$here/plugins" && node client.mjs "$binary") || failed=1
+    # WINDLASS_TEST_BUN names a Bun; without one the packages that need it are left out.
+    (cd "$here/plugins" && node client.mjs "$binary" $WINDLASS_TEST_BUN && node turns.mjs "$binary" $WINDLASS_TEST_BUN) \
+        || failed=1
 else
     echo "TypeScript client: not run, because node and npm are not installed." >&2
     failed=1
@@ -41,11 +44,12 @@ else
 fi
 
 if [ $has_node = yes ] && [ $has_python = yes ]; then
+    install_node "$here/editing" && install_python "$here/editing" && node "$here/editing/editing.mjs" "$binary" || failed=1
     install_node "$here/mcp" && install_python "$here/mcp" \
         && (cd "$here/../.." && WINDLASS_TEST_MCP_DIR="$here/mcp" "${CARGO:-cargo}" test --lib mcp::tests::real) \
         || failed=1
 else
-    echo "Real MCP servers: not run, because they need both node and python3." >&2
+    echo "Real MCP servers, language servers and formatters: not run, because they need both node and python3." >&2
     failed=1
 fi
 

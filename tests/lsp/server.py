@@ -4,7 +4,8 @@
 Modes: good, mute (shakes hands, answers nothing more), dies (ends when it is asked), garbage (prints
 something else when it is asked), deaf (answers not even the handshake), broken (ends at once), busy
 (refuses the first question of each kind, and knows nothing until the pipe `gate` is written to), stubborn
-(ignores every request to end), shell (hovering runs the document as a command line). What it is told goes to the file that LSP_LOG names, a JSON value a line.
+(ignores every request to end), shell (hovering runs the document as a command line), strict (publishes errors).
+What it is told goes to the file that LSP_LOG names, a JSON value a line.
 """
 
 import json
@@ -113,6 +114,20 @@ def work():
     progress("end")
 
 
+def publish(uri):
+    """Finds nothing, or in the mode strict an error in each line with the word wrong, and in a file beside it."""
+    lines = TEXTS[uri].splitlines() if MODE == "strict" else []
+    found = [{"severity": 1, "range": span(n, 2, 3), "message": f"line {n} is wrong"}
+             for n, line in enumerate(lines) if "wrong" in line]
+    found += [{"severity": 2, "range": span(n, 0, 1), "message": "is odd"} for n, line in enumerate(lines) if "odd" in line]
+    send({"method": "textDocument/publishDiagnostics", "params": {"uri": uri, "diagnostics": found}})
+    if found:
+        other = {"range": span(0, 0, 1), "message": "needs the file beside it"}
+        for name in ("other.toy", "secret.env"):
+            beside = os.path.dirname(uri) + "/" + name
+            send({"method": "textDocument/publishDiagnostics", "params": {"uri": beside, "diagnostics": [other]}})
+
+
 def told(method, params):
     document = params.get("textDocument", {})
     if method == "textDocument/didOpen":
@@ -123,10 +138,12 @@ def told(method, params):
             progress("begin")
             threading.Thread(target=work, daemon=True).start()
         log({"open": document["text"], "language": document["languageId"]})
-        send({"method": "textDocument/publishDiagnostics", "params": {"uri": document["uri"], "diagnostics": []}})
+        publish(document["uri"])
     elif method == "textDocument/didChange":
         TEXTS[document["uri"]] = params["contentChanges"][0]["text"]
         log({"change": TEXTS[document["uri"]], "version": document["version"]})
+        if MODE == "strict":
+            publish(document["uri"])
     elif method == "textDocument/didClose":
         log({"close": document["uri"]})
     elif method == "initialized":

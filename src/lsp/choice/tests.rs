@@ -210,3 +210,16 @@ fn a_known_server_runs_the_program_that_was_found() {
     let place = Project::new(own, &[], &["gopls"]);
     assert_eq!(place.chosen("a.go"), (vec![], vec!["gopls"]));
 }
+
+#[test]
+fn a_program_that_npm_installed_for_the_project_is_found_behind_path() {
+    let server = "typescript-language-server";
+    let own = format!("node_modules/.bin/{server}");
+    let place = Project::new(json!(true), &["package-lock.json", "a.ts", &own], &[]);
+    fs::set_permissions(place.path(&own), fs::Permissions::from_mode(0o755)).unwrap();
+    let chosen =
+        |place: &Project| choose(&place.whole(), definitions(&place.config), &place.path("a.ts")).specs;
+    assert_eq!(chosen(&place)[0].program, place.path(&own));
+    let place = Project::new(json!(true), &["package-lock.json", "a.ts", &own], &[server]);
+    assert_eq!(chosen(&place)[0].program, place.root.path().join("bin").join(server));
+}

@@ -8,7 +8,7 @@ use crate::lsp::choice::Definition;
 
 const SHORT: Duration = Duration::from_millis(50);
 const LONG: Duration = Duration::from_secs(30);
-const PATIENT: Limits = Limits { initialize: LONG, request: LONG, look: LONG, work: LONG };
+const PATIENT: Limits = Limits { initialize: LONG, request: LONG, look: LONG, work: LONG, diagnose: LONG };
 
 /// Starts a server: the scripted one of the tests in a mode, or any other program.
 fn started(command: &[&str], directory: &TempDir, limits: Limits) -> Arc<Client> {

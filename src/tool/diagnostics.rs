@@ -1,0 +1,95 @@
+//! Errors that language servers find in files that were changed, as the model and the client are told.
+
+use std::{fmt::Write as _, path::PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::{
+    ToolCx,
+    path::{Target, display},
+};
+use crate::{
+    base::text,
+    permission::{self, Ask, Verdict},
+};
+
+/// Errors of one file that the model is told (facts: OpenCode §12.1).
+const MAX_ERRORS: usize = 20;
+/// Other files with errors that it is told of.
+const MAX_OTHERS: usize = 5;
+/// Bytes of an error's text.
+const MAX_MESSAGE: usize = 1000;
+/// The protocol's number of an error.
+const ERROR: u64 = 1;
+
+/// Findings behind a change.
+pub(super) struct Diagnosed {
+    /// The diagnostics by file, as the servers gave them.
+    pub metadata: Map<String, Value>,
+    /// Goes behind the tool's answer; empty without errors.
+    pub words: String,
+}
+
+/// Looks for errors in files that were changed just now, and in others where `with_others` says so. Costs nothing where
+/// no server is configured.
+pub(super) async fn behind(cx: &ToolCx<'_>, changed: &[&Target], with_others: bool) -> Diagnosed {
+    let paths: Vec<PathBuf> = changed.iter().map(|target| target.real.clone()).collect();
+    let mut found = tokio::select! {
+        biased;
+        () = cx.cancel.cancelled() => return Diagnosed { metadata: Map::new(), words: String::new() },
+        found = cx.lsp.diagnose(cx.config, &paths) => found,
+    };
+    let mut diagnosed = Diagnosed { metadata: Map::new(), words: String::new() };
+    for target in changed {
+        let Some(diagnostics) = found.remove(&target.real) else { continue };
+        if let Some(errors) = errors(&target.relative, &diagnostics) {
+            let heading = if changed.len() == 1 { "this file".to_owned() } else { target.relative.clone() };
+            let _ = write!(diagnosed.words, "\n\nLSP errors detected in {heading}, please fix:\n{errors}");
+        }
+        diagnosed.metadata.insert(display(&target.path), diagnostics.into());
+    }
+    if with_others {
+        let (root, policy) = (&cx.config.directory, cx.host.policy());
+        let others = found.into_iter().filter_map(|(path, diagnostics)| {
+            let name = display(path.strip_prefix(root).ok()?);
+            // A server reads what the model may not.
+            let ask = Ask {
+                permission: "read".to_owned(),
+                patterns: vec![name.clone()],
+                always: Vec::new(),
+                metadata: Map::new(),
+            };
+            let may_read = permission::evaluate_all(&ask, &policy, &[]) == Verdict::Allow;
+            let errors = errors(&name, &diagnostics).filter(|_| may_read)?;
+            Some((path, diagnostics, errors))
+        });
+        for (idx, (path, diagnostics, errors)) in others.take(MAX_OTHERS).enumerate() {
+            let heading = if idx == 0 { "\n\nLSP errors detected in other files:" } else { "" };
+            let _ = write!(diagnosed.words, "{heading}\n{errors}");
+            diagnosed.metadata.insert(display(&path), diagnostics.into());
+        }
+    }
+    diagnosed
+}
+
+/// Returns the errors of a file, if it has any.
+fn errors(name: &str, diagnostics: &[Value]) -> Option<String> {
+    let is_error = |it: &&Value| it.get("severity").and_then(Value::as_u64).unwrap_or(ERROR) == ERROR;
+    let errors: Vec<&Value> = diagnostics.iter().filter(is_error).collect();
+    if errors.is_empty() {
+        return None;
+    }
+    let mut acc = format!("<diagnostics file=\"{name}\">\n");
+    for error in errors.iter().take(MAX_ERRORS) {
+        let start = error.pointer("/range/start");
+        let place = |key: &str| start.and_then(|it| it.get(key)).and_then(Value::as_u64).unwrap_or(0) + 1;
+        let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
+        let message = text::head(message, MAX_MESSAGE);
+        let _ = writeln!(acc, "ERROR [{}:{}] {message}", place("line"), place("character"));
+    }
+    if errors.len() > MAX_ERRORS {
+        let _ = writeln!(acc, "... and {} more", errors.len() - MAX_ERRORS);
+    }
+    acc.push_str("</diagnostics>");
+    Some(acc)
+}

@@ -1,0 +1,246 @@
+//! Formats files behind a change, where `formatter` is set (facts: OpenCode §12.2).
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, copy, sink},
+    time::timeout,
+};
+use windlass_protocol::opencode::settings::Programs;
+
+use self::{
+    lookup::Lookup,
+    table::{Needs, ROWS, Row},
+};
+use super::{ToolCx, bash, blocking, path::Target};
+use crate::{
+    base::{
+        process::{Child, Spawn, spawn},
+        text,
+    },
+    config::Config,
+};
+
+mod lookup;
+mod table;
+#[cfg(test)]
+mod tests;
+
+/// Time that a formatter may take.
+const LIMIT: Duration = Duration::from_secs(15);
+/// Between the request to end and the kill.
+const GRACE: Duration = Duration::from_millis(500);
+/// Bytes of a formatter's complaint that are shown.
+const MAX_COMPLAINT: usize = 300;
+
+/// A formatter as it is configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Formatter {
+    name: String,
+    /// The program and its arguments; `$FILE` stands for the file.
+    command: Vec<String>,
+    /// With their dots.
+    extensions: Vec<String>,
+    environment: BTreeMap<String, String>,
+    /// What has to be there; `None` for a command that the user gave.
+    needs: Option<Needs>,
+}
+
+impl Formatter {
+    fn built_in(row: &Row) -> Self {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        Self {
+            name: row.name.to_owned(),
+            command: owned(row.command),
+            extensions: owned(row.extensions),
+            environment: BTreeMap::new(),
+            needs: Some(row.needs),
+        }
+    }
+
+    fn takes(&self, path: &Path) -> bool {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
+        self.extensions.iter().any(|extension| name.len() > extension.len() && name.ends_with(&**extension))
+    }
+}
+
+/// Returns the formatters that the configuration switches on, in the order in which they run.
+fn configured(config: &Config) -> Vec<Formatter> {
+    let own = match &config.settings.formatter {
+        None | Some(Programs::All(false)) => return Vec::new(),
+        Some(Programs::All(true)) => &BTreeMap::new(),
+        Some(Programs::ByName(own)) => own,
+    };
+    let mut formatters: Vec<Formatter> = ROWS.iter().map(Formatter::built_in).collect();
+    for (name, settings) in own {
+        formatters.retain(|it| it.name != *name || settings.disabled != Some(true));
+        if settings.disabled == Some(true) {
+            continue;
+        }
+        let known = formatters.iter().position(|it| it.name == *name);
+        let mut formatter = match known {
+            Some(idx) => formatters.remove(idx),
+            None => Formatter {
+                name: name.clone(),
+                command: Vec::new(),
+                extensions: Vec::new(),
+                environment: BTreeMap::new(),
+                needs: None,
+            },
+        };
+        if !settings.command.is_empty() {
+            formatter.command.clone_from(&settings.command);
+            formatter.needs = None;
+        }
+        if !settings.extensions.is_empty() {
+            formatter.extensions = settings.extensions.iter().map(|it| with_dot(it)).collect();
+        }
+        formatter.environment.clone_from(&settings.environment);
+        if !formatter.command.is_empty() {
+            formatters.insert(known.unwrap_or(formatters.len()), formatter);
+        }
+    }
+    formatters
+}
+
+fn with_dot(extension: &str) -> String {
+    if extension.starts_with('.') { extension.to_owned() } else { format!(".{extension}") }
+}
+
+/// A formatter, as clients list it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FormatterState {
+    pub name: String,
+    /// With their dots.
+    pub extensions: Vec<String>,
+    /// True if its program and what it needs are there.
+    pub is_enabled: bool,
+}
+
+/// Returns the configured formatters, looked for from the session's directory. Blocks.
+pub fn states(config: &Config) -> Vec<FormatterState> {
+    let lookup = Lookup::new(config, &config.directory);
+    let state = |formatter: Formatter| {
+        let program = formatter.command.first().and_then(|name| lookup.program(name, formatter.needs));
+        FormatterState {
+            name: formatter.name,
+            extensions: formatter.extensions,
+            is_enabled: program.is_some(),
+        }
+    };
+    configured(config).into_iter().map(state).collect()
+}
+
+/// Returns the formatters for a file. Whether their programs are there is not known yet.
+pub(super) fn matching(config: &Config, path: &Path) -> Vec<Formatter> {
+    configured(config).into_iter().filter(|it| it.takes(path)).collect()
+}
+
+/// Returns the formatters for a file whose programs are there, with their programs.
+pub(super) async fn found(cx: &ToolCx<'_>, target: &Target) -> Vec<(Formatter, PathBuf)> {
+    let formatters = matching(cx.config, &target.path);
+    if formatters.is_empty() {
+        return Vec::new();
+    }
+    let lookup = Lookup::new(cx.config, target.real.parent().unwrap_or(cx.directory()));
+    let with_programs = move || {
+        let with_program = |formatter: Formatter| {
+            let program = lookup.program(formatter.command.first()?, formatter.needs)?;
+            Some((formatter, program))
+        };
+        Ok(formatters.into_iter().filter_map(with_program).collect())
+    };
+    blocking(with_programs).await.unwrap_or_default()
+}
+
+/// Formats a file. A formatter that fails is told to the user once, and changes nothing else.
+pub(super) async fn run(cx: &ToolCx<'_>, target: &Target, formatters: &[(Formatter, PathBuf)]) {
+    for (formatter, program) in formatters {
+        if let Err(reason) = run_one(cx, target, formatter, program).await {
+            let name = &formatter.name;
+            cx.host.notify(format!(
+                "The formatter {name} failed: {reason}. `formatter.{name}.disabled` set to true does without it."
+            ));
+        }
+    }
+}
+
+/// Runs one formatter. The error is its complaint.
+async fn run_one(
+    cx: &ToolCx<'_>,
+    target: &Target,
+    formatter: &Formatter,
+    program: &Path,
+) -> Result<(), String> {
+    let file = target.real.to_string_lossy();
+    let args: Vec<OsString> =
+        formatter.command.iter().skip(1).map(|word| word.replace("$FILE", &file).into()).collect();
+    let mut environment = cx.config.environment.variables.clone();
+    environment.extend(formatter.environment.iter().map(|(name, value)| (name.clone(), value.clone())));
+    // It runs what the project says, as a command of the agent would.
+    let agents = std::iter::once(cx.agent).chain(cx.agents_above.iter().map(String::as_str));
+    let sandbox = bash::around_template(cx.config, agents).await.map_err(|error| error.to_string())?;
+    let spawned = Spawn {
+        program: program.as_os_str(),
+        args: &args,
+        directory: cx.directory(),
+        environment: &environment,
+        without: sandbox.as_ref().map_or(&[], |sandbox| &sandbox.without),
+        stdin: false,
+        is_parent: true,
+    };
+    let child = match &sandbox {
+        Some(sandbox) => sandbox.spawn(&spawned),
+        None => spawn(&spawned),
+    };
+    let mut child = child.map_err(|error| error.to_string())?;
+    tokio::select! {
+        biased;
+        () = cx.cancel.cancelled() => {
+            child.end(GRACE).await;
+            Err("the turn was cancelled".to_owned())
+        }
+        ended = timeout(LIMIT, end(&mut child)) => match ended {
+            Ok(ended) => ended,
+            Err(_elapsed) => {
+                child.end(GRACE).await;
+                Err(format!("it was not done after {} seconds", LIMIT.as_secs()))
+            }
+        },
+    }
+}
+
+/// Waits for a formatter and for what it says.
+async fn end(child: &mut Child) -> Result<(), String> {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (said, complaint, status) = tokio::join!(head(stdout), head(stderr), child.wait());
+    // Nothing of it is left behind.
+    child.kill_group();
+    let status = status.map_err(|error| error.to_string())?;
+    if status.success() {
+        return Ok(());
+    }
+    let words = if complaint.trim().is_empty() { said } else { complaint };
+    match words.trim().lines().next() {
+        Some(line) => Err(text::head(line, MAX_COMPLAINT).to_owned()),
+        None => Err(status.to_string()),
+    }
+}
+
+/// Returns the beginning of what comes through a pipe, and reads the rest.
+async fn head(pipe: Option<impl AsyncRead + Unpin>) -> String {
+    let Some(mut pipe) = pipe else { return String::new() };
+    let mut bytes = Vec::new();
+    let read: io::Result<usize> = (&mut pipe).take(4096).read_to_end(&mut bytes).await;
+    if read.is_ok() {
+        // The end of the output, or an error, which is the same here.
+        let _ = copy(&mut pipe, &mut sink()).await;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
