@@ -106,6 +106,9 @@ struct Global {
     /// Print the log to standard error too.
     #[arg(long, global = true)]
     print_logs: bool,
+    /// Leave all plugins out, as OPENCODE_PURE=1 does.
+    #[arg(long, global = true)]
+    pure: bool,
     /// Lowest level to log.
     #[arg(long, global = true, value_name = "LEVEL", ignore_case = true)]
     log_level: Option<LogLevel>,
@@ -127,7 +130,7 @@ enum Command {
     /// Serve OpenCode's HTTP API.
     Serve(serve::ServeArgs),
     /// Serve a page for a browser: sessions, prompts and their questions.
-    Web(serve::ServeArgs),
+    Web(serve::WebArgs),
     /// Send one prompt and print the answer.
     Run(run::args::RunArgs),
     /// Chat in the terminal with the sessions of a running server.
@@ -192,7 +195,10 @@ pub fn run() -> ExitCode {
             return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
         }
     };
-    let environment = environment::read();
+    let mut environment = environment::read();
+    if cli.global.pure {
+        environment.variables.insert("OPENCODE_PURE".to_owned(), "1".to_owned());
+    }
     let least = match &cli.command {
         // Their answers are what is wrong.
         Some(Command::Doctor(_) | Command::Mcp(_) | Command::Plugin(_)) => LevelFilter::OFF,
@@ -222,7 +228,7 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         Some(Command::Acp(args)) if args.login => auth::login(environment, LoginArgs::default()),
         Some(Command::Acp(args)) => acp::run(environment, args),
         Some(Command::Serve(args)) => serve::run(environment, args, Purpose::Programs),
-        Some(Command::Web(args)) => serve::run(environment, args, Purpose::Browser),
+        Some(Command::Web(args)) => serve::run_for_browser(environment, args),
         Some(Command::Attach(args)) => attach::run(environment, args),
         Some(Command::Agent(args)) => agent::run(environment, args),
         Some(Command::Demo(args)) => demo::run(environment, args),

@@ -42,7 +42,7 @@ mod files;
 mod generate;
 pub mod keys;
 pub mod logins;
-mod plugins;
+pub mod plugins;
 mod remote;
 mod session;
 mod tools;
@@ -80,7 +80,8 @@ pub use session::{
     patch::SessionPatch,
     records::{Found, FoundLine, Record, SearchQuery},
     request::{
-        Invocation, OnMissing, PromptInput, PromptPart, RevertTo, Reverted, StopReason, TurnEnd, TurnOutcome,
+        Edit, Invocation, OnMissing, PromptInput, PromptPart, RevertTo, Reverted, StopReason, TurnEnd,
+        TurnOutcome,
     },
     revert::created,
     stats::{Counts, Scope, Stats},
@@ -472,7 +473,7 @@ impl Engine {
                 return ticket;
             };
             open.tickets.issue(ticket, cancel, on_end);
-            match self.inbox(id, open).try_send(Command::Prompt { ticket, input }) {
+            match self.inbox(id, open).try_send(Command::Prompt { ticket, input: Box::new(input) }) {
                 Ok(()) => return ticket,
                 Err(_) => open.tickets.clone(),
             }

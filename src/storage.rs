@@ -34,6 +34,7 @@ pub mod listing;
 pub mod migrations;
 mod open;
 pub mod opencode;
+mod patch;
 mod presence;
 pub mod projects;
 pub mod repair;
@@ -520,7 +521,7 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
 
 fn session(connection: &Connection, id: &SessionId) -> Result<Option<Session>, StorageError> {
     let mut statement = connection.prepare_cached(
-        "SELECT project_id, data, chosen_title, chosen_agent, chosen_model FROM session WHERE id = ?1",
+        "SELECT project_id, data, chosen_title, chosen_agent, chosen_model, patch FROM session WHERE id = ?1",
     )?;
     let mut rows = statement.query([id.as_str()])?;
     rows.next()?.map(decode_session).transpose()
@@ -542,6 +543,9 @@ fn decode_session(row: &Row<'_>) -> Result<Session, StorageError> {
     }
     if let Some(model) = row.get_ref(4)?.as_str_or_null().map_err(rusqlite::Error::from)? {
         session.model = Some(serde_json::from_str(model)?);
+    }
+    if let Some(patch) = row.get_ref(5)?.as_str_or_null().map_err(rusqlite::Error::from)? {
+        serde_json::from_str::<patch::Settings>(patch)?.replace(&mut session);
     }
     Ok(session)
 }
@@ -580,16 +584,22 @@ fn append_unfinished_text(
     appends: &[Append],
     messages: &mut [MessageWithParts],
 ) -> Result<(), StorageError> {
-    let parts = messages.iter_mut().flat_map(|message| message.parts.iter_mut());
-    let mut parts: HashMap<PartId, &mut Part> = parts.map(|part| (part.id.clone(), part)).collect();
     let mut statement = connection
         .prepare_cached("SELECT part_id, text FROM part_text WHERE session_id = ?1 ORDER BY seq")?;
     let mut rows = statement.query([id.as_str()])?;
-    while let Some(row) = rows.next()? {
-        let (part_id, text): (String, String) = (row.get(0)?, row.get(1)?);
+    let mut row = rows.next()?;
+    // Most sessions have none, and their parts need not be looked up.
+    if row.is_none() && appends.is_empty() {
+        return Ok(());
+    }
+    let parts = messages.iter_mut().flat_map(|message| message.parts.iter_mut());
+    let mut parts: HashMap<PartId, &mut Part> = parts.map(|part| (part.id.clone(), part)).collect();
+    while let Some(found) = row {
+        let (part_id, text): (String, String) = (found.get(0)?, found.get(1)?);
         if let Some(part) = parts.get_mut(&PartId::from_trusted(part_id)) {
             appends::append(part, &text);
         }
+        row = rows.next()?;
     }
     for append in appends {
         if let Some(part) = parts.get_mut(&append.part_id) {
@@ -625,7 +635,7 @@ fn list(connection: &Connection, query: &SessionQuery) -> Result<Vec<Session>, S
     let (updated, id) = query.after.clone().unwrap_or((i64::MAX, String::new()));
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
     let mut statement = connection.prepare_cached(
-        "SELECT project_id, data, chosen_title, chosen_agent, chosen_model FROM session WHERE parent_id IS NULL \
+        "SELECT project_id, data, chosen_title, chosen_agent, chosen_model, patch FROM session WHERE parent_id IS NULL \
          AND (?1 IS NULL OR directory = ?1) AND (updated, id) < (?2, ?3) \
          ORDER BY updated DESC, id DESC LIMIT ?4",
     )?;

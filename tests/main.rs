@@ -41,6 +41,7 @@ mod envelope;
 mod events;
 mod faults;
 mod files;
+mod formatters;
 mod guard;
 mod import;
 mod initialize;

@@ -176,6 +176,24 @@ async fn the_models_own_reasons_are_passed_on() {
 }
 
 #[tokio::test]
+async fn a_model_that_pauses_is_asked_to_go_on_but_not_for_ever() {
+    let agent = Agent::builder().wire(Wire::Anthropic).start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("I search").finish(Finish::Pause));
+    agent.llm.reply(Reply::text(" and found it."));
+    let turn = agent.prompt(&session, "go").await;
+    assert_eq!((turn.text().as_str(), turn.stop.as_str()), ("I search and found it.", "end_turn"));
+    // Its own words come last, so that it goes on behind them.
+    let last = agent.llm.last_request().messages().pop().unwrap();
+    assert_eq!((&last["role"], &last["content"][0]["text"]), (&json!("assistant"), &json!("I search")));
+    let n_requests = agent.llm.requests().len();
+    agent.llm.answer_with(|_| Reply::text("still ").finish(Finish::Pause));
+    assert_eq!(agent.prompt(&session, "go on").await.stop, "end_turn");
+    assert_eq!(agent.llm.requests().len() - n_requests, 21);
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn an_answer_without_end_is_cut_off_and_the_session_goes_on() {
     for wire in [Wire::OpenAi, Wire::Anthropic] {
         let config = json!({"windlass": {"max_answer_bytes": 100_000}});

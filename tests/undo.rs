@@ -37,6 +37,34 @@ fn git_state(agent: &Agent) -> (String, Vec<u8>) {
 }
 
 #[tokio::test]
+async fn what_the_user_changes_while_something_is_undone_stays_and_is_named() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let stays = "because you changed them since the last undo or redo:\n- `";
+    // A redo does not take it away, nor does an undo of more.
+    run(&agent, &session, "first", "echo A >> a.txt").await;
+    run(&agent, &session, "second", "echo B >> other.txt").await;
+    own(&agent, &session, "/undo").await;
+    assert!(!agent.scratch.exists("other.txt"));
+    agent.scratch.write("a.txt", "mine\n");
+    let undone = own(&agent, &session, "/undo").await;
+    assert!(undone.contains(&format!("{stays}{}`", agent.scratch.path("a.txt"))), "{undone}");
+    for _ in 0..2 {
+        own(&agent, &session, "/redo").await;
+    }
+    assert_eq!(
+        (agent.scratch.read("a.txt"), agent.scratch.read("other.txt")),
+        ("mine\n".into(), "B\n".into())
+    );
+    // What was changed before an undo comes back with its redo.
+    own(&agent, &session, "/undo 2").await;
+    assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\n");
+    own(&agent, &session, "/redo").await;
+    assert_eq!(agent.scratch.read("a.txt"), "mine\n");
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn files_follow_undo_and_redo_whatever_changed_them() {
     let agent = Agent::start_with(json!({"windlass": {"file_time": false}})).await;
     let before = git_state(&agent);

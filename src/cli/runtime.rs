@@ -51,28 +51,33 @@ fn run(work: LocalBoxFuture<'_, ExitCode>) -> ExitCode {
     code
 }
 
-/// Ends with the first signal that asks the process to end, and says its number.
-pub async fn signalled() -> u8 {
-    first_of(&[SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()]).await
+/// Takes the signals that ask the process to end from here on; ends with the first one, and says its number.
+///
+/// Must be called within the runtime.
+pub fn signalled() -> impl Future<Output = u8> {
+    first_of(&[SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()])
 }
 
 /// Does the same as [`signalled`] for a process whose user interrupts its turns rather than itself.
-pub async fn ended() -> u8 {
-    first_of(&[SignalKind::hangup(), SignalKind::terminate()]).await
+pub fn ended() -> impl Future<Output = u8> {
+    first_of(&[SignalKind::hangup(), SignalKind::terminate()])
 }
 
-async fn first_of(kinds: &[SignalKind]) -> u8 {
-    let arrivals = kinds.iter().map(|kind| {
-        let arrival = signal(*kind).map(|mut signals| async move {
+fn first_of(kinds: &[SignalKind]) -> impl Future<Output = u8> + use<> {
+    let arrivals = kinds.iter().copied().map(|kind| {
+        let arrival = signal(kind).map(|mut signals| async move {
             signals.recv().await;
             u8::try_from(kind.as_raw_value()).unwrap_or_default()
         });
         arrival.map(Box::pin)
     });
-    match arrivals.collect::<Result<Vec<_>, _>>() {
-        Ok(arrivals) => futures_util::future::select_all(arrivals).await.0,
-        // Without handlers the signals end the process themselves.
-        Err(_) => std::future::pending().await,
+    let arrivals = arrivals.collect::<Result<Vec<_>, _>>();
+    async move {
+        match arrivals {
+            Ok(arrivals) => futures_util::future::select_all(arrivals).await.0,
+            // Without handlers the signals end the process themselves.
+            Err(_) => std::future::pending().await,
+        }
     }
 }
 

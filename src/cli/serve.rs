@@ -1,6 +1,7 @@
 //! `windlass serve`: OpenCode's HTTP API, for its SDK and the programs that were written against it.
 
 use std::{
+    io::{self, IsTerminal},
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     process::ExitCode,
@@ -11,19 +12,24 @@ use clap::Args;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+use windlass_protocol::opencode::settings::ServerSettings;
 
 use super::{acp::login_command, output, runtime};
 use crate::{
-    base::sandbox,
+    base::{process::desktop, sandbox},
     config::{Environment, layers, paths::Paths},
     engine::Engine,
-    http::{self, Access, Listener, Options, Password},
+    http::{self, Access, Announcement, Listener, Options, Password},
 };
 
 /// User name where the environment gives none.
 const USER: &str = "opencode";
 /// Address where none is given.
 const LOOPBACK: &str = "127.0.0.1";
+/// The same for a server that others are to find.
+const EVERYWHERE: &str = "0.0.0.0";
+/// Host name of the announcement where none is given.
+const ANNOUNCED_NAME: &str = "opencode.local";
 
 /// Flags of `windlass serve`, which are OpenCode's.
 #[derive(Debug, Default, Args)]
@@ -46,31 +52,56 @@ pub struct ServeArgs {
     /// PEM file with the key of the certificate.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    #[arg(long, hide = true)]
+    /// Announce the server by mDNS, on all addresses unless --hostname names one.
+    #[arg(long)]
     mdns: bool,
-    #[arg(long, hide = true)]
+    /// Host name of the announcement, which ends in .local, else opencode.local.
+    #[arg(long, value_name = "NAME")]
     mdns_domain: Option<String>,
     #[arg(long, hide = true)]
     pure: bool,
+}
+
+/// Flags of `windlass web`.
+#[derive(Debug, Default, Args)]
+pub struct WebArgs {
+    #[command(flatten)]
+    serve: ServeArgs,
+    /// Leave the browser alone; the address is printed.
+    #[arg(long)]
+    no_open: bool,
 }
 
 /// The clients that the server is started for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     Programs,
-    Browser,
+    /// A browser, in which the page is opened or not.
+    Browser {
+        is_opened: bool,
+    },
+}
+
+pub fn run_for_browser(environment: Environment, args: WebArgs) -> ExitCode {
+    let has_display = cfg!(target_os = "macos")
+        || ["DISPLAY", "WAYLAND_DISPLAY"]
+            .iter()
+            .any(|name| environment.get(name).is_some_and(|value| !value.is_empty()));
+    // Without a terminal nobody has asked for a window.
+    let is_opened = !args.no_open && has_display && io::stdout().is_terminal();
+    run(environment, args.serve, Purpose::Browser { is_opened })
 }
 
 pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitCode {
-    if args.mdns || args.mdns_domain.is_some() {
-        return output::misuse(
-            "The server is not announced by mDNS: leave --mdns out, and tell clients its address.",
-        );
-    }
     let paths = Paths::new(&environment);
     // A project must not open the server to others.
     let settings = layers::of_user(&environment, &paths).settings.server;
-    let hostname = args.hostname.clone().or(settings.hostname).unwrap_or_else(|| LOOPBACK.to_owned());
+    let announced = match announced_name(&args, &settings) {
+        Ok(announced) => announced,
+        Err(code) => return code,
+    };
+    let usual_hostname = if announced.is_some() { EVERYWHERE } else { LOOPBACK };
+    let hostname = args.hostname.clone().or(settings.hostname).unwrap_or_else(|| usual_hostname.to_owned());
     let port = args.port.or(settings.port).unwrap_or_default();
     let address = match address(&hostname) {
         Ok(address) => address,
@@ -106,24 +137,33 @@ pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitC
         };
         let engine = Engine::new(environment, paths);
         runtime::serve_plugins(&engine);
-        if let Some(bound) = listeners.first().and_then(Listener::address)
-            && let Err(code) = output::print(&line(scheme, &hostname, bound))
-        {
-            return code;
+        // Whoever reads the line may end the server at once.
+        let signalled = runtime::signalled();
+        tokio::pin!(signalled);
+        let bound = listeners.first().and_then(Listener::address);
+        if let Some(bound) = bound {
+            let page = own_address(scheme, bound);
+            // Plugins are on this machine.
+            engine.show_server(page.clone());
+            if let Err(code) = output::print(&line(scheme, &hostname, bound)) {
+                return code;
+            }
+            show_page(purpose, &page);
         }
-        if purpose == Purpose::Browser {
-            output::note("Open this address in a browser; Ctrl-C ends the server.");
-        }
+        let announcement = bound.zip(announced).and_then(|(bound, name)| announce(bound, &name));
         let stop = CancellationToken::new();
         let options = Options { directory, access, login_command: login_command() };
         let serving = http::serve(engine.clone(), options, listeners, stop.clone());
         tokio::pin!(serving);
         tokio::select! {
-            _ = runtime::signalled() => {
+            _ = &mut signalled => {
                 stop.cancel();
                 tokio::join!(engine.abort(), serving);
             }
             () = &mut serving => {}
+        }
+        if let Some(announcement) = announcement {
+            announcement.end().await;
         }
         ExitCode::SUCCESS
     })
@@ -133,6 +173,55 @@ pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitC
 fn line(scheme: &str, hostname: &str, bound: SocketAddr) -> String {
     let host = if hostname.contains(':') { format!("[{hostname}]") } else { hostname.to_owned() };
     format!("opencode server listening on {scheme}://{host}:{}", bound.port())
+}
+
+/// Returns the address by which programs of this machine reach the server.
+fn own_address(scheme: &str, mut bound: SocketAddr) -> String {
+    if bound.ip().is_unspecified() {
+        bound.set_ip(Ipv4Addr::LOCALHOST.into());
+    }
+    format!("{scheme}://{bound}")
+}
+
+/// Returns the host name under which the server is to be announced.
+fn announced_name(args: &ServeArgs, settings: &ServerSettings) -> Result<Option<String>, ExitCode> {
+    // OpenCode's flag and setting: a name alone announces nothing.
+    if !args.mdns && settings.mdns != Some(true) {
+        return Ok(None);
+    }
+    let name = args.mdns_domain.as_deref().or(settings.mdns_domain.as_deref()).unwrap_or(ANNOUNCED_NAME);
+    let refuse = || {
+        output::misuse(&format!(
+            "`{name}` cannot be announced: give --mdns-domain a name such as opencode.local."
+        ))
+    };
+    http::host_name(name).map(Some).ok_or_else(refuse)
+}
+
+/// Announces the server, unless only this machine reaches it.
+fn announce(bound: SocketAddr, name: &str) -> Option<Announcement> {
+    if bound.ip().is_loopback() {
+        output::note(
+            "The server is not announced by mDNS: only this machine reaches it; give another --hostname.",
+        );
+        return None;
+    }
+    let announced = http::announce(bound, name);
+    announced
+        .inspect_err(|error| output::note(&format!("The server is not announced by mDNS: {error}.")))
+        .ok()
+}
+
+/// Shows the page in a browser, or says how.
+fn show_page(purpose: Purpose, page: &str) {
+    let Purpose::Browser { is_opened } = purpose else { return };
+    if is_opened {
+        match desktop::open(page) {
+            Ok(()) => return output::note("The page is opened in the browser; Ctrl-C ends the server."),
+            Err(error) => tracing::debug!(%error, "the browser was not opened"),
+        }
+    }
+    output::note("Open this address in a browser; Ctrl-C ends the server.");
 }
 
 fn address(hostname: &str) -> Result<IpAddr, ExitCode> {

@@ -1,7 +1,9 @@
 //! Changes a file of the configuration as a client asks, and keeps its comments and the order of its keys.
 
 use std::{
-    fs, io,
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -65,6 +67,8 @@ pub fn written(file: &Path, key: &str) -> Option<Value> {
 pub fn change(file: &Path, patch: Map<String, Value>) -> Result<(), PatchError> {
     let failed = |reason: String| PatchError::File { file: file.to_owned(), reason };
     validate(file, &patch)?;
+    let _lock =
+        lock_directory(file).map_err(|error| failed(format!("its directory cannot be used: {error}")))?;
     let before = match fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -161,18 +165,34 @@ fn brackets(text: &str) -> usize {
     deepest.1
 }
 
+/// Waits until no other change of the directory's files runs, here or in another process. The lock ends with the value.
+fn lock_directory(file: &Path) -> io::Result<Option<File>> {
+    let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let directory = target.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(directory)?;
+    let opened = File::open(directory)?;
+    match opened.lock() {
+        Ok(()) => Ok(Some(opened)),
+        // Some file systems have no locks.
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Replaces a file in one step; a link stays one.
 fn replace(file: &Path, text: &str) -> io::Result<()> {
     let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let directory = target.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(directory)?;
     let draft = directory.join(format!(".opencode-{}.new", ids::random(8)));
-    let written = fs::write(&draft, text).and_then(|()| {
-        if let Ok(metadata) = fs::metadata(&target) {
-            fs::set_permissions(&draft, metadata.permissions())?;
-        }
-        fs::rename(&draft, &target)
+    let permissions = fs::metadata(&target).ok().map(|metadata| metadata.permissions());
+    let mut options = OpenOptions::new();
+    // It holds the same secrets as the file, which may be the user's alone.
+    options.write(true).create_new(true).mode(permissions.as_ref().map_or(0o666, |it| it.mode() & 0o600));
+    let written = options.open(&draft).and_then(|mut draft| {
+        draft.write_all(text.as_bytes())?;
+        permissions.map_or(Ok(()), |permissions| draft.set_permissions(permissions))
     });
+    let written = written.and_then(|()| fs::rename(&draft, &target));
     written.inspect_err(|_| _ = fs::remove_file(&draft))
 }
 

@@ -264,7 +264,7 @@ pub async fn begin(
     }
     parts.insert(0, PromptPart::Text { text, is_synthetic: true, is_ignored: false });
     let known_files = state.known_files.clone();
-    let instructions = LoadedInstructions::new(&cx.instructions, &state.history);
+    let instructions = LoadedInstructions::new(&cx.instructions, state.gathered().instructions);
     let words = attach::words(&parts);
     let kinds = tokio::select! {
         biased;

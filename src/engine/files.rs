@@ -1,5 +1,6 @@
 //! A directory's files, their versions and its worktrees, for people who look at them through a front end.
 
+pub mod branch;
 mod find;
 mod fuzzy;
 mod git;
@@ -15,4 +16,4 @@ pub use roots::FilesError;
 pub use vcs::{ApplyError, DiffBase};
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

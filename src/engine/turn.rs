@@ -11,6 +11,7 @@ pub mod loaded_instructions;
 pub mod local_reply;
 pub mod mention;
 pub mod model_request;
+pub mod older_messages;
 pub mod prompt;
 pub mod run;
 pub mod step;

@@ -86,7 +86,7 @@ impl Storage {
         self.reader
             .read(move |connection| {
                 let mut statement = connection.prepare_cached(
-                    "SELECT project_id, data, chosen_title, chosen_agent, chosen_model FROM session WHERE updated >= ?1",
+                    "SELECT project_id, data, chosen_title, chosen_agent, chosen_model, patch FROM session WHERE updated >= ?1",
                 )?;
                 let mut rows = statement.query([since])?;
                 let mut sessions = Vec::new();

@@ -83,6 +83,8 @@ impl Storage {
         }
         self.reader
             .read(move |connection| {
+                // One for all, because each has the file locked and unlocked.
+                let connection = &connection.unchecked_transaction()?;
                 let mut found = HashMap::new();
                 for id in ids {
                     if let Some(kind) = first_said(connection, &id)? {
@@ -115,7 +117,7 @@ fn first_said(connection: &Connection, id: &SessionId) -> Result<Option<PartKind
 fn search(connection: &Connection, query: &SearchQuery) -> Result<SearchPage, StorageError> {
     let (updated, id) = query.after.clone().unwrap_or((i64::MAX, String::new()));
     let mut statement = connection.prepare_cached(
-        "SELECT project_id, data, chosen_title, chosen_agent, chosen_model FROM session WHERE parent_id IS NULL \
+        "SELECT project_id, data, chosen_title, chosen_agent, chosen_model, patch FROM session WHERE parent_id IS NULL \
          AND (?1 IS NULL OR directory = ?1 OR substr(directory, 1, length(?1) + 1) = ?1 || '/') \
          AND (updated, id) < (?2, ?3) ORDER BY updated DESC, id DESC LIMIT ?4",
     )?;

@@ -1,6 +1,7 @@
 //! A session's messages by the page, and what is known of a session without reading them all.
 
 use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, de::IgnoredAny};
 use windlass_protocol::opencode::{
     id::{MessageId, SessionId},
     message::{Message, MessageWithParts, UserMessage},
@@ -26,6 +27,13 @@ pub struct Outline {
     pub unfinished: Vec<MessageWithParts>,
     /// The sessions of its subagents, and of theirs.
     pub children: Vec<SessionId>,
+}
+
+/// A range of a session's messages, and the session as it is at that moment.
+#[derive(Debug, Clone)]
+pub struct Page {
+    pub info: Session,
+    pub messages: Vec<MessageWithParts>,
 }
 
 /// A range of a session's messages, which are in the order of their ids.
@@ -67,14 +75,19 @@ impl Storage {
             .await
     }
 
-    /// Reads the first messages of a range, at least one and at most `limit` of them.
+    /// Reads a session and the first messages of a range, at least one and at most `limit` of them.
     pub async fn page(
         &self,
         id: SessionId,
         range: Range,
         limit: usize,
-    ) -> Result<Vec<MessageWithParts>, StorageError> {
-        self.reader.read(move |connection| page(connection, &id, &range, limit)).await
+    ) -> Result<Option<Page>, StorageError> {
+        self.reader
+            .read(move |connection| {
+                let Some(info) = session(connection, &id)? else { return Ok(None) };
+                Ok(Some(Page { info, messages: page(connection, &id, &range, limit)? }))
+            })
+            .await
     }
 
     /// Reads a message with its parts.
@@ -83,7 +96,7 @@ impl Storage {
             .read(move |connection| {
                 let mut statement = connection.prepare_cached("SELECT data FROM message WHERE id = ?1")?;
                 let data: Option<String> = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;
-                data.map(|data| whole(connection, &data, &mut 0)).transpose()
+                data.map(|data| whole(connection, &data)).transpose()
             })
             .await
     }
@@ -108,27 +121,43 @@ fn page(
     let appends = appends::of_session(connection, id);
     let connection = &connection.unchecked_transaction()?;
     let mut statement = connection.prepare_cached(
-        "SELECT data FROM message WHERE session_id = ?1 AND id > ?2 AND (?3 IS NULL OR id <= ?3) \
-         ORDER BY id LIMIT ?4",
+        "SELECT message.rowid, message.data, part.data FROM message \
+         LEFT JOIN part ON part.message_id = message.id \
+         WHERE message.session_id = ?1 AND message.id > ?2 AND (?3 IS NULL OR message.id <= ?3) \
+         ORDER BY message.id",
     )?;
     let after = range.after.as_ref().map_or("", MessageId::as_str);
     let until = range.until.as_ref().map(MessageId::as_str);
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut rows = statement.query(params![id.as_str(), after, until, limit])?;
-    let (mut messages, mut n_bytes) = (Vec::new(), 0);
-    while let Some(row) = rows.next()?
-        && n_bytes < PAGE_BYTES
-    {
-        let data = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
-        n_bytes += data.len();
-        messages.push(whole(connection, data, &mut n_bytes)?);
+    let mut rows = statement.query(params![id.as_str(), after, until])?;
+    let mut messages: Vec<MessageWithParts> = Vec::new();
+    let (mut newest, mut n_bytes) = (None, 0);
+    while let Some(row) = rows.next()? {
+        let number: i64 = row.get(0)?;
+        if newest.replace(number) != Some(number) {
+            if messages.len() >= limit || n_bytes >= PAGE_BYTES {
+                break;
+            }
+            let data = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
+            n_bytes += data.len();
+            messages.push(MessageWithParts { info: serde_json::from_str(data)?, parts: Vec::new() });
+        }
+        if let Some(data) = row.get_ref(2)?.as_str_or_null().map_err(rusqlite::Error::from)?
+            && let Some(message) = messages.last_mut()
+        {
+            n_bytes += data.len();
+            message.parts.push(serde_json::from_str(data)?);
+        }
+    }
+    // The rows of a message come as they were inserted; sorting them in SQLite would cost each message a sorter.
+    for message in &mut messages {
+        message.parts.sort_by(|a, b| a.id.cmp(&b.id));
     }
     append_unfinished_text(connection, id, &appends, &mut messages)?;
     Ok(messages)
 }
 
 /// Reads the parts of a message.
-fn whole(connection: &Connection, data: &str, n_bytes: &mut usize) -> Result<MessageWithParts, StorageError> {
+fn whole(connection: &Connection, data: &str) -> Result<MessageWithParts, StorageError> {
     let info: Message = serde_json::from_str(data)?;
     let mut statement =
         connection.prepare_cached("SELECT data FROM part WHERE message_id = ?1 ORDER BY id")?;
@@ -136,7 +165,6 @@ fn whole(connection: &Connection, data: &str, n_bytes: &mut usize) -> Result<Mes
     let mut parts: Vec<Part> = Vec::new();
     while let Some(row) = rows.next()? {
         let data = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
-        *n_bytes += data.len();
         parts.push(serde_json::from_str(data)?);
     }
     Ok(MessageWithParts { info, parts })
@@ -154,18 +182,32 @@ fn last_prompt(connection: &Connection, id: &SessionId) -> Result<Option<UserMes
     })
 }
 
+/// The fields of a message that tell of an unfinished answer.
+#[derive(Deserialize)]
+struct Progress<'a> {
+    role: &'a str,
+    time: ProgressTime,
+}
+
+#[derive(Deserialize)]
+struct ProgressTime {
+    completed: Option<IgnoredAny>,
+}
+
 fn unfinished_of(connection: &Connection, id: &SessionId) -> Result<Vec<MessageWithParts>, StorageError> {
     let appends = appends::of_session(connection, id);
     let connection = &connection.unchecked_transaction()?;
-    let mut statement = connection.prepare_cached(
-        "SELECT data FROM message WHERE session_id = ?1 AND json_extract(data, '$.role') = 'assistant' \
-         AND json_extract(data, '$.time.completed') IS NULL ORDER BY id",
-    )?;
+    let mut statement =
+        connection.prepare_cached("SELECT data FROM message WHERE session_id = ?1 ORDER BY id")?;
     let mut rows = statement.query([id.as_str()])?;
-    let (mut messages, mut n_bytes) = (Vec::new(), 0);
+    let mut messages = Vec::new();
     while let Some(row) = rows.next()? {
         let data = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
-        messages.push(whole(connection, data, &mut n_bytes)?);
+        // SQLite's own JSON functions take several times as long.
+        let progress: Progress<'_> = serde_json::from_str(data)?;
+        if progress.role == "assistant" && progress.time.completed.is_none() {
+            messages.push(whole(connection, data)?);
+        }
     }
     append_unfinished_text(connection, id, &appends, &mut messages)?;
     Ok(messages)

@@ -82,14 +82,14 @@ impl Storage {
 
 fn filtered(connection: &Connection, filter: &SessionFilter) -> Result<Vec<Session>, StorageError> {
     let mut statement = connection.prepare_cached(
-        "SELECT project_id, data, chosen_title, chosen_agent, chosen_model FROM session \
+        "SELECT project_id, data, chosen_title, chosen_agent, chosen_model, patch FROM session \
          WHERE (?1 IS NULL OR directory = ?1) \
          AND (?2 IS NULL OR project_id = ?2 OR directory = ?10 OR substr(directory, 1, length(?10) + 1) = ?10 || '/') \
          AND (?3 IS NULL OR parent_id = ?3) AND (NOT ?4 OR parent_id IS NULL) \
          AND (?5 IS NULL OR updated >= ?5) AND (?6 IS NULL OR updated < ?6) \
          AND (?7 IS NULL OR instr(lower(coalesce(chosen_title, data ->> 'title')), ?7) > 0) \
          AND (?9 IS NULL OR data ->> 'path' = ?9 OR substr(data ->> 'path', 1, length(?9) + 1) = ?9 || '/') \
-         AND (NOT ?11 OR data ->> '$.time.archived' IS NULL) \
+         AND (NOT ?11 OR iif(patch IS NULL, data ->> '$.time.archived', patch ->> 'archived') IS NULL) \
          ORDER BY updated DESC, id DESC LIMIT ?8",
     )?;
     let SessionFilter {

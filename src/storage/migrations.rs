@@ -50,6 +50,9 @@ const STEPS: &[&str] = &[
     "
     ALTER TABLE project ADD COLUMN settings TEXT;
 ",
+    "
+    ALTER TABLE session ADD COLUMN patch TEXT;
+",
 ];
 
 /// The version that all steps lead to.

@@ -6,6 +6,7 @@
 use std::{
     collections::HashMap,
     fs::{DirBuilder, File, OpenOptions},
+    io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::PathBuf,
     sync::{Arc, Mutex},
@@ -61,15 +62,28 @@ impl SessionLocks {
         if !is_held {
             let (locks, byte) = (self.clone(), guard.byte);
             // The other process holds it for as long as it restores files.
-            let wait = move || {
-                let file = lock(&locks.state).file.as_ref()?.as_ref()?.try_clone().ok()?;
-                fcntl(&file, FcntlArg::F_OFD_SETLKW(&range(byte, libc::F_RDLCK))).ok()
-            };
-            if tokio::task::spawn_blocking(wait).await.is_err() {
-                tracing::warn!(session = %id, "a session in use elsewhere was not waited for");
+            let waited = tokio::task::spawn_blocking(move || locks.wait(byte)).await;
+            if let Err(error) = waited.map_err(io::Error::other).flatten() {
+                tracing::error!(session = %id, %error, "a session in use elsewhere was not waited for");
             }
         }
         guard
+    }
+
+    /// Waits for the shared lock of a byte. Blocks.
+    fn wait(&self, byte: i64) -> io::Result<()> {
+        let file = match lock(&self.state).file.as_ref().and_then(Option::as_ref) {
+            Some(file) => file.try_clone()?,
+            // Without a file nothing is locked.
+            None => return Ok(()),
+        };
+        loop {
+            match fcntl(&file, FcntlArg::F_OFD_SETLKW(&range(byte, libc::F_RDLCK))) {
+                Ok(_) => return Ok(()),
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 }
 

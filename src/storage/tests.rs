@@ -42,6 +42,7 @@ pub fn user(session_id: &SessionId) -> Message {
         model: ModelRef::parse("a/b").expect("model"),
         system: None,
         format: None,
+        summary: None,
     })
 }
 
@@ -125,7 +126,12 @@ async fn pages_of_a_history_are_the_whole_history() {
     let mut range = Range { after: None, until: Some(whole[5].info.id().clone()) };
     let mut read = Vec::new();
     loop {
-        let page = storage.page(session.id.clone(), range.clone(), 4).await.expect("read");
+        let page = storage
+            .page(session.id.clone(), range.clone(), 4)
+            .await
+            .expect("read")
+            .expect("the session")
+            .messages;
         let Some(last) = page.last() else { break };
         assert!(page.len() <= 4);
         range.after = Some(last.info.id().clone());
@@ -144,7 +150,8 @@ async fn a_page_of_large_messages_is_short() {
         let part = text(&message, &"x".repeat(600_000));
         storage.apply(vec![Write::Message(message), Write::Part(part)]).await.expect("stored");
     }
-    let page = storage.page(session.id, Range::default(), 100).await.expect("read");
+    let page =
+        storage.page(session.id, Range::default(), 100).await.expect("read").expect("the session").messages;
     assert_eq!(page.len(), 2);
 }
 

@@ -468,6 +468,9 @@ pub enum AuthEntry {
         /// The host of an instance of one's own, such as GitHub Enterprise.
         #[serde(default, rename = "enterpriseUrl", skip_serializing_if = "Option::is_none")]
         enterprise_url: Option<String>,
+        /// Fields of a plugin's own, which its loader finds again.
+        #[serde(flatten)]
+        extra: Map<String, Value>,
     },
     Wellknown {
         key: String,

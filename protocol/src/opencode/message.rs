@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::{
+    event::FileDiff,
     id::{MessageId, SessionId},
     part::Part,
 };
@@ -62,6 +63,20 @@ pub struct UserMessage {
     /// The wanted form of the answer; text when there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Box<OutputFormat>>,
+    /// Set behind a turn that changed files.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known_summary")]
+    pub summary: Option<UserSummary>,
+}
+
+/// The outcome of a prompt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UserSummary {
+    pub diffs: Vec<FileDiff>,
+}
+
+/// Reads a summary; one of an older OpenCode, whose diffs have another shape, is left out.
+fn known_summary<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<UserSummary>, D::Error> {
+    Value::deserialize(deserializer).map(|summary| serde_json::from_value(summary).ok())
 }
 
 /// The form of an answer.

@@ -22,7 +22,7 @@ pub struct Settings {
     #[serde(alias = "reference")]
     #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub references: BTreeMap<String, Reference>,
-    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
+    /// Programs that format a file behind a change of it.
     pub formatter: Option<Programs<Formatter>>,
     pub lsp: Option<Programs<LanguageServer>>,
     #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
@@ -66,10 +66,8 @@ pub enum LogLevel {
 pub struct ServerSettings {
     pub port: Option<u16>,
     pub hostname: Option<String>,
-    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub mdns: Option<bool>,
     #[serde(rename = "mdnsDomain")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub mdns_domain: Option<String>,
     pub cors: Vec<String>,
 }

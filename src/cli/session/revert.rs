@@ -7,6 +7,7 @@ use windlass_protocol::opencode::id::{MessageId, PartId, SessionId};
 
 use super::hint;
 use crate::{
+    base::text,
     cli::output,
     engine::{Engine, EngineError, RevertTo, Reverted},
 };
@@ -37,7 +38,7 @@ pub async fn revert(engine: &Engine, args: RevertArgs) -> Result<ExitCode, Strin
     Ok(output::print_answer(&format!(
         "Taken back: \"{prompt}\" and what followed. `windlass session unrevert {id}` puts it back, the next prompt \
          removes it for good.{}",
-        output::plain(&reverted.files)
+        text::readable(&reverted.files)
     )))
 }
 
@@ -48,7 +49,7 @@ pub async fn unrevert(engine: &Engine, id: &str) -> Result<ExitCode, String> {
     let Some(prompt) = reverted.prompt else {
         return Ok(output::print_answer("There is nothing to put back."));
     };
-    let (prompt, files) = (output::plain(&prompt), output::plain(&reverted.files));
+    let (prompt, files) = (output::plain(&prompt), text::readable(&reverted.files));
     Ok(output::print_answer(&format!("Put back: \"{prompt}\" and what followed.{files}")))
 }
 

@@ -1,6 +1,6 @@
 //! Files keep what a change does not name.
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt, thread};
 
 use serde_json::{Map, Value, json};
 
@@ -47,4 +47,23 @@ fn a_new_file_is_made_and_a_wrong_value_refused() {
     fs::write(&file, "{ broken").unwrap();
     assert!(matches!(change(&file, object(json!({"username": "z"}))), Err(PatchError::File { .. })));
     assert_eq!(fs::read_to_string(&file).unwrap(), "{ broken");
+}
+
+#[test]
+fn changes_at_the_same_time_are_all_kept_and_so_is_the_files_mode() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("opencode.json");
+    fs::write(&file, "{}\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    let names: Vec<String> = (0..16).map(|number| format!("agent{number}")).collect();
+    thread::scope(|scope| {
+        for name in &names {
+            let patch = object(json!({"agent": {name: {"description": "one of many"}}}));
+            scope.spawn(|| change(&file, patch).unwrap());
+        }
+    });
+    let written: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(written["agent"].as_object().unwrap().len(), names.len(), "{written}");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no draft is left");
 }

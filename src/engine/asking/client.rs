@@ -84,6 +84,11 @@ impl Client {
         queue
     }
 
+    /// Returns true if another client holds the session.
+    pub(crate) fn is_shared(&self, id: &SessionId) -> bool {
+        self.engine.clients().is_held_beside(id, &self.lease)
+    }
+
     /// Closes a session for this client; the session itself ends when no other client holds it.
     pub async fn close_session(&self, id: &SessionId) {
         if !self.engine.clients().is_held_beside(id, &self.lease) {

@@ -73,7 +73,7 @@ async fn undo(cx: &TurnCx<'_>, state: &mut SessionState, arguments: &str) -> Res
             "`{arguments}` is neither a number of prompts nor the id of a message, so nothing is undone."
         ));
     };
-    let _sole_use = match cx.session.sole_use() {
+    let _sole_use = match cx.session.sole_use("undo") {
         Ok(sole_use) => sole_use,
         Err(error) => return Ok(format!("Nothing is undone: {error}.")),
     };
@@ -131,7 +131,7 @@ fn undo_point(arguments: &str) -> Option<RevertTo> {
 }
 
 async fn redo(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<String, EngineError> {
-    let _sole_use = match cx.session.sole_use() {
+    let _sole_use = match cx.session.sole_use("undo") {
         Ok(sole_use) => sole_use,
         Err(error) => return Ok(format!("Nothing is put back: {error}.")),
     };

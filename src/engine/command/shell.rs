@@ -78,46 +78,78 @@ pub async fn fill(
     let mut journal = Journal::default();
     let first = show(state, &commands, &mut journal);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
-    if let Err((index, refused)) = ask_all(cx, state, first, &commands, &policy).await {
-        let command = &commands[index];
-        if cx.cancel.is_cancelled() {
-            return Ok(Filled::Interrupted);
+    let sandbox = match ask_all(cx, state, first, &commands, &policy).await {
+        Ok(()) => {
+            let above = cx.parent_limits.agents.iter().map(String::as_str);
+            let agents = [Some(&*cx.agent.name), subagent.map(|agent| &*agent.name)].into_iter().flatten();
+            bash::around_template(&cx.loaded.config, agents.chain(above))
+                .await
+                .map_err(|refused| (0, refused))
         }
-        for (other, _) in commands.iter().enumerate() {
-            let reason = if other == index {
-                refused.to_string()
-            } else {
-                "Not run, since another command was refused.".to_owned()
-            };
-            settle(state, first + other, Err(reason), &mut journal);
-        }
-        journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
-        let reason = match refused {
-            ToolError::Denied { .. } | ToolError::Dismissed => {
-                format!("You refused `{command}`, so none of the commands ran.")
-            }
-            ToolError::Model(reason) | ToolError::Forbidden(reason) | ToolError::Internal(reason) => {
-                format!("`{command}` is not allowed, so none of the commands ran: {reason}")
-            }
-            ToolError::Cancelled { .. } => return Ok(Filled::Interrupted),
-        };
-        return Ok(Filled::Refused(reason));
-    }
-    let mut running = FuturesUnordered::new();
-    for (index, command) in commands.iter().enumerate() {
-        running.push(async move { (index, run(cx, command).await) });
-    }
+        Err(refused) => Err(refused),
+    };
+    let sandbox = match sandbox {
+        Ok(sandbox) => sandbox,
+        Err((index, refused)) => return refuse(cx, state, first, &commands, index, refused).await,
+    };
     let mut said = vec![String::new(); commands.len()];
-    while let Some((index, ended)) = running.next().await {
-        said[index] = ended.for_template();
-        settle(state, first + index, Ok(ended), &mut journal);
-        journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    {
+        let sandbox = sandbox.as_ref();
+        let run = async |index, command| (index, run(cx, command, sandbox).await);
+        let mut running: FuturesUnordered<_> =
+            commands.iter().enumerate().map(|(index, command)| run(index, command)).collect();
+        while let Some((index, ended)) = running.next().await {
+            said[index] = ended.for_template();
+            settle(state, first + index, Ok(ended), &mut journal);
+            journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+        }
+    }
+    if let Some(mut sandbox) = sandbox
+        && let Ok(Some(moved)) = sandbox.clear().await
+        && let Some(last) = said.last_mut()
+    {
+        last.push_str(&format!("\n\n<sandbox>\n{moved}\n</sandbox>"));
     }
     Ok(if cx.cancel.is_cancelled() {
         Filled::Interrupted
     } else {
         Filled::Whole(join(&pieces, &mut said.into_iter()))
     })
+}
+
+/// Ends the commands' calls when one of them, by its index, may not run.
+async fn refuse(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    first: usize,
+    commands: &[String],
+    index: usize,
+    refused: ToolError,
+) -> Result<Filled, EngineError> {
+    if cx.cancel.is_cancelled() {
+        return Ok(Filled::Interrupted);
+    }
+    let command = &commands[index];
+    let mut journal = Journal::default();
+    for (other, _) in commands.iter().enumerate() {
+        let reason = if other == index {
+            refused.to_string()
+        } else {
+            "Not run, since another command was refused.".to_owned()
+        };
+        settle(state, first + other, Err(reason), &mut journal);
+    }
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    let reason = match refused {
+        ToolError::Denied { .. } | ToolError::Dismissed => {
+            format!("You refused `{command}`, so none of the commands ran.")
+        }
+        ToolError::Model(reason) | ToolError::Forbidden(reason) | ToolError::Internal(reason) => {
+            format!("`{command}` is not allowed, so none of the commands ran: {reason}")
+        }
+        ToolError::Cancelled { .. } => return Ok(Filled::Interrupted),
+    };
+    Ok(Filled::Refused(reason))
 }
 
 fn command_of(piece: &Piece) -> Option<String> {
@@ -253,9 +285,9 @@ impl Ended {
     }
 }
 
-async fn run(cx: &TurnCx<'_>, command: &str) -> Ended {
+async fn run(cx: &TurnCx<'_>, command: &str, sandbox: Option<&bash::Sandbox>) -> Ended {
     let config = &cx.loaded.config;
-    let mut child = match bash::start(config, command, &config.directory, &BTreeMap::new(), None) {
+    let mut child = match bash::start(config, command, &config.directory, &BTreeMap::new(), sandbox) {
         Ok(child) => child,
         Err(error) => return Ended { note: Some(format!("({error})")), ..Ended::default() },
     };

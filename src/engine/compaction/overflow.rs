@@ -51,8 +51,7 @@ impl Room {
         cx: &TurnCx<'_>,
         state: &mut SessionState,
     ) -> Result<(), EngineError> {
-        let answers = answers(&state.history);
-        let (Some(newest), Some(oldest)) = (answers.used.first(), answers.used.last()) else { return Ok(()) };
+        let Some(newest) = answers(&state.history).next() else { return Ok(()) };
         self.is_made = false;
         let config = &cx.loaded.config;
         if cx.cancel.is_cancelled() || !window::is_automatic(config) || !is_of(newest, &cx.model) {
@@ -61,7 +60,9 @@ impl Room {
         let Some(window) = Window::of(&cx.model, config).filter(|it| used(newest) >= it.usable) else {
             return Ok(());
         };
-        if answers.is_behind_summary && used(oldest) >= window.usable {
+        let is_behind_summary = state.history.iter().any(is_usable_summary);
+        let oldest = answers(&state.history).last().unwrap_or(newest);
+        if is_behind_summary && used(oldest) >= window.usable {
             return if used(newest) < window.whole { Ok(()) } else { Err(full(&cx.model, None)) };
         }
         self.ends_turn = compact(cx, state, None).await? == Next::Ends;
@@ -93,27 +94,15 @@ impl Room {
     }
 }
 
-/// The answers since the last summary, the newest first.
-struct Answers<'a> {
-    used: Vec<&'a AssistantMessage>,
-    is_behind_summary: bool,
-}
-
-fn answers(history: &[MessageWithParts]) -> Answers<'_> {
-    let mut used = Vec::new();
-    for message in history.iter().rev() {
-        if is_usable_summary(message) {
-            return Answers { used, is_behind_summary: true };
+/// Returns the answers since the last summary, the newest first.
+fn answers(history: &[MessageWithParts]) -> impl Iterator<Item = &AssistantMessage> {
+    let messages = history.iter().rev().take_while(|message| !is_usable_summary(message));
+    messages.filter_map(|message| match &message.info {
+        Message::Assistant(answer) if !is_summary(message) && answer.error.is_none() && used(answer) > 0 => {
+            Some(&**answer)
         }
-        if let Message::Assistant(answer) = &message.info
-            && !is_summary(message)
-            && answer.error.is_none()
-            && self::used(answer) > 0
-        {
-            used.push(&**answer);
-        }
-    }
-    Answers { used, is_behind_summary: false }
+        Message::Assistant(_) | Message::User(_) => None,
+    })
 }
 
 /// Returns the tokens that an answer and the request for it took.

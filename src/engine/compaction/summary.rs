@@ -9,26 +9,40 @@ use windlass_protocol::opencode::{
 /// Returns the messages of a conversation that the model reads: from the last summary on, with what was kept
 /// beside it.
 pub fn visible(history: &[MessageWithParts]) -> Vec<&MessageWithParts> {
-    let is_plain = |message: &&MessageWithParts| !is_summary(message) && compaction(message).is_none();
-    let Some(summary_idx) = history.iter().rposition(is_usable_summary) else {
-        return history.iter().filter(is_plain).collect();
-    };
-    let asked = match &history[summary_idx].info {
-        Message::Assistant(summary) => history.iter().position(|it| *it.info.id() == summary.parent_id),
+    let summaries = history.iter().enumerate().filter(|(_, message)| is_about_summary(message));
+    let summaries: Vec<usize> = summaries.map(|(idx, _)| idx).collect();
+    visible_indices(history, &summaries).into_iter().map(|idx| &history[idx]).collect()
+}
+
+/// Returns the indices of these messages, given those that sum up others or ask for it.
+pub fn visible_indices(history: &[MessageWithParts], summaries: &[usize]) -> Vec<usize> {
+    let is_plain = |idx: &usize| summaries.binary_search(idx).is_err();
+    let summary = summaries.iter().rev().copied().find(|idx| is_usable_summary(&history[*idx]));
+    let asked = summary.and_then(|summary_idx| match &history[summary_idx].info {
+        Message::Assistant(summary) => position(&history[..summary_idx], &summary.parent_id),
         Message::User(_) => None,
+    });
+    let (Some(summary_idx), Some(asked_idx)) = (summary, asked) else {
+        return (0..history.len()).filter(is_plain).collect();
     };
-    let Some(asked_idx) = asked else { return history.iter().filter(is_plain).collect() };
     let tail = match compaction(&history[asked_idx]) {
-        Some(Some(start)) => {
-            let from = history[..asked_idx].iter().position(|it| it.info.id() == start).unwrap_or(asked_idx);
-            &history[from..asked_idx]
-        }
-        Some(None) | None => &[],
+        Some(Some(start)) => position(&history[..asked_idx], start).unwrap_or(asked_idx)..asked_idx,
+        Some(None) | None => 0..0,
     };
-    let mut visible = vec![&history[asked_idx], &history[summary_idx]];
-    visible.extend(tail.iter().filter(is_plain));
-    visible.extend(history[summary_idx + 1..].iter().filter(is_plain));
+    let mut visible = vec![asked_idx, summary_idx];
+    visible.extend(tail.filter(is_plain));
+    visible.extend((summary_idx + 1..history.len()).filter(is_plain));
     visible
+}
+
+/// Returns the index of a message, which is one of the newest.
+fn position(history: &[MessageWithParts], id: &MessageId) -> Option<usize> {
+    history.iter().rposition(|message| message.info.id() == id)
+}
+
+/// Returns true if a message sums up what came before it, or asks for that.
+pub fn is_about_summary(message: &MessageWithParts) -> bool {
+    is_summary(message) || compaction(message).is_some()
 }
 
 /// Returns the start of the kept part, when the message asks for a compaction.

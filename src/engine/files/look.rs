@@ -40,33 +40,15 @@ impl Workspace {
     /// Reads a file, and compares it with the last commit if it is a text.
     pub async fn read_file(&self, path: &str) -> Result<FileContent, FilesError> {
         let roots = Roots::of(self);
-        let (file, bytes) = {
+        let (file, text) = {
             let (roots, path) = (roots.clone(), path.to_owned());
-            blocking(move || read(&roots, &path)).await?
+            match blocking(move || read(&roots, &path)).await? {
+                Look::Binary(content) => return Ok(content),
+                Look::Text(file, text) => (file, text),
+            }
         };
-        let Ok(text) = String::from_utf8(bytes.clone()) else { return Ok(binary(&file, &bytes)) };
-        if text.contains('\0') || mime::of_path(path).is_some() {
-            return Ok(binary(&file, &bytes));
-        }
-        let mut content = FileContent {
-            r#type: ContentType::Text,
-            content: text.strip_suffix('\n').unwrap_or(&text).to_owned(),
-            diff: None,
-            patch: None,
-            encoding: None,
-            mime_type: None,
-        };
-        if roots.is_git()
-            && text.len() <= MAX_COMPARED
-            && let Some(before) = committed(&file).await
-            && before != text
-        {
-            let name = roots.shown(&file);
-            let (diff, patch) = compare(&name, &before, &text);
-            content.diff = Some(diff);
-            content.patch = Some(patch);
-        }
-        Ok(content)
+        let before = if roots.is_git() && text.len() <= MAX_COMPARED { committed(&file).await } else { None };
+        Ok(blocking(move || shown_text(&roots.shown(&file), before, text)).await)
     }
 
     /// Returns the files that differ from the last commit, with paths below the directory.
@@ -109,7 +91,13 @@ fn list(roots: &Roots, path: &str) -> Result<Vec<FileNode>, FilesError> {
     Ok(nodes)
 }
 
-fn read(roots: &Roots, path: &str) -> Result<(PathBuf, Vec<u8>), FilesError> {
+/// A file that was read.
+enum Look {
+    Binary(FileContent),
+    Text(PathBuf, String),
+}
+
+fn read(roots: &Roots, path: &str) -> Result<Look, FilesError> {
     let file = roots.resolve(path)?;
     let metadata = fs::metadata(&file).map_err(|error| failure(path, &error))?;
     if metadata.is_dir() {
@@ -123,7 +111,24 @@ fn read(roots: &Roots, path: &str) -> Result<(PathBuf, Vec<u8>), FilesError> {
         return Err(FilesError::Invalid(format!("{path} has {size} MB; at most {limit} MB are shown.")));
     }
     let bytes = fs::read(&file).map_err(|error| failure(path, &error))?;
-    Ok((file, bytes))
+    match String::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') && mime::of_path(path).is_none() => Ok(Look::Text(file, text)),
+        Ok(text) => Ok(Look::Binary(binary(&file, text.as_bytes()))),
+        Err(error) => Ok(Look::Binary(binary(&file, error.as_bytes()))),
+    }
+}
+
+/// Returns a text as clients get it, with its difference to what was committed.
+fn shown_text(name: &str, before: Option<String>, text: String) -> FileContent {
+    let (diff, patch) = before.filter(|before| *before != text).map(|it| compare(name, &it, &text)).unzip();
+    FileContent {
+        r#type: ContentType::Text,
+        content: text.strip_suffix('\n').map(str::to_owned).unwrap_or(text),
+        diff,
+        patch,
+        encoding: None,
+        mime_type: None,
+    }
 }
 
 fn failure(path: &str, error: &io::Error) -> FilesError {

@@ -230,7 +230,35 @@ fn pieces(patch: &str) -> Vec<&str> {
 
 fn is_of(piece: &str, file: &str) -> bool {
     let head = piece.lines().next().unwrap_or_default();
-    head == format!("diff --git a/{file} b/{file}") || head == format!("diff --git \"a/{file}\" \"b/{file}\"")
+    let escaped = escaped(file);
+    // A name is put in quotes where something of it is escaped.
+    if escaped == file {
+        head == format!("diff --git a/{file} b/{file}")
+    } else {
+        head == format!("diff --git \"a/{escaped}\" \"b/{escaped}\"")
+    }
+}
+
+/// Returns a name as git writes it between quotes, which spares bytes above ASCII.
+fn escaped(name: &str) -> String {
+    let mut escaped = String::new();
+    for char in name.chars() {
+        match char {
+            '"' | '\\' => escaped.extend(['\\', char]),
+            '\x07' => escaped.push_str("\\a"),
+            '\x08' => escaped.push_str("\\b"),
+            '\t' => escaped.push_str("\\t"),
+            '\n' => escaped.push_str("\\n"),
+            '\x0b' => escaped.push_str("\\v"),
+            '\x0c' => escaped.push_str("\\f"),
+            '\r' => escaped.push_str("\\r"),
+            control if control.is_ascii_control() => {
+                escaped.push_str(&format!("\\{:03o}", u32::from(control)));
+            }
+            other => escaped.push(other),
+        }
+    }
+    escaped
 }
 
 async fn current_branch(worktree: &Path) -> Option<String> {

@@ -36,6 +36,8 @@ pub enum WorktreeError {
     NotGit,
     #[error("no free name was found; give one")]
     NoName,
+    #[error("the worktrees cannot be listed: {0}")]
+    List(String),
     #[error("the worktree was not made: {0}")]
     Create(String),
     #[error("the worktree was not removed: {0}")]
@@ -48,7 +50,8 @@ impl Engine {
     /// Returns the directories of a project's worktrees that were made for tasks.
     pub async fn worktrees(&self, workspace: &Workspace) -> Result<Vec<String>, WorktreeError> {
         let Some(place) = self.place(workspace).await else { return Ok(Vec::new()) };
-        Ok(place.list().await.into_iter().map(|(directory, _)| directory.display().to_string()).collect())
+        let listed = place.list().await.map_err(|GitError(reason)| WorktreeError::List(reason))?;
+        Ok(listed.into_iter().map(|(directory, _)| directory.display().to_string()).collect())
     }
 
     /// Makes a worktree on a branch of its own. Its files follow, and the event `worktree.ready` behind them.
@@ -60,6 +63,8 @@ impl Engine {
         let place = self.place(workspace).await.ok_or(WorktreeError::NotGit)?;
         let wanted = create.name.as_deref().map(slug).filter(|name| !name.is_empty());
         let (name, directory, branch) = place.free(wanted).await?;
+        let project = self.project(workspace).await;
+        let project = project.map_err(|error| WorktreeError::Create(error.message))?;
         let failed = |GitError(reason)| WorktreeError::Create(reason);
         if let Some(parent) = directory.parent() {
             let made = tokio::fs::create_dir_all(parent).await;
@@ -69,7 +74,7 @@ impl Engine {
         git::run(&place.worktree, &["worktree", "add", "--no-checkout", "-b", &branch, &text], &[])
             .await
             .map_err(failed)?;
-        let own = self.project(workspace).await.ok().and_then(|it| it.commands?.start);
+        let own = project.commands.and_then(|commands| commands.start);
         let lines: Vec<String> = own.into_iter().chain(create.start_command).collect();
         let filling = Filling {
             bus: self.bus().clone(),
@@ -132,9 +137,9 @@ struct Place {
 
 impl Place {
     /// Returns the worktrees below the place, as git knows them, with their branches.
-    async fn list(&self) -> Vec<(PathBuf, Option<String>)> {
+    async fn list(&self) -> Result<Vec<(PathBuf, Option<String>)>, GitError> {
         let args = ["worktree", "list", "--porcelain"];
-        let printed = git::run(&self.worktree, &args, &[]).await.unwrap_or_default();
+        let printed = git::run(&self.worktree, &args, &[]).await?;
         let printed = String::from_utf8_lossy(&printed).into_owned();
         let root = real(&self.root);
         let mut found: Vec<(PathBuf, Option<String>)> = Vec::new();
@@ -148,13 +153,14 @@ impl Place {
             }
         }
         found.retain(|(directory, _)| real(directory).starts_with(&root));
-        found
+        Ok(found)
     }
 
     /// Returns the worktree that a client names. Only one that was made here is found.
     async fn find(&self, directory: &str) -> Result<(PathBuf, Option<String>), String> {
         let wanted = real(Path::new(directory));
-        let found = self.list().await.into_iter().find(|(known, _)| real(known) == wanted);
+        let listed = self.list().await.map_err(|GitError(reason)| reason)?;
+        let found = listed.into_iter().find(|(known, _)| real(known) == wanted);
         found.ok_or_else(|| format!("{directory} is no worktree that was made for a task of this project"))
     }
 

@@ -73,11 +73,13 @@ pub struct TurnCx<'a> {
 impl SessionCx {
     /// Takes the session alone: another process that has it in memory would not see that its past changes, and would
     /// write over it.
-    pub fn sole_use(&self) -> Result<Option<SoleUse<'_>>, EngineError> {
+    ///
+    /// `verb` names the deed in the refusal.
+    pub fn sole_use(&self, verb: &str) -> Result<Option<SoleUse<'_>>, EngineError> {
         let Some(lock) = self.session_lock.get() else { return Ok(None) };
         let sole_use = lock.alone().ok_or_else(|| {
             let message = format!(
-                "another windlass has the session {} open; undo it there, or close it there",
+                "another windlass has the session {} open; {verb} it there, or close it there",
                 self.id
             );
             EngineError::new(EngineErrorKind::SessionBusy, message)
@@ -127,6 +129,7 @@ impl TurnCx<'_> {
             model: ModelRef { variant: self.variant.clone(), ..self.model.reference() },
             system: state.given.system.clone(),
             format: self.structured.as_ref().map(|it| Box::new(it.format.clone())),
+            summary: None,
         });
         let message_id = message.id().clone();
         state.push_message(message, journal);

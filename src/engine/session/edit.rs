@@ -1,87 +1,40 @@
 //! Changes of an idle session's history that a client makes: messages and parts taken out, a part replaced.
 
+use std::collections::HashSet;
+
+use tokio::sync::oneshot;
 use windlass_protocol::opencode::{
-    event::{EventPayload, FileDiff},
+    event::FileDiff,
     id::{MessageId, PartId, SessionId},
     message::{Message, MessageWithParts},
-    part::Part,
 };
 
+use super::{
+    context::SessionCx,
+    request::{Command, Edit},
+    state::{Journal, SessionState},
+};
 use crate::{
-    base::clock,
+    base::lock::lock,
     engine::{Engine, EngineError, EngineErrorKind, turn::file_snapshots},
-    storage::{
-        Write,
-        session_locks::{SessionLock, SoleUse},
-    },
 };
 
 impl Engine {
-    /// Removes a message of an idle session.
-    pub async fn remove_message(&self, id: &SessionId, message_id: &MessageId) -> Result<(), EngineError> {
-        let session_lock = self.storage().session_locks.share(id).await;
-        let _sole_use = self.sole_use(id, &session_lock).await?;
-        self.message_to_change(id, message_id).await?;
-        self.storage().apply(vec![Write::RemoveMessage(message_id.clone())]).await?;
-        let (session_id, message_id) = (id.clone(), message_id.clone());
-        self.bus().publish(EventPayload::MessageRemoved { session_id, message_id });
-        Ok(())
-    }
-
-    /// Removes a part of a message of an idle session.
-    pub async fn remove_part(
-        &self,
-        id: &SessionId,
-        message_id: &MessageId,
-        part_id: &PartId,
-    ) -> Result<(), EngineError> {
-        let session_lock = self.storage().session_locks.share(id).await;
-        let _sole_use = self.sole_use(id, &session_lock).await?;
-        let message = self.message_to_change(id, message_id).await?;
-        require_part(&message, part_id)?;
-        self.storage().apply(vec![Write::RemovePart(part_id.clone())]).await?;
-        let (session_id, message_id, part_id) = (id.clone(), message_id.clone(), part_id.clone());
-        self.bus().publish(EventPayload::PartRemoved { session_id, message_id, part_id });
-        Ok(())
-    }
-
-    /// Replaces a part of a message of an idle session.
-    pub async fn replace_part(&self, part: Part) -> Result<(), EngineError> {
-        let session_lock = self.storage().session_locks.share(&part.session_id).await;
-        let _sole_use = self.sole_use(&part.session_id, &session_lock).await?;
-        let message = self.message_to_change(&part.session_id, &part.message_id).await?;
-        require_part(&message, &part.id)?;
-        self.storage().apply(vec![Write::Part(part.clone())]).await?;
-        let (session_id, time) = (part.session_id.clone(), clock::now_ms());
-        self.bus().publish(EventPayload::PartUpdated { session_id, part, time });
-        Ok(())
-    }
-
-    /// Takes a session alone once nothing holds its history in memory.
-    async fn sole_use<'a>(
-        &self,
-        id: &SessionId,
-        session_lock: &'a SessionLock,
-    ) -> Result<SoleUse<'a>, EngineError> {
-        let busy = |message: String| EngineError::new(EngineErrorKind::SessionBusy, message);
-        if !self.stop_if_idle(id).await {
-            return Err(busy(format!("Session is busy: {id}")));
-        }
-        let in_use = || {
-            busy(format!("another windlass has the session {id} open; change it there, or close it there"))
+    /// Changes the history of an open, idle session.
+    pub async fn edit_session(&self, id: &SessionId, edit: Edit) -> Result<(), EngineError> {
+        let ended = {
+            let mut sessions = lock(&self.0.sessions);
+            let open = sessions.get_mut(id).ok_or_else(|| EngineError::session_not_found(id))?;
+            let busy = || EngineError::new(EngineErrorKind::SessionBusy, format!("Session is busy: {id}"));
+            if !open.tickets.is_empty() {
+                return Err(busy());
+            }
+            let (done, ended) = oneshot::channel();
+            self.inbox(id, open).try_send(Command::Edit { edit, done }).map_err(|_| busy())?;
+            ended
         };
-        session_lock.alone().ok_or_else(in_use)
-    }
-
-    async fn message_to_change(
-        &self,
-        id: &SessionId,
-        message_id: &MessageId,
-    ) -> Result<MessageWithParts, EngineError> {
-        let message = self.message(id, message_id).await?;
-        message.ok_or_else(|| {
-            EngineError::new(EngineErrorKind::MessageNotFound, format!("Message not found: {message_id}"))
-        })
+        let lost = || EngineError::new(EngineErrorKind::Internal, "the session ended before its change");
+        ended.await.unwrap_or_else(|_| Err(lost()))
     }
 
     /// Returns the files that a session changed, or that it changed for one prompt.
@@ -102,14 +55,60 @@ impl Engine {
             (Message::User(_), Some(_)) => false,
             (Message::Assistant(answer), Some(prompt)) => answer.parent_id == *prompt || answer.id == *prompt,
         };
-        // A snapshot may be too old to be there.
-        Ok(file_snapshots::diff(&snapshots, messages.iter().filter(is_wanted)).await.unwrap_or_default())
+        let diffs = file_snapshots::diff(&snapshots, messages.iter().filter(is_wanted)).await;
+        Ok(diffs.unwrap_or_else(|error| {
+            // A snapshot may be too old to be there.
+            tracing::warn!(session = %id, %error, "the files that a session changed are not known");
+            Vec::new()
+        }))
     }
 }
 
-fn require_part(message: &MessageWithParts, part_id: &PartId) -> Result<(), EngineError> {
-    if message.parts.iter().any(|part| part.id == *part_id) {
-        return Ok(());
+/// Carries a change out between two turns.
+pub async fn carry_out(cx: &SessionCx, state: &mut SessionState, edit: Edit) -> Result<(), EngineError> {
+    let _sole_use = cx.sole_use("change")?;
+    let mut journal = Journal::default();
+    match edit {
+        Edit::RemoveMessage(message_id) => {
+            find_message(state, &message_id)?;
+            journal.remove(&state.info, &message_id);
+            state.history.remove(&HashSet::from([message_id]));
+        }
+        Edit::RemovePart(message_id, part_id) => {
+            let (message_idx, part_idx) = find_part(state, &message_id, &part_id)?;
+            if let Some(message) = state.history.older_mut(message_idx) {
+                journal.remove_part(&message.parts.remove(part_idx));
+            }
+        }
+        Edit::ReplacePart(part) => {
+            let (message_idx, part_idx) = find_part(state, &part.message_id, &part.id)?;
+            journal.part(&part);
+            if let Some(old) = state.history.older_mut(message_idx).and_then(|it| it.parts.get_mut(part_idx))
+            {
+                *old = *part;
+            }
+        }
     }
-    Err(EngineError::new(EngineErrorKind::MessageNotFound, format!("Part not found: {part_id}")))
+    journal.commit(cx.engine.storage(), cx.engine.bus()).await
+}
+
+fn find_message(state: &SessionState, message_id: &MessageId) -> Result<usize, EngineError> {
+    let position = state.history.iter().position(|message| message.info.id() == message_id);
+    position.ok_or_else(|| {
+        EngineError::new(EngineErrorKind::MessageNotFound, format!("Message not found: {message_id}"))
+    })
+}
+
+fn find_part(
+    state: &SessionState,
+    message_id: &MessageId,
+    part_id: &PartId,
+) -> Result<(usize, usize), EngineError> {
+    let message_idx = find_message(state, message_id)?;
+    let parts = state.history.get(message_idx).map_or(&[][..], |message| &message.parts);
+    let part_idx = parts.iter().position(|part| part.id == *part_id);
+    let part_idx = part_idx.ok_or_else(|| {
+        EngineError::new(EngineErrorKind::MessageNotFound, format!("Part not found: {part_id}"))
+    })?;
+    Ok((message_idx, part_idx))
 }

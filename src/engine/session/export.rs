@@ -112,7 +112,9 @@ impl SessionFile {
 fn redact_message(message: &mut Message) {
     match message {
         Message::User(user) => {
-            let UserMessage { id: _, session_id: _, time: _, agent: _, model: _, system, format } = user;
+            let UserMessage { id: _, session_id: _, time: _, agent: _, model: _, system, format, summary } =
+                user;
+            *summary = None;
             *system = None;
             *format = None;
         }

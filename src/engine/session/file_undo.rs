@@ -1,7 +1,7 @@
 //! Undo and redo of files: brings those that the undone prompts changed back to how they were before, and forth.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -36,7 +36,11 @@ pub enum FilesEnd {
     /// No snapshot shows a change by an undone prompt.
     Unchanged,
     /// Paths are below the worktree.
-    Restored(Restored),
+    Restored {
+        restored: Restored,
+        /// Files that stay as they are, because the user changed them while something was undone.
+        edited: BTreeSet<PathBuf>,
+    },
     /// No snapshots are taken here.
     Off(Off),
     Failed(SnapshotError),
@@ -74,7 +78,7 @@ pub async fn carry_out(
 ) -> Result<Reverted, EngineError> {
     cx.engine.sync_config(&cx.workspace).await;
     let loaded = cx.workspace.loaded();
-    let _sole_use = cx.sole_use()?;
+    let _sole_use = cx.sole_use("undo")?;
     let before = state.info.revert.clone();
     let Some(changed) = revert::change(state, to)? else {
         return Ok(Reverted { info: state.info.clone(), prompt: None, files: String::new() });
@@ -133,7 +137,13 @@ async fn restore(
     journal.session(&state.info);
     // Redo has to find it, whatever happens to the process now.
     journal.commit(cx.engine.storage(), cx.engine.bus()).await?;
-    let restored = match snapshots.restore(targets(patches, after.as_ref(), &saved), &now).await {
+    let edited = match &before {
+        Some(before) => edited(&snapshots, targets(&patches, Some(before), &saved), &now).await,
+        None => BTreeSet::new(),
+    };
+    let mut targets = targets(&patches, after.as_ref(), &saved);
+    targets.retain(|path, _| !edited.contains(path));
+    let restored = match snapshots.restore(targets, &now).await {
         Ok(restored) => restored,
         Err(error) => return Ok(FilesEnd::Failed(error)),
     };
@@ -150,7 +160,24 @@ async fn restore(
     }
     journal.event(EventPayload::SessionDiff { session_id: state.info.id.clone(), diff });
     journal.commit(cx.engine.storage(), cx.engine.bus()).await?;
-    Ok(FilesEnd::Restored(restored))
+    Ok(FilesEnd::Restored { restored, edited })
+}
+
+/// Returns the files that are not as the last undo or redo left them: the user has changed them since, and nothing else
+/// would bring that back.
+async fn edited(snapshots: &Snapshots, left: BTreeMap<PathBuf, Target>, now: &Target) -> BTreeSet<PathBuf> {
+    let mut by_tree: BTreeMap<Target, Vec<PathBuf>> = BTreeMap::new();
+    for (path, tree) in left {
+        by_tree.entry(tree).or_default().push(path);
+    }
+    let mut edited = BTreeSet::new();
+    for (tree, paths) in by_tree {
+        // A tree that is too old to be there says nothing.
+        let changes = snapshots.changes(&tree, now, false).await.unwrap_or_default();
+        let changed: BTreeSet<PathBuf> = changes.into_iter().map(|change| change.path).collect();
+        edited.extend(paths.into_iter().filter(|path| changed.contains(path)));
+    }
+    edited
 }
 
 /// Returns how the files differ from a tree; `None` where that is nothing, or too much.
@@ -199,13 +226,13 @@ fn patches(history: &[MessageWithParts], from: &Place, worktree: &Path) -> Vec<P
 
 /// Returns the tree from which each file is taken: of files whose changes are undone from `from` on, the tree before
 /// the first of these changes; of the others `saved`.
-fn targets(patches: Vec<Patched>, from: Option<&Place>, saved: &str) -> BTreeMap<PathBuf, Target> {
+fn targets(patches: &[Patched], from: Option<&Place>, saved: &str) -> BTreeMap<PathBuf, Target> {
     let mut targets: BTreeMap<PathBuf, (bool, Target)> = BTreeMap::new();
     for Patched { place, path, tree } in patches {
-        let is_undone = from.is_some_and(|from| place >= *from);
-        let target = targets.entry(path).or_insert_with(|| (false, saved.to_owned()));
+        let is_undone = from.is_some_and(|from| place >= from);
+        let target = targets.entry(path.clone()).or_insert_with(|| (false, saved.to_owned()));
         if is_undone && !target.0 {
-            *target = (true, tree);
+            *target = (true, tree.clone());
         }
     }
     targets.into_iter().map(|(path, (_, tree))| (path, tree)).collect()
@@ -219,9 +246,15 @@ pub fn sentences(worktree: &Path, end: &FilesEnd, changed: &Changed) -> String {
     };
     let named = |files: Vec<&String>| list(&files.into_iter().map(PathBuf::from).collect::<Vec<_>>());
     let reason = match end {
-        FilesEnd::Unchanged | FilesEnd::Restored(_) => {
+        FilesEnd::Unchanged | FilesEnd::Restored { .. } => {
             let mut text = String::new();
-            if let FilesEnd::Restored(Restored { changed, skipped }) = end {
+            if let FilesEnd::Restored { restored: Restored { changed, skipped }, edited } = end {
+                if !edited.is_empty() {
+                    text.push_str(&format!(
+                        "\n\nThese files stay as they are, because you changed them since the last undo or redo:\n{}",
+                        list(&edited.iter().cloned().collect::<Vec<_>>())
+                    ));
+                }
                 if !changed.is_empty() {
                     text.push_str(&format!("\n\nRestored files:\n{}", list(changed)));
                 }

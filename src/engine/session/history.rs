@@ -4,7 +4,7 @@ use std::{collections::HashSet, ops::Deref};
 
 use windlass_protocol::opencode::{
     id::MessageId,
-    message::{Message, MessageWithParts},
+    message::{Message, MessageWithParts, UserSummary},
 };
 
 /// A session's messages, read as a slice, oldest first.
@@ -35,9 +35,54 @@ impl History {
         self.messages.get_mut(message_idx)
     }
 
+    /// Notes what became of a prompt. No model sees it, so what was made from the message holds.
+    pub fn summarize(&mut self, message_idx: usize, summary: UserSummary) -> Option<&Message> {
+        let message = self.messages.get_mut(message_idx)?;
+        if let Message::User(prompt) = &mut message.info {
+            prompt.summary = Some(summary);
+        }
+        Some(&message.info)
+    }
+
     pub fn remove(&mut self, ids: &HashSet<MessageId>) {
         self.generation += 1;
         self.messages.retain(|message| !ids.contains(message.info.id()));
+    }
+}
+
+/// A value made from the older messages of one history, so that a step need not read them all again.
+#[derive(Default)]
+pub struct Digest<T> {
+    generation: u64,
+    n_messages: usize,
+    value: T,
+}
+
+impl<T: Default> Digest<T> {
+    /// Adds the messages that came since the last time. The newest one may still change and is left out.
+    pub fn advance(&mut self, history: &History, add: impl Fn(&mut T, usize, &MessageWithParts)) {
+        if self.generation != history.generation {
+            *self = Self { generation: history.generation, ..Self::default() };
+        }
+        for (idx, message) in history.iter().enumerate().skip(self.n_messages) {
+            if idx + 1 < history.len() {
+                add(&mut self.value, idx, message);
+                self.n_messages = idx + 1;
+            }
+        }
+    }
+}
+
+impl<T: Clone + Default> Digest<T> {
+    /// Returns the value of all messages.
+    pub fn whole(&self, history: &History, add: impl Fn(&mut T, usize, &MessageWithParts)) -> T {
+        let is_current = self.generation == history.generation;
+        let (mut value, n_messages) =
+            if is_current { (self.value.clone(), self.n_messages) } else { (T::default(), 0) };
+        for (idx, message) in history.iter().enumerate().skip(n_messages) {
+            add(&mut value, idx, message);
+        }
+        value
     }
 }
 

@@ -7,7 +7,6 @@ use windlass_protocol::opencode::{message::ModelRef, session::SessionModel};
 
 use super::{
     context::SessionCx,
-    patch::SessionPatch,
     request::{Command, PromptInput},
     state::{Journal, SessionState},
 };
@@ -50,7 +49,7 @@ impl Inbox {
                     input.agent = switched_to.map(str::to_owned).or(input.agent);
                     self.waiting.push_back(Command::Prompt { ticket, input });
                 }
-                revert @ Command::Revert { .. } => self.waiting.push_back(revert),
+                command @ (Command::Revert { .. } | Command::Edit { .. }) => self.waiting.push_back(command),
                 Command::Select { agent, model } => {
                     switched_to = switched_to.filter(|_| agent.is_none());
                     // The user has changed their mind about what is still to come as well.
@@ -61,9 +60,22 @@ impl Inbox {
                     select(cx, state, agent, model).await;
                 }
                 Command::Title(text) => retitle(cx, state, text).await,
-                Command::Patch(patch) => apply_patch(cx, state, patch).await,
+                Command::Patched => follow_patch(cx, state).await,
             }
         }
+    }
+
+    /// Takes out the prompts that want no answer: they belong into the conversation as it is.
+    pub fn take_unanswered(&mut self) -> Vec<(u64, PromptInput)> {
+        let (mut taken, mut left) = (Vec::new(), VecDeque::new());
+        for command in self.waiting.drain(..) {
+            match command {
+                Command::Prompt { ticket, input } if input.no_reply => taken.push((ticket, *input)),
+                other => left.push_back(other),
+            }
+        }
+        self.waiting = left;
+        taken
     }
 
     /// Lets this agent answer the prompts that wait.
@@ -75,8 +87,12 @@ impl Inbox {
 
     fn waiting_inputs(&mut self) -> impl Iterator<Item = &mut PromptInput> {
         self.waiting.iter_mut().filter_map(|command| match command {
-            Command::Prompt { input, .. } => Some(input),
-            Command::Select { .. } | Command::Title(_) | Command::Patch(_) | Command::Revert { .. } => None,
+            Command::Prompt { input, .. } => Some(&mut **input),
+            Command::Select { .. }
+            | Command::Title(_)
+            | Command::Patched
+            | Command::Revert { .. }
+            | Command::Edit { .. } => None,
         })
     }
 
@@ -117,9 +133,20 @@ pub async fn retitle(cx: &SessionCx, state: &mut SessionState, title: String) {
     store_info(cx, state).await;
 }
 
-pub async fn apply_patch(cx: &SessionCx, state: &mut SessionState, patch: SessionPatch) {
-    patch.apply(&mut state.info);
-    store_info(cx, state).await;
+/// Takes over the settings that a client has stored. Several changes may be there already.
+pub async fn follow_patch(cx: &SessionCx, state: &mut SessionState) {
+    match cx.engine.storage().session(cx.id.clone()).await {
+        Ok(Some(stored)) => {
+            state.info.time.archived = stored.time.archived;
+            state.info.permission = stored.permission;
+            state.info.metadata = stored.metadata;
+        }
+        // It was deleted, which ends its task.
+        Ok(None) => {}
+        Err(error) => {
+            tracing::error!(session = %cx.id, %error, "a change of the session's settings was not read");
+        }
+    }
 }
 
 async fn store_info(cx: &SessionCx, state: &SessionState) {

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     base::lock::lock,
     engine::{ClientServer, Engine, EngineError, OpenSession, Task, Workspace},
-    storage::history::Range,
+    storage::history::{Page, Range},
     tool,
 };
 
@@ -125,9 +125,8 @@ impl Engine {
         if cursor.is_empty() {
             return Ok(HistoryPage { messages: Vec::new(), children: HashMap::new(), next: None });
         }
-        let info = self.storage().session(id.clone()).await?;
-        let info = info.ok_or_else(|| EngineError::session_not_found(id))?;
-        let messages = self.storage().page(id.clone(), cursor.0.clone(), limit).await?;
+        let page = self.storage().page(id.clone(), cursor.0.clone(), limit).await?;
+        let Page { info, messages } = page.ok_or_else(|| EngineError::session_not_found(id))?;
         let last = messages.last().map(|message| message.info.id().clone());
         let is_last = last.is_none() || last == cursor.0.until;
         let next = (!is_last).then(|| Cursor(Range { after: last, until: cursor.0.until.clone() }));
@@ -174,11 +173,10 @@ impl Engine {
             loop {
                 let after = history.last().map(|message| message.info.id().clone());
                 let range = Range { after, until: None };
-                let page = self.storage().page(id.clone(), range, CHILD_PAGE).await?;
-                if page.is_empty() {
-                    break;
+                match self.storage().page(id.clone(), range, CHILD_PAGE).await? {
+                    Some(page) if !page.messages.is_empty() => history.extend(page.messages),
+                    Some(_) | None => break,
                 }
-                history.extend(page);
             }
             waiting.extend(started(&history));
             children.insert(id, history);
@@ -188,7 +186,9 @@ impl Engine {
 
     /// Returns the workspace of a session that is open in this process.
     pub fn opened(&self, id: &SessionId) -> Option<Arc<Workspace>> {
-        lock(&self.0.sessions).get(id).map(|open| open.workspace.clone())
+        let workspace = lock(&self.0.sessions).get(id).map(|open| open.workspace.clone())?;
+        workspace.touch();
+        Some(workspace)
     }
 
     /// Returns the sessions of a directory that have a turn that runs or waits.

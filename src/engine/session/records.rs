@@ -9,11 +9,11 @@ use windlass_protocol::opencode::{
     session::{Session, Todo},
 };
 
-use super::{patch::SessionPatch, request::Command, revert, title};
+use super::{request::Command, revert, title};
 use crate::{
     base::lock::lock,
     engine::{Engine, EngineError, EngineErrorKind},
-    storage::{Write, found::SearchPage},
+    storage::found::SearchPage,
 };
 
 pub use crate::storage::found::{Found, FoundLine, SearchQuery};
@@ -99,25 +99,6 @@ impl Engine {
         let info = self.session(id).await?;
         let event = SessionInfo { session_id: id.clone(), info: Box::new(info.clone()) };
         self.0.bus.publish(EventPayload::SessionUpdated(event));
-        Ok(info)
-    }
-
-    /// Changes a session, and returns it as it then is. One that works takes the change with its next step.
-    pub async fn patch_session(&self, id: &SessionId, patch: SessionPatch) -> Result<Session, EngineError> {
-        let mut info = self.session(id).await?;
-        if patch == SessionPatch::default() {
-            return Ok(info);
-        }
-        patch.clone().apply(&mut info);
-        let task = lock(&self.0.sessions).get(id).and_then(|open| Some(open.task.as_ref()?.inbox.clone()));
-        if let Some(inbox) = task
-            && inbox.send(Command::Patch(patch)).await.is_ok()
-        {
-            return Ok(info);
-        }
-        self.storage().apply(vec![Write::Session(Box::new(info.clone()))]).await?;
-        let event = SessionInfo { session_id: id.clone(), info: Box::new(info.clone()) };
-        self.bus().publish(EventPayload::SessionUpdated(event));
         Ok(info)
     }
 

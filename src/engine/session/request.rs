@@ -7,25 +7,34 @@ use tokio::sync::oneshot;
 use windlass_protocol::opencode::{
     id::{MessageId, PartId},
     message::{ModelRef, OutputFormat, Tokens},
-    part::{FilePart, PartKind},
+    part::{FilePart, Part, PartKind},
     session::Session,
 };
 
-use super::patch::SessionPatch;
 use crate::engine::EngineError;
 
 /// Commands for a session's task.
 pub enum Command {
     /// The ticket's entry holds who is to be answered.
-    Prompt { ticket: u64, input: PromptInput },
+    Prompt { ticket: u64, input: Box<PromptInput> },
     /// The agent or model for later prompts.
     Select { agent: Option<String>, model: Option<ModelRef> },
     /// A title was made for the conversation.
     Title(String),
-    /// A client changed what it may of the session.
-    Patch(SessionPatch),
+    /// A client changed the stored settings.
+    Patched,
     /// A change of what is undone.
     Revert { to: RevertTo, done: oneshot::Sender<Result<Reverted, EngineError>> },
+    /// A change of a message or part.
+    Edit { edit: Edit, done: oneshot::Sender<Result<(), EngineError>> },
+}
+
+/// A change of a message or part.
+#[derive(Debug, Clone)]
+pub enum Edit {
+    RemoveMessage(MessageId),
+    RemovePart(MessageId, PartId),
+    ReplacePart(Box<Part>),
 }
 
 /// The wanted beginning of what is undone.

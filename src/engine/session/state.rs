@@ -18,7 +18,13 @@ use super::{history::History, request::Given};
 use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
-    engine::{EngineError, turn::encoded_history::EncodedHistoryCache},
+    engine::{
+        EngineError,
+        turn::{
+            encoded_history::EncodedHistoryCache,
+            older_messages::{Gathered, OlderMessages},
+        },
+    },
     snapshot::ComingTree,
     storage::{Append, KnownFile, Storage, StoredSession, Write},
     tool::{AgentSwitch, FileStamp},
@@ -48,6 +54,7 @@ pub struct SessionState {
     pub used_below: Tokens,
     /// For the running turn's next steps.
     pub encoded: EncodedHistoryCache,
+    pub older: OlderMessages,
 }
 
 /// The files the model knows, and how they were when it learnt of them.
@@ -266,7 +273,13 @@ impl SessionState {
             late_tree: None,
             used_below: Tokens::default(),
             encoded: EncodedHistoryCache::default(),
+            older: OlderMessages::default(),
         }
+    }
+
+    /// Returns what is known of all messages.
+    pub fn gathered(&self) -> Gathered {
+        self.older.gathered(&self.history)
     }
 
     /// Notes that the session changed now.

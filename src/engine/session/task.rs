@@ -7,7 +7,7 @@ use windlass_protocol::opencode::session::SessionStatus;
 
 use super::{
     context::SessionCx,
-    file_undo,
+    edit, file_undo,
     inbox::{self, Inbox},
     request::Command,
     state::SessionState,
@@ -72,7 +72,7 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
         match command {
             None => break,
             Some(Command::Prompt { ticket, input }) => {
-                let turn = run_turn(&cx, &mut state, &mut inbox, &mut title, ticket, input);
+                let turn = run_turn(&cx, &mut state, &mut inbox, &mut title, ticket, *input);
                 let result = match AssertUnwindSafe(turn).catch_unwind().await {
                     Ok(None) => continue,
                     Ok(Some(result)) => result,
@@ -84,12 +84,8 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
                         return fail(&cx, EngineError::new(EngineErrorKind::Internal, message));
                     }
                 };
-                if matches!(&result, Err(error) if error.kind == EngineErrorKind::Store) {
-                    // Changes that could not be stored did not happen.
-                    match load(&cx).await {
-                        Ok(stored) => state = stored,
-                        Err(error) => return fail(&cx, error),
-                    }
+                if let Err(error) = forget_unstored(&cx, &mut state, &result).await {
+                    return fail(&cx, error);
                 }
                 cx.show_status(&state, SessionStatus::Idle).await;
                 cx.tickets.end(ticket, result);
@@ -97,17 +93,23 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
             }
             Some(Command::Select { agent, model }) => inbox::select(&cx, &mut state, agent, model).await,
             Some(Command::Title(text)) => inbox::retitle(&cx, &mut state, text).await,
-            Some(Command::Patch(patch)) => inbox::apply_patch(&cx, &mut state, patch).await,
+            Some(Command::Patched) => inbox::follow_patch(&cx, &mut state).await,
             Some(Command::Revert { to, done }) => {
                 let reverted = file_undo::carry_out(&cx, &mut state, &to).await;
-                let is_store = matches!(&reverted, Err(error) if error.kind == EngineErrorKind::Store);
+                let restored = forget_unstored(&cx, &mut state, &reverted).await;
                 // The one who asked may have gone.
                 let _ = done.send(reverted);
-                if is_store {
-                    match load(&cx).await {
-                        Ok(stored) => state = stored,
-                        Err(error) => return fail(&cx, error),
-                    }
+                if let Err(error) = restored {
+                    return fail(&cx, error);
+                }
+            }
+            Some(Command::Edit { edit, done }) => {
+                let edited = edit::carry_out(&cx, &mut state, edit).await;
+                let restored = forget_unstored(&cx, &mut state, &edited).await;
+                // The client may have gone.
+                let _ = done.send(edited);
+                if let Err(error) = restored {
+                    return fail(&cx, error);
                 }
             }
         }
@@ -121,6 +123,18 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
     if let Some(words) = title::fallback(&state.info.title, &state.history) {
         inbox::retitle(&cx, &mut state, words).await;
     }
+}
+
+/// Puts the state back to what is stored if a change could not be stored: it did not happen.
+async fn forget_unstored<T>(
+    cx: &SessionCx,
+    state: &mut SessionState,
+    result: &Result<T, EngineError>,
+) -> Result<(), EngineError> {
+    if matches!(result, Err(error) if error.kind == EngineErrorKind::Store) {
+        *state = load(cx).await?;
+    }
+    Ok(())
 }
 
 /// Ends the task: every prompt is answered, and the next one begins with what is stored.

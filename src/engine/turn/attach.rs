@@ -330,5 +330,9 @@ impl Host for UserGave<'_> {
         self.session.warn(&warnings);
     }
 
+    fn notify(&self, text: String) {
+        self.session.warning_log.notify_once(self.session.engine.bus(), &text);
+    }
+
     fn edited(&self, _path: &Path, _real: &Path) {}
 }

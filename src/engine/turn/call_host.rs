@@ -179,6 +179,10 @@ impl Host for CallHost {
         }
     }
 
+    fn notify(&self, text: String) {
+        self.parent.warning_log.notify_once(self.engine.bus(), &text);
+    }
+
     fn edited(&self, path: &Path, real: &Path) {
         self.parent.workspace.lsp().changed(real);
         self.engine.bus().publish(EventPayload::FileEdited { file: path.display().to_string() });

@@ -173,7 +173,7 @@ impl<'a> StepCalls<'a> {
             cancel: cx.cancel.clone(),
             plugins: cx.plugins.clone(),
         });
-        let instructions = LoadedInstructions::new(&cx.instructions, &state.history);
+        let instructions = LoadedInstructions::new(&cx.instructions, state.gathered().instructions);
         let message_id = state.answer_mut()?.id.clone();
         Some(Self { cx, toolbox, reports, policy, parent, instructions, message_id })
     }

@@ -1,7 +1,5 @@
 //! Encoded earlier messages of a session, so that a step does not encode the whole conversation anew.
 
-use std::collections::HashMap;
-
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::id::MessageId;
 
@@ -10,12 +8,12 @@ use crate::provider::{Encoded, Model};
 /// The model and its options, the generation of the history, and the first message that the model reads.
 type Basis = (Model, Map<String, Value>, u64, Option<MessageId>);
 
-/// Encoded messages by their ids. They hold for one model with one set of options, one generation of the history, and
+/// Encoded messages, each at its index in the history. They hold for one model with one set of options, one generation of the history, and
 /// one beginning of what the model reads of it.
 #[derive(Default)]
 pub struct EncodedHistoryCache {
     of: Option<Basis>,
-    messages: HashMap<MessageId, Vec<Encoded>>,
+    messages: Vec<Option<Vec<Encoded>>>,
 }
 
 impl EncodedHistoryCache {
@@ -30,7 +28,7 @@ impl EncodedHistoryCache {
     ) {
         if !self.is_for(model, options, generation, first) {
             let of = Some((model.clone(), options.clone(), generation, first.cloned()));
-            *self = Self { of, messages: HashMap::new() };
+            *self = Self { of, messages: Vec::new() };
         }
     }
 
@@ -46,11 +44,14 @@ impl EncodedHistoryCache {
         })
     }
 
-    pub fn insert(&mut self, id: MessageId, encoded: Vec<Encoded>) {
-        self.messages.insert(id, encoded);
+    pub fn insert(&mut self, message_idx: usize, encoded: Vec<Encoded>) {
+        if self.messages.len() <= message_idx {
+            self.messages.resize(message_idx + 1, None);
+        }
+        self.messages[message_idx] = Some(encoded);
     }
 
-    pub fn get(&self, id: &MessageId) -> Option<&[Encoded]> {
-        self.messages.get(id).map(Vec::as_slice)
+    pub fn get(&self, message_idx: usize) -> Option<&[Encoded]> {
+        self.messages.get(message_idx)?.as_deref()
     }
 }

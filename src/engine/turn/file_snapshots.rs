@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass_protocol::opencode::{
     event::{EventPayload, FileDiff},
-    message::{Message, MessageWithParts},
+    message::{Message, MessageWithParts, UserSummary},
     part::{Part, PartKind, ToolState},
     session::SessionSummary,
     tool::Kind,
@@ -44,6 +44,8 @@ const BEFORE_LIMIT: Duration = Duration::from_secs(15);
 pub const CANCELLED_LIMIT: Duration = Duration::from_millis(250);
 /// The same for the diff of the whole session, which is the last to come.
 const CANCELLED_DIFF_LIMIT: Duration = Duration::from_millis(50);
+/// Bytes of the patches that are kept with a prompt.
+const MAX_PROMPT_PATCHES: usize = 64 << 10;
 
 /// The reason that there are no snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -367,7 +369,28 @@ pub async fn report(
     state.touch();
     journal.session(&state.info);
     journal.event(EventPayload::SessionDiff { session_id: state.info.id.clone(), diff });
+    if let Some(prompt_idx) = state.history.iter().rposition(|it| matches!(it.info, Message::User(_))) {
+        let of_turn = self::diff(&snapshots, state.history.iter().skip(prompt_idx));
+        if let Some(Ok(diffs)) = unless_cancelled(cancel, CANCELLED_DIFF_LIMIT, of_turn).await {
+            let summary = UserSummary { diffs: without_long_patches(diffs) };
+            if let Some(prompt) = state.history.summarize(prompt_idx, summary) {
+                journal.message(prompt);
+            }
+        }
+    }
     journal.commit(cx.engine.storage(), cx.engine.bus()).await
+}
+
+/// Leaves out the patches that do not fit into what is kept with a prompt, from the first that is too long.
+fn without_long_patches(mut diffs: Vec<FileDiff>) -> Vec<FileDiff> {
+    let mut n_bytes = 0;
+    for diff in &mut diffs {
+        n_bytes += diff.patch.len();
+        if n_bytes > MAX_PROMPT_PATCHES {
+            diff.patch = String::new();
+        }
+    }
+    diffs
 }
 
 /// Returns the files that differ between the first snapshot of messages and the last.

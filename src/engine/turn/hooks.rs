@@ -13,6 +13,7 @@ pub mod message;
 
 use super::{call_host::CallHost, toolbox::Toolbox};
 use crate::{
+    base::ids,
     engine::session::{context::TurnCx, state::SessionState},
     plugin::host::{HookError, Host},
     provider::{Prompt, ProviderError},
@@ -127,11 +128,36 @@ pub async fn change_messages(
     let Some(host) = cx.plugins.as_ref().filter(|host| host.declares(MESSAGES)) else { return Ok(None) };
     let changed = host.hook(MESSAGES, json!({}), json!({ "messages": &*state.history })).await;
     let Some(messages) = changed.map_err(|error| failed(&error))?.remove("messages") else { return Ok(None) };
+    let messages = whole_messages(state, messages);
     let messages: Vec<MessageWithParts> = serde_json::from_value(messages).map_err(|error| {
         let message = format!("a plugin left messages that cannot be read: {error}");
         ProviderError::Api { message, status: None, body: None }
     })?;
     Ok(Some(SessionState::new(state.info.clone(), messages)))
+}
+
+/// Fills in what plugins leave out of the messages that they add: the user's newest one has it.
+fn whole_messages(state: &SessionState, mut messages: Value) -> Value {
+    let mut known = state.history.iter().rev().map(|it| &it.info);
+    let newest = known.find(|it| matches!(it, Message::User(_)));
+    let defaults = serde_json::to_value(newest).unwrap_or_default();
+    for message in messages.as_array_mut().into_iter().flatten() {
+        let Some(info) = message.get_mut("info").and_then(Value::as_object_mut) else { continue };
+        info.entry("id").or_insert_with(|| json!(ids::message()));
+        let id = info.get("id").cloned();
+        if info.get("role") == defaults.get("role") {
+            for (key, value) in defaults.as_object().into_iter().flatten() {
+                info.entry(key.clone()).or_insert_with(|| value.clone());
+            }
+        }
+        for part in message.get_mut("parts").and_then(Value::as_array_mut).into_iter().flatten() {
+            let Some(part) = part.as_object_mut() else { continue };
+            part.entry("id").or_insert_with(|| json!(ids::part()));
+            part.entry("sessionID").or_insert_with(|| json!(state.info.id));
+            part.entry("messageID").or_insert_with(|| id.clone().unwrap_or_default());
+        }
+    }
+    messages
 }
 
 /// Lets plugins change the system prompt, the parameters and the headers of a request.
@@ -148,10 +174,8 @@ pub async fn change_request(
     let model = shown.as_ref().map(|(_, model)| json!(model)).unwrap_or_default();
     let session_id = &state.info.id;
     change_system(host, json!({ "sessionID": session_id, "model": model }), prompt).await?;
-    let message = state.history.iter().rev().find_map(|it| match &it.info {
-        Message::User(user) => Some(user),
-        Message::Assistant(_) => None,
-    });
+    let mut messages = state.history.iter().rev().map(|it| &it.info);
+    let message = messages.find(|it| matches!(it, Message::User(_)));
     let input = json!({
         "sessionID": session_id,
         "agent": cx.agent.name,

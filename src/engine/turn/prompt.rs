@@ -13,6 +13,7 @@ use windlass_protocol::opencode::{
 use super::{
     encoded_history::EncodedHistoryCache,
     model_request::{Draft, Params, request},
+    older_messages::Gathered,
     structured,
     toolbox::Toolbox,
 };
@@ -89,8 +90,9 @@ pub fn of_step<'a>(
 
 fn assemble<'a>(inputs: &Inputs<'a>) -> Prompt<'a> {
     let options = options(inputs.agent, inputs.model, inputs.variant);
-    let mut messages = history(inputs, &options);
-    remind(inputs, &mut messages);
+    let gathered = inputs.state.gathered();
+    let mut messages = history(inputs, &options, &gathered);
+    remind(inputs, &gathered, &mut messages);
     let mut tools = if inputs.model.takes_tools { inputs.tools.clone() } else { Vec::new() };
     if inputs.is_last {
         tools.retain(|tool| inputs.is_structured && tool.name == structured::NAME);
@@ -202,22 +204,26 @@ fn environment(inputs: &Inputs<'_>) -> String {
 /// prompt, which may get reminders. What holds media stays as it is: wires number them and say that they are there.
 pub fn keep(agent: &Agent, model: &Model, variant: Option<&str>, state: &mut SessionState) {
     let options = options(agent, model, variant);
-    let visible = summary::visible(&state.history);
-    state.encoded.begin(model, &options, state.history.generation(), first(&visible));
-    let is_prompt = |it: &&MessageWithParts| {
-        matches!(it.info, Message::User(_)) && !user_content(model, &it.parts).is_empty()
+    let SessionState { history, encoded: cache, older, .. } = state;
+    older.advance(history);
+    let visible = summary::visible_indices(history, &older.gathered(history).summaries);
+    cache.begin(model, &options, history.generation(), first(history, &visible));
+    let is_prompt = |idx: &usize| {
+        let message = &history[*idx];
+        matches!(message.info, Message::User(_)) && !user_content(model, &message.parts).is_empty()
     };
     let newest_prompt = visible.iter().rposition(is_prompt);
-    let is_sent = |it: &&MessageWithParts| match &it.info {
-        Message::Assistant(answer) => is_usable(answer, &it.parts),
+    let is_sent = |idx: &usize| match &history[*idx].info {
+        Message::Assistant(answer) => is_usable(answer, &history[*idx].parts),
         Message::User(_) => false,
     };
     let newest_answer = visible.iter().rposition(is_sent);
-    let is_left = |idx| Some(idx) == newest_prompt || newest_answer.is_none_or(|newest| idx >= newest);
-    for (_, message) in visible.iter().enumerate().rev().filter(|(idx, _)| !is_left(*idx)) {
-        if state.encoded.get(message.info.id()).is_some() {
+    let is_left = |place| Some(place) == newest_prompt || newest_answer.is_none_or(|newest| place >= newest);
+    for (_, idx) in visible.iter().enumerate().rev().filter(|(place, _)| !is_left(*place)) {
+        if cache.get(*idx).is_some() {
             return;
         }
+        let message = &history[*idx];
         let mut messages = Vec::new();
         match &message.info {
             Message::User(_) => push_user(model, &message.parts, &mut messages),
@@ -228,14 +234,14 @@ pub fn keep(agent: &Agent, model: &Model, variant: Option<&str>, state: &mut Ses
         }
         if !messages.iter().any(has_media) {
             let Some(encoded) = provider::encoded(model, &options, &messages) else { return };
-            state.encoded.insert(message.info.id().clone(), encoded);
+            cache.insert(*idx, encoded);
         }
     }
 }
 
 /// Returns the first of the messages that the model reads.
-fn first<'a>(visible: &[&'a MessageWithParts]) -> Option<&'a MessageId> {
-    visible.first().map(|message| message.info.id())
+fn first<'a>(history: &'a [MessageWithParts], visible: &[usize]) -> Option<&'a MessageId> {
+    visible.first().map(|idx| history[*idx].info.id())
 }
 
 fn has_media(message: &PromptMessage<'_>) -> bool {
@@ -246,29 +252,29 @@ fn has_media(message: &PromptMessage<'_>) -> bool {
     }
 }
 
-fn history<'a>(inputs: &Inputs<'a>, options: &Map<String, Value>) -> Vec<PromptMessage<'a>> {
+fn history<'a>(
+    inputs: &Inputs<'a>,
+    options: &Map<String, Value>,
+    gathered: &Gathered,
+) -> Vec<PromptMessage<'a>> {
     let history = &inputs.state.history;
-    let visible = summary::visible(history);
+    let visible = summary::visible_indices(history, &gathered.summaries);
     let is_for = |encoded: &&EncodedHistoryCache| {
-        encoded.is_for(inputs.model, options, history.generation(), first(&visible))
+        encoded.is_for(inputs.model, options, history.generation(), first(history, &visible))
     };
     let cached = Some(&inputs.state.encoded).filter(is_for);
-    let refused = refused_prompts(history);
     let mut messages = Vec::with_capacity(visible.len());
-    for message in visible {
-        let prompt = match &message.info {
-            Message::User(user) => &user.id,
-            Message::Assistant(answer) => &answer.parent_id,
-        };
-        if refused.contains(prompt) {
+    for idx in visible {
+        if !gathered.refused.is_empty() && gathered.refused.contains(prompt(&history[idx])) {
             continue;
         }
-        if let Some(encoded) = cached.and_then(|cached| cached.get(message.info.id())) {
+        if let Some(encoded) = cached.and_then(|cached| cached.get(idx)) {
             if !encoded.is_empty() {
                 messages.push(PromptMessage::Encoded(encoded));
             }
             continue;
         }
+        let message = &history[idx];
         match &message.info {
             Message::User(_) => push_user(inputs.model, &message.parts, &mut messages),
             Message::Assistant(answer) if is_usable(answer, &message.parts) => {
@@ -280,14 +286,12 @@ fn history<'a>(inputs: &Inputs<'a>, options: &Map<String, Value>) -> Vec<PromptM
     messages
 }
 
-/// Prompts the provider refused: they and what followed from them are not sent again (facts: ACP §1.4.2).
-fn refused_prompts(history: &[MessageWithParts]) -> HashSet<&MessageId> {
-    let answers = history.iter().filter_map(|message| match &message.info {
-        Message::Assistant(answer) => Some(answer),
-        Message::User(_) => None,
-    });
-    let refused = answers.filter(|it| matches!(it.error, Some(MessageError::ContentFilterError { .. })));
-    refused.map(|answer| &answer.parent_id).collect()
+/// Returns the prompt that a message is, or answers.
+fn prompt(message: &MessageWithParts) -> &MessageId {
+    match &message.info {
+        Message::User(user) => &user.id,
+        Message::Assistant(answer) => &answer.parent_id,
+    }
 }
 
 /// Returns true if an answer is sent: a failed one is left out, a cancelled one stays when it said or did something.
@@ -451,7 +455,7 @@ fn interrupted<'a>(error: &'a str, metadata: Option<&serde_json::Map<String, Val
 }
 
 /// Adds what the model must not forget now: plan mode, its end, or that this is the last step.
-fn remind(inputs: &Inputs<'_>, messages: &mut Vec<PromptMessage<'_>>) {
+fn remind(inputs: &Inputs<'_>, gathered: &Gathered, messages: &mut Vec<PromptMessage<'_>>) {
     let mut reminders: Vec<Cow<'_, str>> = Vec::new();
     if inputs.agent.name == "plan" {
         reminders.push(library::PLAN_REMINDER.into());
@@ -460,7 +464,7 @@ fn remind(inputs: &Inputs<'_>, messages: &mut Vec<PromptMessage<'_>>) {
             let plan = plan.display().to_string();
             reminders.push(library::PLAN_FILE_REMINDER.replace("{plan}", &plan).into());
         }
-    } else if inputs.agent.name == "build" && was_planning(&inputs.state.history) {
+    } else if inputs.agent.name == "build" && was_planning(&inputs.state.history, &gathered.refused) {
         reminders.push(library::BUILD_REMINDER.into());
     }
     let last_user = messages.iter_mut().rev().find_map(|message| match message {
@@ -476,8 +480,7 @@ fn remind(inputs: &Inputs<'_>, messages: &mut Vec<PromptMessage<'_>>) {
 }
 
 /// Returns true if the prompt before the last one was answered by `plan`.
-fn was_planning(history: &[MessageWithParts]) -> bool {
-    let refused = refused_prompts(history);
+fn was_planning(history: &[MessageWithParts], refused: &HashSet<MessageId>) -> bool {
     let mut agents = history.iter().rev().filter_map(|message| match &message.info {
         Message::User(user) if !refused.contains(&user.id) && revert::has_model_content(&message.parts) => {
             Some(user.agent.as_str())

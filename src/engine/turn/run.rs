@@ -216,6 +216,9 @@ async fn run_prompt(
     }
     session.warn(&untold);
     session.note(cx.loaded.unlisted(&cx.model));
+    for notice in session.engine.plugin_notices(&cx.loaded.config.directory) {
+        session.note(Some(notice));
+    }
     start_title(&cx, state, title);
     take_steps(&mut cx, state, inbox).await
 }
@@ -243,6 +246,9 @@ fn structured_answer(input: &PromptInput, model: &Model) -> Result<Option<Struct
     Ok(structured)
 }
 
+/// Times that a model may pause in a turn and be asked to go on.
+const MAX_PAUSES: u32 = 20;
+
 /// Asks the model and runs its tools, step by step, until the turn ends.
 async fn take_steps(
     cx: &mut TurnCx<'_>,
@@ -253,8 +259,13 @@ async fn take_steps(
     let mut answered = None;
     let mut n_steps = 0;
     let mut room = Room::default();
-    let mut n_failed = 0;
+    let (mut n_failed, mut n_pauses) = (0, 0);
+    if cx.plugins.as_ref().is_some_and(|host| host.declares("chat.message")) {
+        // What a hook said about the prompt belongs to it.
+        apply_settings(cx, state, inbox, None).await;
+    }
     let stop = loop {
+        add_unanswered(cx, state, inbox).await?;
         room.before_step(cx, state).await?;
         if room.ends_turn {
             break StopReason::EndTurn;
@@ -281,7 +292,13 @@ async fn take_steps(
             Step::Finished(Finish::Length) => break StopReason::MaxTokens,
             Step::Finished(Finish::ContentFilter) => break StopReason::Refusal,
             Step::Finished(_) if is_last && n_steps > 1 => break StopReason::MaxTurnRequests,
-            Step::Finished(Finish::Stop | Finish::ToolCalls | Finish::Unknown) => break StopReason::EndTurn,
+            Step::Finished(Finish::Paused) if n_pauses < MAX_PAUSES => {
+                n_pauses += 1;
+                apply_settings(cx, state, inbox, None).await;
+            }
+            Step::Finished(Finish::Stop | Finish::ToolCalls | Finish::Paused | Finish::Unknown) => {
+                break StopReason::EndTurn;
+            }
             Step::ToolsRan if is_last => break StopReason::MaxTurnRequests,
             Step::ToolsRan => apply_settings(cx, state, inbox, None).await,
             Step::Overflow => {
@@ -308,6 +325,7 @@ async fn insist_on_form(
         Step::Finished(Finish::Stop | Finish::ToolCalls | Finish::Unknown) => true,
         Step::ToolsRan => false,
         Step::Finished(Finish::Length | Finish::ContentFilter)
+        | Step::Finished(Finish::Paused)
         | Step::Answered
         | Step::Overflow
         | Step::Rejected
@@ -380,7 +398,7 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     let mut said = Journal::default();
     let message_id = cx.push_prompt(state, &mut said);
     let known_files = state.known_files.clone();
-    let instructions = LoadedInstructions::new(&cx.instructions, &state.history);
+    let instructions = LoadedInstructions::new(&cx.instructions, state.gathered().instructions);
     let words = attach::words(&input.parts);
     let kinds = tokio::select! {
         biased;
@@ -395,6 +413,27 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     journal.append(said);
     journal.known_files(&state.info, &known_files);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+}
+
+/// Adds prompts that want no answer to the conversation: whoever said them may be a plugin that the turn waits for.
+async fn add_unanswered(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    inbox: &mut Inbox,
+) -> Result<(), EngineError> {
+    for (ticket, mut input) in inbox.take_unanswered() {
+        if cx.session.tickets.begin(ticket).is_none() {
+            continue;
+        }
+        let before = std::mem::replace(&mut state.given, Given::take(&mut input));
+        let accepted = accept(cx, state, input).await;
+        state.given = before;
+        let message_id = state.history.last().map(|message| message.info.id().clone());
+        let outcome = TurnOutcome { stop: StopReason::EndTurn, message_id, ..TurnOutcome::cancelled() };
+        cx.session.tickets.end(ticket, accepted.clone().map(|()| outcome));
+        accepted?;
+    }
+    Ok(())
 }
 
 /// Lets settings that came meanwhile hold for the next step; prompts wait for a turn of their own, answered by the
@@ -458,10 +497,12 @@ async fn switch_agent(
 }
 
 fn start_title(cx: &TurnCx<'_>, state: &SessionState, task: &mut TitleTask) {
+    if state.info.parent_id.is_some() || !title::is_default(&state.info.title) {
+        return;
+    }
     let prompts = state.history.iter().filter(|it| matches!(it.info, Message::User(_)));
     let said = prompts.filter(|it| revert::has_model_content(&it.parts) && !user_shell::is_command(it));
-    let is_first = said.count() == 1;
-    if !is_first || state.info.parent_id.is_some() || !title::is_default(&state.info.title) {
+    if said.take(2).count() != 1 {
         return;
     }
     let request = title::Request::new(cx, state);
@@ -475,7 +516,8 @@ fn start_title(cx: &TurnCx<'_>, state: &SessionState, task: &mut TitleTask) {
                     Command::Title(text) => Some(text),
                     Command::Prompt { .. }
                     | Command::Select { .. }
-                    | Command::Patch(_)
+                    | Command::Patched
+                    | Command::Edit { .. }
                     | Command::Revert { .. } => None,
                 },
             },

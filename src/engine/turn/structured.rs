@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use boon::{CompileError, Compiler, SchemaIndex, Schemas, UrlLoader, ValidationError};
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::{
     message::OutputFormat,
@@ -11,6 +10,7 @@ use windlass_protocol::opencode::{
 };
 
 use crate::{
+    base::json_schema::JsonSchema,
     engine::{EngineError, EngineErrorKind},
     tool::{
         ToolError, ToolOutput,
@@ -25,8 +25,6 @@ pub const NOTICE: &str = include_str!("structured/notice.txt");
 /// The prompt in the user's place for a model that ended without calling the tool.
 pub const REMINDER: &str = include_str!("structured/reminder.txt");
 const TEXT: &str = include_str!("structured/tool.txt");
-/// The address of the schema, from which its own references start.
-const ADDRESS: &str = "windlass:///schema";
 
 /// The wanted form of a turn's answer.
 #[derive(Clone)]
@@ -35,21 +33,7 @@ pub struct Structured {
     /// Times that the model may try again.
     pub n_retries: u32,
     schema: Arc<Value>,
-    check: Arc<Check>,
-}
-
-struct Check {
-    schemas: Schemas,
-    root: SchemaIndex,
-}
-
-/// Loads nothing: a schema that a client gives must not read files.
-struct NoLoader;
-
-impl UrlLoader for NoLoader {
-    fn load(&self, url: &str) -> Result<Value, Box<dyn std::error::Error>> {
-        Err(format!("{url} is outside of the schema").into())
-    }
+    check: Arc<JsonSchema>,
 }
 
 /// Refuses a format whose schema cannot be used.
@@ -69,12 +53,7 @@ impl Structured {
         if schema.get("type").and_then(Value::as_str) != Some("object") {
             return Err(refused("it has to describe an object, with `\"type\": \"object\"`".to_owned()));
         }
-        let mut compiler = Compiler::new();
-        compiler.use_loader(Box::new(NoLoader));
-        let mut schemas = Schemas::new();
-        let unfit = |error: CompileError| refused(one_line(&format!("{error:#}")));
-        compiler.add_resource(ADDRESS, schema.clone()).map_err(unfit)?;
-        let root = compiler.compile(ADDRESS, &mut schemas).map_err(unfit)?;
+        let check = JsonSchema::compile(schema).map_err(refused)?;
         let mut shown = schema.clone();
         // Some providers refuse what is no part of the schema itself.
         shown.as_object_mut().map(|shown| shown.remove("$schema"));
@@ -82,7 +61,7 @@ impl Structured {
             format: format.clone(),
             n_retries: *retry_count,
             schema: Arc::new(shown),
-            check: Arc::new(Check { schemas, root }),
+            check: Arc::new(check),
         }))
     }
 
@@ -97,9 +76,9 @@ impl Structured {
             look: Look::OTHER,
             offered: Offered::Always,
             run: Run::Shared(Arc::new(move |_, input| {
-                let result = check.schemas.validate(&input, check.root);
+                let result = check.check(&input);
                 let result =
-                    result.map_err(|error| ToolError::Model(mismatch(&error))).map(|()| ToolOutput {
+                    result.map_err(|issues| ToolError::Model(mismatch(&issues))).map(|()| ToolOutput {
                         title: "Structured output".to_owned(),
                         output: "The answer was accepted.".to_owned(),
                         metadata: Map::from_iter([("valid".to_owned(), true.into())]),
@@ -112,12 +91,9 @@ impl Structured {
 }
 
 /// Returns the text for the model about arguments that do not fit.
-fn mismatch(error: &ValidationError<'_, '_>) -> String {
-    let text = error.to_string();
-    let issues: Vec<&str> = text.lines().skip(1).collect();
+fn mismatch(issues: &str) -> String {
     format!(
-        "The arguments do not fit the schema, so the answer was not accepted. Call {NAME} again with all of it:\n{}",
-        issues.join("\n")
+        "The arguments do not fit the schema, so the answer was not accepted. Call {NAME} again with all of it:\n{issues}"
     )
 }
 
@@ -135,11 +111,6 @@ pub fn accepted(parts: &[Part]) -> Option<&Value> {
 /// Returns true if the model tried to give its answer.
 pub fn was_tried(parts: &[Part]) -> bool {
     parts.iter().any(|part| matches!(&part.kind, PartKind::Tool(tool) if tool.tool == NAME))
-}
-
-fn one_line(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").replace(ADDRESS, "")
 }
 
 #[cfg(test)]

@@ -87,7 +87,8 @@ impl Toolbox {
         // A later row of the same name takes the place of an earlier one.
         let offered = cx.plugins.as_ref().map(|host| host.offer());
         let of_plugins = offered.iter().flat_map(|offer| &offer.tools).map(tool::plugin::row);
-        let rows = tool::BUILTIN.iter().cloned().chain(external).chain(of_plugins);
+        let programs = cx.loaded.plan.manifests.iter().map(tool::program::row);
+        let rows = tool::BUILTIN.iter().cloned().chain(external).chain(programs).chain(of_plugins);
         let rows = rows.filter(|tool| tool.is_offered(&offer));
         let mut tools: BTreeMap<String, Tool> = rows.map(|tool| (tool.name.to_string(), tool)).collect();
         let hidden = tools.extract_if(.., |name, tool| name != INVALID && policy.hides(tool.permission()));

@@ -85,6 +85,7 @@ async fn ask(engine: Engine, workspace: Arc<Workspace>, id: Instant, mut session
             Confirmation::Yes => {
                 if workspace.accept(id) {
                     engine.announce_change(&workspace);
+                    engine.load_accepted(workspace);
                 }
                 return;
             }

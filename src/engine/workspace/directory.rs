@@ -42,6 +42,8 @@ pub struct Workspace {
     pub(super) server_choices: Mutex<ServerChoices>,
     lsp: lsp::Servers,
     pub(crate) approvals: Approvals,
+    /// Time at which a client last asked for it.
+    used_at: Mutex<Instant>,
 }
 
 /// The task that reads a workspace's files again when they change; it ends with this.
@@ -117,7 +119,18 @@ impl Workspace {
             reloading: Mutex::default(),
             polls_each_turn: AtomicBool::new(false),
             approvals,
+            used_at: Mutex::new(Instant::now()),
         }
+    }
+
+    /// Notes that a client uses it now.
+    pub(crate) fn touch(&self) {
+        *lock(&self.used_at) = Instant::now();
+    }
+
+    /// Returns the time at which a client last asked for it.
+    pub(crate) fn used_at(&self) -> Instant {
+        *lock(&self.used_at)
     }
 
     /// Returns the directory.

@@ -40,12 +40,15 @@ impl Engine {
             return Ok(reading);
         }
         match self.start_plugins(&reading.loaded).await {
-            Some(host) if host.declares("config") => self.read_with(directory, Some(host)).await,
+            Some(host) if ["auth", "config", "provider"].iter().any(|hook| host.declares(hook)) => {
+                self.read_with(directory, Some(host)).await
+            }
             Some(_) | None => Ok(reading),
         }
     }
 
     async fn read_with(&self, directory: &Path, host: Option<Arc<Host>>) -> Result<Reading, EngineError> {
+        let extend = host.clone().and_then(|host| plugins::providers::extension(self, host));
         let of_plugins = host.filter(|host| host.declares("config")).map(plugins::config_hook);
         let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
         let before = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
@@ -59,7 +62,8 @@ impl Engine {
             }
             let read_at = Moment::now();
             let before = before.as_deref();
-            let mut loaded = Loaded::read(environment, paths, &hooks, &directory, use_stored_keys, before);
+            let readers = (hooks.as_slice(), extend.as_deref());
+            let mut loaded = Loaded::read(environment, paths, readers, &directory, use_stored_keys, before);
             let Survey { stamp, overfull } = Survey::of(&loaded.sources(), read_at.wall);
             loaded.warn_of_overfull(&overfull);
             memory::give_back();
@@ -72,6 +76,7 @@ impl Engine {
     pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
         if let Some(workspace) = self.current_workspace(directory).await {
             self.refresh(&workspace.loaded());
+            workspace.touch();
             return Ok(workspace);
         }
         let reading = self.read_and_start(directory).await?;

@@ -17,7 +17,10 @@ use crate::{
         Config, Environment, Hook, Warning, layers, paths::Paths, reader, sandbox::enclosure::Enclosure,
         sources,
     },
-    engine::{EngineError, EngineErrorKind, diagnostics::lint, session::request::PromptPart, turn::mention},
+    engine::{
+        EngineError, EngineErrorKind, diagnostics::lint, plugins::providers::Extend,
+        session::request::PromptPart, turn::mention,
+    },
     library::{
         self, Agent,
         skills::{self, Skill},
@@ -74,11 +77,12 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Reads everything; what is broken and was not before stays as it was. Does blocking file reads.
+    /// Reads everything; what is broken and was not before stays as it was. Plugins change the configuration and then
+    /// its providers. Does blocking file reads.
     pub(crate) fn read(
         environment: &Environment,
         paths: &Paths,
-        hooks: &[Hook],
+        (hooks, extend): (&[Hook], Option<&Extend>),
         directory: &Path,
         use_stored_keys: bool,
         before: Option<&Loaded>,
@@ -100,7 +104,8 @@ impl Loaded {
         warnings.extend(more);
         let (commands, more) = library::commands::commands(&config, &skills);
         warnings.extend(more);
-        let (catalog, more) = catalog::resolve(&config, &credentials);
+        let of_plugins = extend.map(|extend| extend(&mut config, &credentials)).unwrap_or_default();
+        let (catalog, more) = catalog::resolve_with(&config, &credentials, &of_plugins);
         warnings.extend(more);
         warnings.extend(lint::warnings(&config, &agents, &catalog));
         notes.extend(lint::unlisted_models(&config, &agents, &catalog));
@@ -109,6 +114,12 @@ impl Loaded {
         sources::locate(&mut notes, &layers);
         let market = reader::market_directories(&config.environment, &layers);
         let plan = Plan::read(&config, &layers);
+        warnings.extend(plan.problems.iter().map(|(file, reason)| Warning {
+            source: file.display().to_string(),
+            line: None,
+            column: None,
+            message: reason.clone(),
+        }));
         let last_used = state_file::last_used_model(paths).unwrap_or_else(|warning| {
             warnings.push(warning);
             None
@@ -142,7 +153,7 @@ impl Loaded {
         let keys = [self.config.paths.auth(), self.config.paths.opencode_auth()];
         let files = self.config.watched.iter().cloned().chain(keys).map(Target::File);
         let market = self.market.iter().cloned().map(library::definitions);
-        let scripts = plan::directories(&self.config).map(|root| Target::Tree { root, depth: 1 });
+        let scripts = plan::directories(&self.config).map(|root| Target::Tree { root, depth: 2 });
         let plugins = self.plan.files().map(Target::File);
         files.chain(library::sources(&self.config)).chain(market).chain(scripts).chain(plugins).collect()
     }

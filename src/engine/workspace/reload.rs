@@ -8,6 +8,10 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
+use windlass_protocol::opencode::{
+    event::EventPayload,
+    service::{ServiceEvent, ServiceNews},
+};
 
 use super::directory::{Reloading, Turn};
 use crate::{
@@ -15,7 +19,7 @@ use crate::{
         lock::lock,
         watch::{Followed, Target, Watcher},
     },
-    engine::{Engine, EngineError, Workspace},
+    engine::{Engine, EngineError, Workspace, files::branch},
 };
 
 /// Quiet time after which a change counts as complete: editors write in several steps.
@@ -81,24 +85,40 @@ impl Engine {
 async fn run(engine: Engine, workspace: Weak<Workspace>, begun: mpsc::UnboundedReceiver<Turn>) {
     let mut watch = Watch::new();
     let mut turns = Turns { begun, waiting: Vec::new() };
-    while let Some((sources, read_at)) = workspace.upgrade().map(|it| (it.sources(), it.read_at())) {
-        let (back, followed) =
-            match tokio::task::spawn_blocking(move || watch.follow(sources, read_at.wall)).await {
-                Ok(followed) => followed,
-                Err(error) => {
-                    // Else the runtime ends.
-                    if let Some(workspace) = workspace.upgrade().filter(|_| error.is_panic()) {
-                        tracing::error!(
-                            "watching failed with an internal error; each turn reads the files itself"
-                        );
-                        workspace.polls_each_turn.store(true, Ordering::Relaxed);
-                    }
-                    return;
+    // The branch that was seen last, once one was looked for.
+    let mut branch: Option<Option<String>> = None;
+    while let Some((mut sources, worktree, read_at)) =
+        workspace.upgrade().map(|it| (it.sources(), it.loaded().config.worktree.clone(), it.read_at()))
+    {
+        let following = move || {
+            let head_file = branch::head_file(&worktree);
+            sources.extend(head_file.clone().map(Target::File));
+            let (watch, followed) = watch.follow(sources, read_at.wall);
+            // Behind the beginning of the watch, so that no change is missed.
+            (watch, followed, head_file.and_then(|file| branch::read(&file)))
+        };
+        let (back, followed, branch_now) = match tokio::task::spawn_blocking(following).await {
+            Ok(followed) => followed,
+            Err(error) => {
+                // Else the runtime ends.
+                if let Some(workspace) = workspace.upgrade().filter(|_| error.is_panic()) {
+                    tracing::error!(
+                        "watching failed with an internal error; each turn reads the files itself"
+                    );
+                    workspace.polls_each_turn.store(true, Ordering::Relaxed);
                 }
-            };
+                return;
+            }
+        };
         watch = back;
         if let Some(workspace) = workspace.upgrade() {
             workspace.polls_each_turn.store(!followed.is_whole, Ordering::Relaxed);
+            if branch.as_ref().is_some_and(|before| *before != branch_now) {
+                let directory = Some(workspace.directory().display().to_string());
+                let news = ServiceNews::VcsBranchUpdated { branch: branch_now.clone() };
+                engine.bus().publish(EventPayload::Service(ServiceEvent { directory, news }));
+            }
+            branch = Some(branch_now);
         }
         // Changes before it was watched count too.
         if !followed.has_changed {

@@ -1,4 +1,4 @@
-//! The MCP servers of a directory as clients switch them, on top of its configuration.
+//! The programs of a directory as clients see and switch them: MCP servers, language servers and formatters.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -8,7 +8,11 @@ use super::{
     directory::Workspace,
     server_choice::{ServerChoice, specs, switched_off, switched_on},
 };
-use crate::{base::lock::lock, mcp::Status};
+use crate::{
+    base::lock::lock,
+    mcp::Status,
+    tool::format::{self, FormatterState},
+};
 
 /// Time that a client waits for a server to connect before it is shown as it is.
 const SETTLE_LIMIT: Duration = Duration::from_secs(5);
@@ -62,6 +66,13 @@ impl Workspace {
     /// Returns the id and root of each language server that was started, and if it runs.
     pub fn language_servers(&self) -> Vec<(String, PathBuf, bool)> {
         self.lsp().states()
+    }
+
+    /// Returns the configured formatters of files.
+    pub async fn formatters(&self) -> Vec<FormatterState> {
+        let loaded = self.loaded();
+        let states = tokio::task::spawn_blocking(move || format::states(&loaded.config));
+        states.await.unwrap_or_default()
     }
 
     fn choose_server(&self, name: &str, choice: ServerChoice) {

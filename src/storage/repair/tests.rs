@@ -286,7 +286,8 @@ async fn an_older_store_is_copied_before_it_is_changed_and_few_copies_stay() {
     drop(storage);
     for n in 1..6 {
         let older = "ALTER TABLE session DROP COLUMN chosen_title; ALTER TABLE session DROP COLUMN chosen_agent; \
-                     ALTER TABLE session DROP COLUMN chosen_model; ALTER TABLE project DROP COLUMN settings; \
+                     ALTER TABLE session DROP COLUMN chosen_model; \
+                     ALTER TABLE session DROP COLUMN patch; ALTER TABLE project DROP COLUMN settings; \
                      DROP TABLE noted_file; DROP TABLE approval; \
                      PRAGMA user_version = 1";
         Connection::open(&path).expect("opened").execute_batch(older).expect("older");

@@ -53,13 +53,12 @@ fn figures_count_from_the_last_summary_that_was_written_in_full() {
     history.push(answer("msg_3", 20, json!({})));
     history.push(answer("msg_4", 30, failed));
     history.push(answer("msg_5", 40, half));
-    let found = answers(&history);
-    assert_eq!(found.used.iter().map(|it| used(it)).collect::<Vec<_>>(), [30, 20]);
-    assert!(!found.is_behind_summary);
+    let figures = |history: &[MessageWithParts]| answers(history).map(used).collect::<Vec<_>>();
+    assert_eq!(figures(&history), [30, 20]);
     history.push(answer("msg_6", 50, json!({"summary": true})));
-    assert!(answers(&history).used.is_empty());
+    assert!(figures(&history).is_empty());
     history.push(answer("msg_7", 60, json!({})));
-    assert!(answers(&history).is_behind_summary);
+    assert_eq!(figures(&history), [70]);
 }
 
 #[test]

@@ -2,10 +2,16 @@
 
 use std::{fs, path::Path};
 
-use windlass_protocol::opencode::project::FileChange;
+use windlass_protocol::opencode::{event::EventPayload, project::FileChange, service::ServiceNews};
 
 use super::DiffBase;
-use crate::engine::{ApplyError, files::tests::Scene};
+use crate::{
+    bus::Filter,
+    engine::{
+        ApplyError,
+        files::tests::{Scene, next_service_event},
+    },
+};
 
 #[tokio::test]
 async fn changed_new_and_removed_files_are_listed_with_their_diffs() {
@@ -40,6 +46,40 @@ async fn changed_new_and_removed_files_are_listed_with_their_diffs() {
     assert_eq!(fs::read(scene.path(".git/index")).unwrap(), index);
     let files = workspace.changed_files().await.unwrap();
     assert_eq!(files[3].path, "sub/new.txt");
+}
+
+#[tokio::test]
+async fn a_name_that_git_writes_in_another_way_has_its_diff() {
+    let names =
+        ["a \"quoted\" name", "back\\slash", "line\nbreak", "tab\t", "bell\x07", "\x01 control", "plain"];
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (*name, "one\n")).collect();
+    let scene = Scene::with_commit(&files).await;
+    names.iter().for_each(|name| fs::write(scene.path(name), "two\n").unwrap());
+    let diff = scene.workspace().await.vcs_diff(DiffBase::Head, None).await.unwrap();
+    assert_eq!(diff.len(), names.len());
+    for file in diff {
+        assert!(names.contains(&file.file.as_str()), "{file:?}");
+        assert!(file.patch.as_ref().is_some_and(|patch| patch.ends_with("-one\n+two\n")), "{file:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_change_of_the_branch_is_an_event() {
+    let scene = Scene::with_commit(&[("a.txt", "one\n")]).await;
+    let workspace = scene.workspace().await;
+    let events = scene.engine.bus().listen(Filter::All);
+    scene.engine.watch(&workspace);
+    // From here on it is watched.
+    scene.engine.sync_config(&workspace).await;
+    scene.git(&["checkout", "-q", "-b", "other"]).await;
+    let event = next_service_event(&events).await;
+    let EventPayload::Service(event) = event else { panic!("{event:?}") };
+    assert_eq!(event.directory, Some(scene.directory.display().to_string()));
+    assert_eq!(event.news, ServiceNews::VcsBranchUpdated { branch: Some("other".to_owned()) });
+    scene.git(&["checkout", "-q", "--detach"]).await;
+    let event = next_service_event(&events).await;
+    let EventPayload::Service(event) = event else { panic!("{event:?}") };
+    assert_eq!(event.news, ServiceNews::VcsBranchUpdated { branch: None });
 }
 
 #[tokio::test]

@@ -51,7 +51,7 @@ async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
         let command = match came {
             Came::Prompt(agent) => Command::Prompt {
                 ticket: 0,
-                input: PromptInput { agent: Some((*agent).to_owned()), ..PromptInput::default() },
+                input: Box::new(PromptInput { agent: Some((*agent).to_owned()), ..PromptInput::default() }),
             },
             Came::Select(agent) => Command::Select { agent: Some((*agent).to_owned()), model: None },
             Came::Look(switched_to) => {

@@ -34,13 +34,15 @@ pub async fn change_prompt(
     let Some(host) = listening(cx, MESSAGE) else { return Ok(()) };
     let Some(newest) = state.history.last() else { return Ok(()) };
     let id = newest.info.id().clone();
-    let input = json!({
+    let mut input = json!({
         "sessionID": state.info.id,
         "agent": cx.agent.name,
         "model": cx.model.reference(),
         "messageID": id,
-        "variant": cx.variant,
     });
+    if let Some(variant) = &cx.variant {
+        input["variant"] = variant.as_str().into();
+    }
     let output = json!({ "message": newest.info, "parts": newest.parts });
     let changed = match cancellable(cx, host.hook(MESSAGE, input, output)).await {
         Ok(changed) => changed,
@@ -146,10 +148,8 @@ pub async fn change_summary(
 /// Returns false if a plugin wants the turn to end behind an automatic summary.
 pub async fn goes_on(cx: &TurnCx<'_>, state: &SessionState, overflow: bool) -> Result<bool, EngineError> {
     let Some(host) = listening(cx, AUTO_CONTINUE) else { return Ok(true) };
-    let message = state.history.iter().rev().find_map(|it| match &it.info {
-        Message::User(user) => Some(user),
-        Message::Assistant(_) => None,
-    });
+    let mut messages = state.history.iter().rev().map(|it| &it.info);
+    let message = messages.find(|it| matches!(it, Message::User(_)));
     let shown = super::shown_model(cx).await;
     let input = json!({
         "sessionID": state.info.id,

@@ -112,6 +112,7 @@ fn model() -> Model {
         aws: None,
         quirks: Quirks::default(),
         headers: Vec::new(),
+        fetch: None,
         limit: ModelLimit::default(),
         cost: Default::default(),
         takes_images: true,
@@ -549,8 +550,10 @@ fn the_newest_answer_and_what_a_summary_replaced_are_not_encoded_beforehand() {
         scene.model.wire = Wire::Anthropic;
         keep(&scene.agent, &scene.model, None, &mut scene.state);
         let prompt = assemble(&scene.inputs());
-        let n_kept = ["msg_3", "msg_4", "msg_8"]
-            .map(|id| scene.state.encoded.get(&serde_json::from_value(json!(id)).unwrap()).is_some());
+        let n_kept = ["msg_3", "msg_4", "msg_8"].map(|id| {
+            let idx = scene.state.history.iter().position(|message| message.info.id().as_str() == id);
+            idx.is_some_and(|idx| scene.state.encoded.get(idx).is_some())
+        });
         (prompt.messages.iter().map(is_kept).collect::<Vec<_>>(), n_kept)
     };
     let next = user_of("build", "msg_5", said("go on"));

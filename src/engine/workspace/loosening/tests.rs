@@ -11,7 +11,7 @@ fn loaded(directory: &std::path::Path, text: &str) -> Loaded {
     std::fs::write(directory.join("opencode.json"), text).expect("written");
     let environment = Environment { home: directory.join("home"), variables: Default::default() };
     let paths = Paths::new(&environment);
-    Loaded::read(&environment, &paths, &[], directory, false, None)
+    Loaded::read(&environment, &paths, (&[], None), directory, false, None)
 }
 
 fn check(old: &str, new: &str, expected: &[&str]) {
