@@ -60,8 +60,8 @@ pub enum Reason {
 /// A necessity that a provider lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lack {
-    /// A key, with the variable that may hold it.
-    Key(Option<String>),
+    /// A key, with the variables that may hold or lead to it.
+    Key(Vec<String>),
     /// A key, and its variable is set, but empty.
     EmptyKey(String),
     Address,
@@ -144,8 +144,11 @@ impl fmt::Display for Reason {
                 )
             }
             Reason::Provider { provider, lack } => match lack {
-                Lack::Key(variable) => {
-                    let set = variable.as_ref().map(|name| format!("set {name}, or ")).unwrap_or_default();
+                Lack::Key(variables) => {
+                    let set = match &variables[..] {
+                        [] => String::new(),
+                        names => format!("set {}, or ", names.join(" or ")),
+                    };
                     write!(
                         f,
                         "there is no key for {provider}; {set}run `windlass auth login --provider {provider}`"

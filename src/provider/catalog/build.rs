@@ -105,7 +105,7 @@ pub(super) fn provider(
     let has_credential = has_key || aws.is_some() || cloud.is_some();
     // Most providers end here: without a configuration nothing more of them is read.
     if configured.is_none() && known.listed.is_some() && own_server.is_none() && !has_credential {
-        return Err(lacking_key(variables, environment));
+        return Err(lacking_key(known.id, variables, environment));
     }
     let mut base = Base { api_key, aws, cloud, stored, ..base(known, config, provider_config) };
     if let Some(login) = login {
@@ -129,7 +129,7 @@ pub(super) fn provider(
             let message = format!("has no key: {variable}log in, or set options.apiKey");
             warnings.push(warning(&source, message));
         }
-        return Err(lacking_key(variables, environment));
+        return Err(lacking_key(known.id, variables, environment));
     }
 
     let unlisted = model(&base, "", &Offered::default());
@@ -196,11 +196,14 @@ fn aws_account(known: &Known<'_>, config: &Config, has_key: bool) -> Option<Arc<
 }
 
 /// Returns the lack of a key that one of these variables may hold.
-fn lacking_key(variables: Vec<String>, environment: &Environment) -> Lack {
+fn lacking_key(id: &str, variables: Vec<String>, environment: &Environment) -> Lack {
     let is_empty = |name: &&String| environment.variables.get(*name).is_some_and(String::is_empty);
     match variables.iter().find(is_empty) {
         Some(empty) => Lack::EmptyKey(empty.clone()),
-        None => Lack::Key(variables.into_iter().next()),
+        None => {
+            let account = rows::find(id).and_then(|row| row.account).map(str::to_owned);
+            Lack::Key(variables.into_iter().take(1).chain(account).collect())
+        }
     }
 }
 

@@ -11,6 +11,8 @@ pub(super) struct Row {
     pub url: Option<&'static str>,
     /// Variables that may hold the key, the first one first; empty for those of the catalog.
     pub keys: &'static [&'static str],
+    /// A variable that names an account, which most people use instead of a key.
+    pub account: Option<&'static str>,
     pub auth: Option<Auth>,
     pub headers: &'static [(&'static str, &'static str)],
     pub quirks: Quirks,
@@ -25,6 +27,7 @@ const PLAIN: Row = Row {
     npm: None,
     url: None,
     keys: &[],
+    account: None,
     auth: None,
     headers: &[],
     quirks: Quirks::of(&[]),
@@ -127,9 +130,24 @@ const ROWS: [Row; 28] = [
         auth: Some(Auth::BearerIn("cf-aig-authorization")),
         ..PLAIN
     },
-    Row { id: "amazon-bedrock", keys: &["AWS_BEARER_TOKEN_BEDROCK"], ..PLAIN },
-    Row { id: "google-vertex", keys: &["CLOUDSDK_AUTH_ACCESS_TOKEN"], ..PLAIN },
-    Row { id: "google-vertex-anthropic", keys: &["CLOUDSDK_AUTH_ACCESS_TOKEN"], ..PLAIN },
+    Row {
+        id: "amazon-bedrock",
+        keys: &["AWS_BEARER_TOKEN_BEDROCK"],
+        account: Some("AWS_PROFILE"),
+        ..PLAIN
+    },
+    Row {
+        id: "google-vertex",
+        keys: &["CLOUDSDK_AUTH_ACCESS_TOKEN"],
+        account: Some("GOOGLE_APPLICATION_CREDENTIALS"),
+        ..PLAIN
+    },
+    Row {
+        id: "google-vertex-anthropic",
+        keys: &["CLOUDSDK_AUTH_ACCESS_TOKEN"],
+        account: Some("GOOGLE_APPLICATION_CREDENTIALS"),
+        ..PLAIN
+    },
     Row {
         id: "github-copilot",
         npm: Some("@ai-sdk/github-copilot"),

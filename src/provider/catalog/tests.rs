@@ -593,6 +593,12 @@ fn the_best_is_that_of_the_first_provider_that_is_meant() {
         best(json!({"provider": {"openai": {"name": "x"}}}), &key),
         "there is no key for openai; set OPENAI_API_KEY, or run `windlass auth login --provider openai`"
     );
+    let name = ModelRef::parse("amazon-bedrock/anthropic.claude-sonnet-4-5").unwrap();
+    assert_eq!(
+        catalog(&json!({}), &[]).get(&name).unwrap_err().to_string(),
+        "there is no key for amazon-bedrock; set AWS_BEARER_TOKEN_BEDROCK or AWS_PROFILE, or run `windlass auth login \
+         --provider amazon-bedrock`"
+    );
     assert_eq!(
         best(json!({}), &[("OPENAI_BASE_URL", "http://h")]),
         "OPENAI_BASE_URL is set, but no model; set OPENAI_MODEL, or list `provider.openai.models`"
