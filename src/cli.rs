@@ -42,6 +42,7 @@ mod runtime;
 mod serve;
 mod session;
 mod stats;
+mod trace;
 mod view;
 
 use auth::LoginArgs;
@@ -175,6 +176,8 @@ enum Command {
     Man(completions::ManArgs),
     /// Show the log of all windlass processes of this user.
     Log(log::LogArgs),
+    /// Show a recorded trace of the protocol readably.
+    Trace(trace::TraceArgs),
 }
 
 /// Runs the command that the arguments name.
@@ -242,6 +245,7 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         Some(Command::Completions(args)) => completions::completions(Cli::command(), &args),
         Some(Command::Man(args)) => completions::man(Cli::command(), &args),
         Some(Command::Log(args)) => log::run(&environment, cli.global.log_level, &args),
+        Some(Command::Trace(args)) => trace::run(&args),
         Some(Command::Permission(args)) => permission::run(&environment, args),
         Some(Command::Run(args)) if args.interactive => chat::run(environment, args.into()),
         Some(Command::Run(args)) => match args.attach.clone() {

@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::agent::Agent;
-use crate::support::llm::Reply;
+use crate::{
+    cli::Machine,
+    support::{agent::Agent, llm::Reply},
+};
 
 fn models(answer: &Value) -> Value {
     answer["configOptions"].as_array().unwrap().iter().find(|it| it["id"] == "model").unwrap().clone()
@@ -52,4 +54,28 @@ async fn the_wire_trace_holds_both_directions() {
     agent.wait_stderr("-> {\"").await;
     agent.wait_stderr("<- {\"jsonrpc\":\"2.0\",\"id\":").await;
     agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_recorded_trace_is_shown_a_row_for_each_message() {
+    let machine = Machine::new().await;
+    let trace = machine.scratch.path("windlass.trace");
+    let agent = Agent::builder().env("WINDLASS_TRACE", &trace).start().await;
+    agent.llm.reply(Reply::text("Hello ").and_text("world."));
+    let session = agent.new_session().await;
+    agent.prompt(&session, "hello").await;
+    agent.finish().await;
+    let shown = machine.run(&["trace", "view", &trace]).await;
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let end = &session[session.len() - 6..];
+    for row in ["->        initialize #", "answered (session/new)", "  \"Hello world.\""] {
+        assert!(shown.stdout.contains(row), "{row}: {}", shown.stdout);
+    }
+    assert!(shown.stdout.contains(&format!("-> {end} session/prompt #")), "{}", shown.stdout);
+    let shown = machine.run(&["trace", "view", "missing.trace"]).await;
+    assert_eq!((shown.code, shown.stdout.as_str()), (Some(1), ""));
+    assert!(shown.stderr.starts_with("missing.trace cannot be read: No such file"), "{shown:?}");
+    let shown = machine.pipe(&["trace", "view", "-"], "not a trace\n").await;
+    assert_eq!(shown.code, Some(1));
+    assert!(shown.stderr.starts_with("Standard input holds no message of the protocol;"), "{shown:?}");
 }

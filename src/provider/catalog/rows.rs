@@ -130,12 +130,7 @@ const ROWS: [Row; 28] = [
         auth: Some(Auth::BearerIn("cf-aig-authorization")),
         ..PLAIN
     },
-    Row {
-        id: "amazon-bedrock",
-        keys: &["AWS_BEARER_TOKEN_BEDROCK"],
-        account: Some("AWS_PROFILE"),
-        ..PLAIN
-    },
+    Row { id: "amazon-bedrock", keys: &["AWS_BEARER_TOKEN_BEDROCK"], account: Some("AWS_PROFILE"), ..PLAIN },
     Row {
         id: "google-vertex",
         keys: &["CLOUDSDK_AUTH_ACCESS_TOKEN"],
