@@ -2,7 +2,7 @@ CARGO ?= cargo
 BIN := $(CURDIR)/target/debug/windlass
 RELEASE := $(CURDIR)/target/release/windlass
 
-.PHONY: demo test lint bench clients catalog plugin-library order
+.PHONY: demo test lint bench clients catalog plugin-library order dist
 
 demo:
 	$(CARGO) build --release
@@ -33,7 +33,13 @@ catalog:
 plugin-library:
 	cd src/plugin/library && npm ci --no-audit --no-fund && node build.mjs
 
-# Lists the functions that a session runs, for the linker; needs valgrind. To be made anew when much has moved.
+# Lists the functions that a session runs, for the linker; needs valgrind. To be made anew when much has moved or a
+# dependency is new, which changes the names.
 order:
 	$(CARGO) rustc --release --bin windlass -- -C strip=none
 	.ci/order-functions $(RELEASE) .ci/function-order.txt
+
+# Packs the release for this machine, with the entry of the registry of ACP agents, into target/dist.
+dist:
+	$(CARGO) build --release
+	.ci/dist $(RELEASE) target/dist $(RELEASES) $(REPOSITORY)

@@ -72,6 +72,7 @@ mod providers;
 mod questions;
 mod readme;
 mod reaper;
+mod registry;
 mod reload;
 mod reload_files;
 mod remembered;
