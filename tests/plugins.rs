@@ -38,7 +38,7 @@ fn example(name: &str) -> String {
 }
 
 /// Returns the settings of each runtime that this machine has: the one that is found, and Node.
-fn runtimes() -> Vec<Value> {
+pub fn runtimes() -> Vec<Value> {
     let bun = std::env::var("WINDLASS_TEST_BUN").unwrap_or_else(|_| "/nowhere".to_owned());
     let bun = Path::new(&bun).is_file().then(|| json!({"windlass": {"plugin": {"runtime": bun}}}));
     bun.into_iter().chain([json!({"windlass": {"plugin": {"runtime": "node"}}})]).collect()

@@ -106,19 +106,30 @@ pub fn spawn(spawn: &Spawn<'_>) -> io::Result<Child> {
     start(with_pipes(spawn), spawn, &[])
 }
 
-/// Starts a child as [`spawn`] does, which takes a step before its program runs.
-pub fn spawn_with_step(spawn: &Spawn<'_>, step: Arc<dyn BeforeProgram>) -> io::Result<Child> {
+/// Starts a child as [`spawn`] does, or with a channel, which takes a step before its program runs.
+pub fn spawn_with_step(
+    spawn: &Spawn<'_>,
+    step: Arc<dyn BeforeProgram>,
+    channel: Option<OwnedFd>,
+) -> io::Result<Child> {
     let mut command = with_pipes(spawn);
-    prepare(&mut command, spawn, &[]);
+    let handed: Vec<(OwnedFd, RawFd)> = channel.into_iter().map(|channel| (channel, CHANNEL)).collect();
+    prepare(&mut command, spawn, &handed);
     take_step(&mut command, step);
     run(command, spawn)
 }
 
 /// Starts a child as [`spawn`] does, which writes the exit status of what it runs to [`REPORT`], as the four bytes of
-/// `wait(2)`, once that and all that it started have ended.
-pub fn spawn_reporting(spawn: &Spawn<'_>) -> io::Result<Child> {
+/// `wait(2)`, once that and all that it started have ended. A channel is its descriptor [`CHANNEL`].
+pub fn spawn_reporting(spawn: &Spawn<'_>, channel: Option<OwnedFd>) -> io::Result<Child> {
     let (reader, writer) = io::pipe()?;
-    let mut child = start(with_pipes(spawn), spawn, &[(writer.into(), REPORT)])?;
+    let mut handed: Vec<(OwnedFd, RawFd)> = vec![(writer.into(), REPORT)];
+    // Handed down first where the other's copy would take its number; its other end holds the number of its own copy.
+    let place = |channel: &OwnedFd| usize::from(channel.as_raw_fd() != REPORT);
+    if let Some(channel) = channel {
+        handed.insert(place(&channel), (channel, CHANNEL));
+    }
+    let mut child = start(with_pipes(spawn), spawn, &handed)?;
     child.report = Some(pipe::Receiver::from_owned_fd(reader.into())?);
     Ok(child)
 }

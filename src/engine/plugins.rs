@@ -22,9 +22,9 @@ use super::{Engine, Loaded, Workspace};
 use crate::{
     base::{blocking::blocking, clock, lock::lock},
     bus::Bus,
-    config::{Config, Hook},
+    config::{Config, Hook, sandbox::enclosure::Enclosure},
     plugin::{
-        api::Api,
+        api::{self, Api},
         host::{Host, Setup},
         packages,
     },
@@ -142,7 +142,11 @@ impl Engine {
         let directory = &loaded.config.directory;
         let running = self.plugins(directory);
         let packages = installed(&loaded).await;
-        if running.as_ref().is_some_and(|host| *host.plan() == loaded.plan && *host.packages() == packages) {
+        let sandbox = Enclosure::of_plugins(&loaded.config);
+        let is_same = |host: &Arc<Host>| {
+            *host.plan() == loaded.plan && *host.packages() == packages && host.sandbox() == sandbox.as_ref()
+        };
+        if running.as_ref().is_some_and(is_same) {
             return false;
         }
         if loaded.plan.is_empty() {
@@ -166,13 +170,18 @@ impl Engine {
         if is_git {
             project["vcs"] = "git".into();
         }
+        let sandbox = Enclosure::of_plugins(config);
         Setup {
             plan: loaded.plan.clone(),
             config: Arc::new(config.clone()),
             project,
-            api: self.0.plugins.api.get().cloned(),
+            api: match self.0.plugins.api.get().cloned() {
+                Some(api) if sandbox.is_some() => Some(api::held(api)),
+                api => api,
+            },
             server_url: self.0.plugins.server.get().cloned(),
             packages: installed(loaded).await,
+            sandbox,
             login: {
                 let (paths, environment) = (self.0.paths.clone(), self.0.environment.clone());
                 Arc::new(move |provider| {

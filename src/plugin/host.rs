@@ -40,7 +40,7 @@ use crate::{
         rpc_peer::CallError,
         stderr,
     },
-    config::Config,
+    config::{Config, sandbox::enclosure::Enclosure},
 };
 
 /// The version that plugins' `engines` are compared with.
@@ -78,6 +78,8 @@ pub struct Setup {
     pub packages: BTreeMap<String, PathBuf>,
     /// Reads the stored login of a provider; `null` where there is none.
     pub login: ReadLogin,
+    /// The sandbox of the process.
+    pub sandbox: Option<Enclosure>,
     /// Tells the user a sentence.
     pub tell: Box<dyn Fn(String) + Send + Sync>,
 }
@@ -205,6 +207,11 @@ impl Host {
     /// Returns the directories of packages that it was started with.
     pub fn packages(&self) -> &BTreeMap<String, PathBuf> {
         &self.shared.setup.packages
+    }
+
+    /// Returns the sandbox that it was started in.
+    pub fn sandbox(&self) -> Option<&Enclosure> {
+        self.shared.setup.sandbox.as_ref()
     }
 
     /// Ends when the host is ready, or is known not to come up now; false after `limit`.
@@ -452,7 +459,7 @@ async fn run(shared: &Arc<Shared>, stop: &CancellationToken) -> End {
         Ok(Err(reason)) => return End::Hopeless(reason),
         Err(error) => return End::Hopeless(error.to_string()),
     };
-    let (child, channel) = match spawn(shared, &runtime, &main) {
+    let (child, channel) = match spawn(shared, &runtime, &main).await {
         Ok(started) => started,
         Err(error) => {
             let program = runtime.program.display();
@@ -462,10 +469,18 @@ async fn run(shared: &Arc<Shared>, stop: &CancellationToken) -> End {
     converse(shared, stop, child, channel).await
 }
 
-fn spawn(shared: &Shared, runtime: &runtime::Runtime, main: &Path) -> std::io::Result<(Child, UnixStream)> {
+async fn spawn(
+    shared: &Shared,
+    runtime: &runtime::Runtime,
+    main: &Path,
+) -> std::io::Result<(Child, UnixStream)> {
     let config = &shared.setup.config;
     let (ours, theirs) = UnixStream::pair()?;
-    let mut environment = config.environment.variables.clone();
+    // What is set for it stays in a sandbox, which leaves keys out.
+    let mut environment = match shared.setup.sandbox {
+        Some(_) => BTreeMap::new(),
+        None => config.environment.variables.clone(),
+    };
     environment.insert("BUN_BE_BUN".to_owned(), "1".to_owned());
     let spawn = Spawn {
         program: runtime.program.as_os_str(),
@@ -476,7 +491,11 @@ fn spawn(shared: &Shared, runtime: &runtime::Runtime, main: &Path) -> std::io::R
         stdin: false,
         is_parent: true,
     };
-    let child = process::spawn_with_channel(&spawn, theirs.into_std()?.into())?;
+    let theirs = theirs.into_std()?.into();
+    let child = match &shared.setup.sandbox {
+        Some(sandbox) => sandbox.spawn_with_channel(&spawn, Some(theirs)).await?,
+        None => process::spawn_with_channel(&spawn, theirs)?,
+    };
     Ok((child, ours))
 }
 

@@ -332,6 +332,8 @@ pub struct SandboxSettings {
     pub mcp: ServerSandbox,
     /// The boundary around language servers.
     pub lsp: ServerSandbox,
+    /// The boundary around the host of plugins and tool files.
+    pub plugins: ServerSandbox,
 }
 
 /// An entry of `windlass.sandbox.agents`.
@@ -346,7 +348,7 @@ pub struct AgentSandbox {
     pub ask_less: Option<bool>,
 }
 
-/// `windlass.sandbox.mcp` and `.lsp`.
+/// `windlass.sandbox.mcp`, `.lsp` and `.plugins`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

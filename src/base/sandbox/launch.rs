@@ -13,7 +13,7 @@ use std::{
     fs::{self, File},
     io::{self, PipeReader, PipeWriter, Read, Write},
     os::{
-        fd::AsFd,
+        fd::{AsFd, OwnedFd},
         unix::process::{CommandExt, ExitStatusExt},
     },
     path::{Path, PathBuf},
@@ -35,7 +35,7 @@ use nix::{
 use super::{
     arguments::{self, Order},
     boundary::{Boundary, Level, Network},
-    launcher::{COMPLAINT, FAILED, FOUND_LANDLOCK, FOUND_NONE, PROBE, REPORTING, WAITING},
+    launcher::{COMPLAINT, FAILED, FOUND_LANDLOCK, FOUND_NONE, PROBE, REPORTING, WAITING, WITH_CHANNEL},
     mounts,
     restriction::Restriction,
     sys,
@@ -56,7 +56,7 @@ pub(super) fn probe() -> u8 {
         sockets: Vec::new(),
     };
     let full = Order { boundary: empty(Level::Full), directory: "/".into(), command: Vec::new() };
-    match outside(full, None, None) {
+    match outside(full, None, None, None) {
         Ok(ExitCode::SUCCESS) => return 0,
         // The first process has said why.
         Ok(_) => {}
@@ -78,8 +78,9 @@ pub(super) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
     let is_waiting = arguments.next_if(|it| it == WAITING).is_some();
     let is_reporting = arguments.next_if(|it| it == REPORTING).is_some();
+    let has_channel = arguments.next_if(|it| it == WITH_CHANNEL).is_some();
     let result = match arguments::decode(arguments) {
-        Some(order) => launch(order, is_reporting, is_waiting),
+        Some(order) => launch(order, is_reporting, is_waiting, has_channel),
         None => Err(io::Error::other("it was started by somebody else than windlass")),
     };
     result.unwrap_or_else(|error| fail(&error))
@@ -95,13 +96,14 @@ fn complain(error: &io::Error) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-fn launch(order: Order, is_reporting: bool, is_waiting: bool) -> io::Result<ExitCode> {
+fn launch(order: Order, is_reporting: bool, is_waiting: bool, has_channel: bool) -> io::Result<ExitCode> {
     sys::close_others_on_exec()?;
+    let channel = if has_channel { Some(sys::channel()?) } else { None };
     prctl::set_name(c"windlass-box")?;
     if order.boundary.level == Level::Full {
         let report = is_reporting.then(sys::report);
         let input = if is_waiting { Some(Input::open()?) } else { None };
-        return outside(order, report, input);
+        return outside(order, report, input, channel);
     }
     Restriction::new(&order.boundary)?.apply()?;
     chdir(order.directory.as_path())?;
@@ -145,14 +147,21 @@ struct Pipes {
     go: (PipeReader, PipeWriter),
     status: (PipeReader, PipeWriter),
     report: Option<File>,
+    /// The command's own, which nobody else holds open for long.
+    channel: Option<OwnedFd>,
 }
 
 /// Runs the launcher: starts the first process, and ends as the command did.
-fn outside(mut order: Order, report: Option<File>, mut input: Option<Input>) -> io::Result<ExitCode> {
+fn outside(
+    mut order: Order,
+    report: Option<File>,
+    mut input: Option<Input>,
+    channel: Option<OwnedFd>,
+) -> io::Result<ExitCode> {
     // The daemon sends its signals to the command as well; the launcher ends with it, or is killed.
     SigSet::all().thread_block()?;
     let sockets = mounts::bound_sockets();
-    let mut pipes = Some(Pipes { go: io::pipe()?, status: io::pipe()?, report });
+    let mut pipes = Some(Pipes { go: io::pipe()?, status: io::pipe()?, report, channel });
     let mut flags = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
     flags |= CloneFlags::CLONE_NEWIPC;
     if order.boundary.network == Network::Loopback {
@@ -172,10 +181,10 @@ fn outside(mut order: Order, report: Option<File>, mut input: Option<Input>) -> 
             }
         }),
     )?;
-    let Some(Pipes { go: (_, mut go), status: (mut status, status_writer), report }) = pipes else {
+    let Some(Pipes { go: (_, mut go), status: (mut status, status_writer), report, channel }) = pipes else {
         return Err(io::Error::other("the pipes are gone"));
     };
-    drop(status_writer);
+    drop((status_writer, channel));
     let is_reported = report.is_some();
     // Closed when the first process is gone.
     drop(report);
@@ -240,7 +249,7 @@ fn map_users(first: Pid) -> io::Result<()> {
 fn inside(order: &mut Order, input: Option<Input>, pipes: Pipes, sockets: &[PathBuf]) -> io::Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     // The launcher's ends are closed here, or its death would go unseen.
-    let Pipes { go: (go, _), status: (_, mut status), report } = pipes;
+    let Pipes { go: (go, _), status: (_, mut status), report, channel } = pipes;
     wait_for_users(go, &status)?;
     // Its pipes and variables are none of the command's business.
     prctl::set_dumpable(false)?;
@@ -258,7 +267,7 @@ fn inside(order: &mut Order, input: Option<Input>, pipes: Pipes, sockets: &[Path
     // The command inherits what is blocked; the first process of a namespace ignores what it has no handler for.
     SigSet::all().thread_unblock()?;
     let code = match order.command.first() {
-        Some(program) => run_command(order, program)?,
+        Some(program) => run_command(order, program, channel)?,
         None => 0,
     };
     if let Some(mut report) = report {
@@ -270,8 +279,11 @@ fn inside(order: &mut Order, input: Option<Input>, pipes: Pipes, sockets: &[Path
 }
 
 /// Runs the command and buries everybody who has lost his parents. Returns its status, as `wait(2)` has it.
-fn run_command(order: &Order, program: &OsStr) -> io::Result<i32> {
-    let main = match command(order).spawn() {
+fn run_command(order: &Order, program: &OsStr, channel: Option<OwnedFd>) -> io::Result<i32> {
+    let started = command(order).spawn();
+    // The command has its copy; its end must be seen.
+    drop(channel);
+    let main = match started {
         Ok(child) => Pid::from_raw(child.id().cast_signed()),
         Err(error) => {
             let program = program.to_string_lossy();

@@ -12,6 +12,10 @@ pub const PROBE: &str = "probe";
 /// The launcher's argument that has it report the exit status, as [`process::REPORT`](crate::base::process::REPORT) says.
 pub const REPORTING: &str = "report";
 
+/// The launcher's argument that has it give the command the descriptor
+/// [`process::CHANNEL`](crate::base::process::CHANNEL).
+pub const WITH_CHANNEL: &str = "channel";
+
 /// The launcher's argument that has it wait for the command, behind its boundary.
 pub const WAITING: &str = "wait";
 

@@ -97,7 +97,8 @@ pub fn start(spawn: &Spawn<'_>, boundary: &Boundary) -> Option<Child> {
 fn wait(spawn: &Spawn<'_>, boundary: &Boundary) -> io::Result<Child> {
     let mut args: Vec<OsString> = vec![COMMAND.into(), WAITING.into(), REPORTING.into()];
     args.extend(arguments::encode(boundary, Path::new("/")));
-    process::spawn_reporting(&Spawn { program: LAUNCHER.as_ref(), args: &args, stdin: true, ..*spawn })
+    let spawn = Spawn { program: LAUNCHER.as_ref(), args: &args, stdin: true, ..*spawn };
+    process::spawn_reporting(&spawn, None)
 }
 
 impl Prepared {

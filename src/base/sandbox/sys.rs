@@ -16,6 +16,7 @@ use std::{
 
 use nix::{
     errno::Errno,
+    fcntl::{FcntlArg, FdFlag, fcntl},
     libc::{self, c_long, c_uint, c_ulong},
     sched::{self, CloneFlags},
     sys::signal::{SigHandler, Signal, signal},
@@ -23,7 +24,7 @@ use nix::{
 };
 use seccompiler::sock_filter;
 
-use crate::base::process::REPORT;
+use crate::base::process::{CHANNEL, REPORT};
 
 /// Stack of the first process of the namespaces; only touched pages count.
 const STACK_BYTES: usize = 1 << 20;
@@ -163,6 +164,17 @@ pub(super) fn close_output() {
 pub(super) fn report() -> File {
     // SAFETY: the daemon handed it down to us, and nothing else here owns it.
     File::from(unsafe { OwnedFd::from_raw_fd(REPORT) })
+}
+
+/// Returns the descriptor of the command's channel, which was handed down under its number and stays open when a program
+/// is executed.
+///
+/// To be called once, by a launcher that was told of it.
+pub(super) fn channel() -> io::Result<OwnedFd> {
+    // SAFETY: the daemon handed it down to us, and nothing else here owns it.
+    let channel = unsafe { OwnedFd::from_raw_fd(CHANNEL) };
+    fcntl(&channel, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    Ok(channel)
 }
 
 /// Switches the loopback interface of a new network namespace on.

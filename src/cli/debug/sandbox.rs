@@ -43,7 +43,9 @@ fn view(found: &Found, config: &Config, agent: &str) -> Value {
     let is_used = wanted.is_used(found.level);
     view["agent"] = json!(agent);
     view["mode"] = if is_used { json!(wanted.mode) } else { json!("off") };
-    for (key, settings) in [("mcp_servers", &settings.mcp), ("language_servers", &settings.lsp)] {
+    let servers =
+        [("mcp_servers", &settings.mcp), ("language_servers", &settings.lsp), ("plugins", &settings.plugins)];
+    for (key, settings) in servers {
         view[key] = json!(wanted_of_servers(settings).mode);
     }
     if !is_used {

@@ -38,7 +38,7 @@ impl Of {
     /// Keys of parts below.
     fn parts(self) -> &'static [&'static str] {
         match self {
-            Self::All => &["agents", "mcp", "lsp"],
+            Self::All => &["agents", "mcp", "lsp", "plugins"],
             Self::Agent | Self::Servers => &[],
         }
     }
@@ -59,7 +59,7 @@ impl Checker<'_> {
     pub(super) fn sandbox(&mut self, path: &[&str], value: &mut Value) {
         self.sandbox_of(Of::All, path, value);
         let Value::Object(settings) = value else { return };
-        for part in ["mcp", "lsp"] {
+        for part in ["mcp", "lsp", "plugins"] {
             if let Some(value) = settings.get_mut(part) {
                 self.sandbox_of(Of::Servers, &[path, &[part]].concat(), value);
             }

@@ -382,8 +382,8 @@ fn a_sandbox_that_cannot_be_understood_is_the_strictest() {
             "windlass.sandbox.agents.plan",
         ),
         (
-            json!({"mcp": true, "lsp": {"mode": "x"}}),
-            json!({"mcp": {"mode": "read-only"}, "lsp": {"mode": "read-only"}}),
+            json!({"mcp": true, "lsp": {"mode": "x"}, "plugins": {"netwrok": "deny"}}),
+            json!({"mcp": {"mode": "read-only"}, "lsp": {"mode": "read-only"}, "plugins": {"network": "deny"}}),
             "windlass.sandbox.mcp",
         ),
     ] {

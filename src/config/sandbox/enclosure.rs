@@ -1,6 +1,6 @@
 //! The sandbox of a server: of MCP servers, language servers, and hosts of plugins.
 
-use std::{io, sync::Arc};
+use std::{io, os::fd::OwnedFd, sync::Arc};
 
 use windlass_protocol::opencode::settings::{SandboxMode, ServerSandbox};
 
@@ -42,6 +42,11 @@ impl Enclosure {
         Self::new(config, "lsp", &config.settings.windlass.sandbox.lsp)
     }
 
+    /// Returns the sandbox of the host of plugins; none where it is off.
+    pub fn of_plugins(config: &Config) -> Option<Self> {
+        Self::new(config, "plugins", &config.settings.windlass.sandbox.plugins)
+    }
+
     fn new(config: &Config, key: &'static str, settings: &ServerSandbox) -> Option<Self> {
         let wanted = wanted_of_servers(settings);
         (wanted.mode != SandboxMode::Off).then(|| Self { key, wanted, config: Arc::new(config.clone()) })
@@ -51,6 +56,11 @@ impl Enclosure {
     ///
     /// Fails where the machine can hold no sandbox.
     pub async fn spawn(&self, spawn: &Spawn<'_>) -> io::Result<Child> {
+        self.spawn_with_channel(spawn, None).await
+    }
+
+    /// Starts a server as [`Self::spawn`] does, with one end of a channel.
+    pub async fn spawn_with_channel(&self, spawn: &Spawn<'_>, channel: Option<OwnedFd>) -> io::Result<Child> {
         let found = sandbox::level().await;
         if found.level == Level::None {
             let reason = found.reason.as_deref().unwrap_or("no reason is known");
@@ -65,6 +75,6 @@ impl Enclosure {
         });
         let (boundary, mut without) = drawing.await.map_err(io::Error::other)?;
         without.retain(|name| !spawn.environment.contains_key(name));
-        sandbox::spawn(&Spawn { without: &without, ..*spawn }, &boundary)
+        sandbox::spawn_with_channel(&Spawn { without: &without, ..*spawn }, &boundary, channel)
     }
 }

@@ -212,6 +212,7 @@ fn sandboxes(old: &Loaded, new: &Loaded) -> Vec<Loosening> {
     let of_servers = [
         ("MCP servers", wanted_of_servers(&before.mcp), wanted_of_servers(&after.mcp)),
         ("language servers", wanted_of_servers(&before.lsp), wanted_of_servers(&after.lsp)),
+        ("plugins", wanted_of_servers(&before.plugins), wanted_of_servers(&after.plugins)),
     ];
     let all = of_agents.chain(of_servers.map(|(of, old, new)| (of.to_owned(), old, new)));
     let changed = all.flat_map(|(of, old, new)| {

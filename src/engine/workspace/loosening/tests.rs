@@ -87,12 +87,15 @@ fn a_sandbox_may_become_narrower_and_not_wider() {
     );
     check("{}", agents, &[]);
     check(
-        &sandbox(r#""mcp": {"mode": "read-only"}, "lsp": {"network": "deny"}"#),
+        &sandbox(
+            r#""mcp": {"mode": "read-only"}, "lsp": {"network": "deny"}, "plugins": {"mode": "read-only"}"#,
+        ),
         &sandbox(r#""mcp": {"mode": "workspace-write"}"#),
         &[
             "sandbox of MCP servers: mode read-only → workspace-write",
             "sandbox of language servers: mode workspace-write → off",
             "sandbox of language servers: more of the network",
+            "sandbox of plugins: mode read-only → off",
         ],
     );
 }
