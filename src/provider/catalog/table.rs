@@ -153,6 +153,9 @@ impl Entry {
     }
 }
 
+/// Models by id, each as JSON.
+type Models<'a> = BTreeMap<String, &'a RawValue>;
+
 impl Table {
     /// Returns the catalog in the binary.
     pub fn packed() -> Table {
@@ -205,21 +208,27 @@ impl Table {
     /// Returns the models of a provider. A model that cannot be read is left out.
     pub fn models(&self, listed: &Listed) -> Vec<(String, Entry)> {
         #[derive(Deserialize)]
-        struct Provider {
-            #[serde(default)]
-            models: BTreeMap<String, Value>,
+        struct Provider<'a> {
+            #[serde(default, borrow)]
+            models: Models<'a>,
         }
-        let models: Option<BTreeMap<String, Value>> = match self {
-            Table::Packed(_) => {
-                self.packed_models(listed).and_then(|json| serde_json::from_slice(&json).ok())
-            }
-            Table::Plain(providers) => providers
-                .get(&listed.id)
-                .and_then(|text| serde_json::from_str::<Provider>(text.get()).ok())
-                .map(|provider| provider.models),
+        // As text: some hundred models as values would take a megabyte, for a moment each time.
+        let entries = |models: Models<'_>| {
+            let read = |(id, text): (String, &RawValue)| Some((id, serde_json::from_str(text.get()).ok()?));
+            models.into_iter().filter_map(read).collect()
         };
-        let read = |(id, value): (String, Value)| Some((id, Entry::deserialize(value).ok()?));
-        models.unwrap_or_default().into_iter().filter_map(read).collect()
+        match self {
+            Table::Packed(_) => {
+                let json = self.packed_models(listed).unwrap_or_default();
+                serde_json::from_slice(&json).map(entries).unwrap_or_default()
+            }
+            Table::Plain(providers) => {
+                let text = providers.get(&listed.id).map_or("{}", |text| text.get());
+                serde_json::from_str(text)
+                    .map(|provider: Provider<'_>| entries(provider.models))
+                    .unwrap_or_default()
+            }
+        }
     }
 
     fn packed_models(&self, listed: &Listed) -> Option<Vec<u8>> {
