@@ -61,6 +61,7 @@ pub use asking::{
     approvals,
     client::{Answerable, Client},
 };
+pub use command::slash::{Slash, unknown_command};
 pub use diagnostics::{
     doctor::{Finding, Health, Network},
     inspect::AgentView,

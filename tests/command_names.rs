@@ -76,9 +76,8 @@ async fn a_command_without_a_template_is_left_out_and_named() {
         );
         agent.wait_stderr(&told).await;
     }
-    agent.llm.reply(Reply::text("ok"));
-    agent.prompt(&session, "/bare words").await;
-    assert_eq!(agent.llm.last_request().last_user(), "/bare words");
+    let turn = agent.prompt(&session, "/bare words").await;
+    assert!(turn.text().starts_with("There is no command `/bare`"), "{}", turn.text());
     let updates = agent.updates(&session);
     let offered = offered(&updates);
     assert!(offered.contains(&"compact"), "{offered:?}");
@@ -119,7 +118,6 @@ async fn the_longest_name_that_the_words_begin_with_is_called() {
         ("/my\nown", "One: own."),
         ("/team/my cmd now bees", "Three: bees."),
         ("/team/my cmd bees", "/team/my cmd bees"),
-        ("/mycmd", "/mycmd"),
     ] {
         agent.llm.reply(Reply::text("ok"));
         agent.prompt(&session, typed).await;
@@ -127,5 +125,28 @@ async fn the_longest_name_that_the_words_begin_with_is_called() {
     }
     let updates = agent.updates(&session);
     assert!(offered(&updates).contains(&"my cmd"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_mistyped_command_asks_no_model_and_names_the_one_that_was_meant() {
+    let agent = with(json!({"review": {"template": "Look at $ARGUMENTS"}})).start().await;
+    let session = agent.new_session().await;
+    for (typed, start) in [
+        ("/reviw src", "There is no command `/reviw`; did you mean `/review`? No model was asked."),
+        ("/zzz", "There is no command `/zzz`. No model was asked."),
+    ] {
+        let turn = agent.prompt(&session, typed).await;
+        assert!(turn.text().starts_with(start) && turn.stop == "end_turn", "{}", turn.text());
+    }
+    assert_eq!(agent.llm.requests().len(), 0);
+    // Paths, comments and words behind a space are for the model, which is told nothing of the mistakes.
+    for words in ["/etc/none is missing", "/tmp is full", "// why", " /reviw src"] {
+        agent.llm.reply(Reply::text("ok"));
+        assert_eq!(agent.prompt(&session, words).await.text(), "ok");
+        let request = agent.llm.last_request();
+        assert_eq!(request.last_user(), words);
+        assert!(!request.body.to_string().contains("No model was asked"), "{}", request.body);
+    }
     agent.finish().await;
 }

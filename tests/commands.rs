@@ -89,7 +89,7 @@ async fn a_load_shows_what_the_user_typed() {
 async fn words_that_name_no_command_are_words() {
     let agent = saying("x").start().await;
     let session = agent.new_session().await;
-    for words in ["/usr/bin is full", "/unknown x", "/", "go /go", "/Go"] {
+    for words in ["/usr/bin is full", " /unknown x", "/", "go /go"] {
         agent.llm.reply(Reply::text("done"));
         agent.prompt(&session, words).await;
         assert_eq!(agent.llm.last_request().last_user(), words);

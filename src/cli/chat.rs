@@ -19,14 +19,16 @@ use super::{
         failure::Failure,
         open::{self, Place},
         shown::Shown,
-        slash::{self, Slash},
     },
     runtime::{self, Interrupts},
     view::{self, line, look::Look},
 };
 use crate::{
     config::{Environment, paths::Paths},
-    engine::{Engine, EngineError, Invocation, NewSession, Opened, PromptInput, PromptPart, Record},
+    engine::{
+        Engine, EngineError, Invocation, NewSession, Opened, PromptInput, PromptPart, Record, Slash,
+        unknown_command,
+    },
 };
 
 pub mod editor;
@@ -260,7 +262,7 @@ impl Chat {
                     let choices = self.place.workspace.loaded().command_choices();
                     let names = OWN.iter().map(|(name, _)| *name);
                     let names = choices.iter().map(|choice| choice.name.as_str()).chain(names);
-                    let unknown = slash::unknown(name, names);
+                    let unknown = unknown_command(name, names);
                     let end = if unknown.ends_with('?') { "" } else { "." };
                     let way_out = "Put a space before it to send it as text.";
                     self.shown.print_wrapped(&format!("{unknown}{end} {way_out}")).await?;
@@ -329,7 +331,8 @@ impl Chat {
             Some(name) => return Line::Own(name, rest.trim()),
             None => {}
         }
-        match Slash::read(line, &self.place.workspace.loaded().command_choices()) {
+        let choices = self.place.workspace.loaded().command_choices();
+        match Slash::read(line, |name| choices.iter().any(|choice| choice.name == name)) {
             // The demo model has commands of its own.
             Some(Slash::Unknown("demo")) if self.place.answering().is_ok_and(|model| model.is_demo()) => {
                 Line::Prompt

@@ -13,7 +13,9 @@ use super::{
 };
 use crate::{
     config::{Environment, paths::Paths},
-    engine::{CommandChoice, Engine, Invocation, PromptInput, PromptPart, StopReason},
+    engine::{
+        CommandChoice, Engine, Invocation, PromptInput, PromptPart, Slash, StopReason, unknown_command,
+    },
 };
 
 pub mod args;
@@ -23,13 +25,11 @@ pub mod open;
 mod printer;
 pub mod schema;
 pub mod shown;
-pub mod slash;
 
 use args::{Format, RunArgs};
 use failure::Failure;
 use open::Place;
 use shown::{Ended, Shown};
-use slash::Slash;
 
 /// The exit code when something was refused because no user could be asked, or by `--strict` for any refusal.
 const REFUSED: u8 = 3;
@@ -153,7 +153,7 @@ async fn check_named(engine: &Engine, place: &Place, name: &str) -> Result<(), F
         return Ok(());
     }
     let names: Vec<&str> = choices.iter().map(|choice| choice.name.as_str()).collect();
-    let unknown = slash::unknown(name, names.iter().copied());
+    let unknown = unknown_command(name, names.iter().copied());
     if unknown.ends_with('?') {
         return Err(Failure::Misuse(unknown));
     }
@@ -163,10 +163,12 @@ async fn check_named(engine: &Engine, place: &Place, name: &str) -> Result<(), F
 /// Refuses words that begin with a slash command: they would be sent to the model as they are.
 fn check_command(place: &Place, words: &str) -> Result<(), Failure> {
     let choices = place.workspace.loaded().command_choices();
-    let hint = match Slash::read(words, &choices) {
+    let hint = match Slash::read(words, |name| choices.iter().any(|choice| choice.name == name)) {
         None => return Ok(()),
         Some(Slash::Known(name)) => format!("`/{name}` is a command: run it by `--command {name}`"),
-        Some(Slash::Unknown(name)) => slash::unknown(name, choices.iter().map(|choice| choice.name.as_str())),
+        Some(Slash::Unknown(name)) => {
+            unknown_command(name, choices.iter().map(|choice| choice.name.as_str()))
+        }
     };
     let way_out = "put `--` before the words to send them as they are";
     let reason =

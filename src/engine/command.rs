@@ -33,6 +33,7 @@ use crate::{
 
 pub mod builtin;
 mod shell;
+pub mod slash;
 
 /// A command that a prompt calls.
 #[derive(Debug, Clone)]

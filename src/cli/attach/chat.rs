@@ -25,13 +25,7 @@ use super::{
         },
         daemon::{Daemon, remote::Remote},
         output,
-        run::{
-            args::Format,
-            attach,
-            failure::Failure,
-            shown::Shown,
-            slash::{self, Slash},
-        },
+        run::{args::Format, attach, failure::Failure, shown::Shown},
         runtime::{self, Interrupts},
         view::{self, line, look::Look},
     },
@@ -39,7 +33,7 @@ use super::{
 };
 use crate::{
     config::{Environment, paths::Paths},
-    engine::{CommandChoice, Invocation, PromptInput, PromptPart},
+    engine::{CommandChoice, Invocation, PromptInput, PromptPart, Slash, unknown_command},
 };
 
 pub fn run(environment: Environment, args: AttachArgs) -> ExitCode {
@@ -294,7 +288,7 @@ impl Chat {
                 }
                 Line::Unknown(name) => {
                     let names = self.choices.commands.iter().map(|choice| choice.name.as_str());
-                    let unknown = slash::unknown(name, names.chain(OWN.iter().map(|(name, _)| *name)));
+                    let unknown = unknown_command(name, names.chain(OWN.iter().map(|(name, _)| *name)));
                     Err(Failure::Failed(format!("{unknown}. Put a space before it to send it as text.")))
                 }
                 Line::Say(words, invocation) => self.say(&words, invocation, interrupts).await,
@@ -319,7 +313,7 @@ impl Chat {
             Some(name) => return Line::Own(name, rest.trim()),
             None => {}
         }
-        match Slash::read(line, &self.choices.commands) {
+        match Slash::read(line, |name| self.choices.commands.iter().any(|choice| choice.name == name)) {
             Some(Slash::Unknown(name)) => Line::Unknown(name),
             Some(Slash::Known(name)) => Line::Say(rest.trim().to_owned(), Invocation::Named(name.to_owned())),
             None => Line::Say(line.to_owned(), Invocation::None),

@@ -5,7 +5,11 @@ use std::collections::BTreeSet;
 
 use windlass_protocol::opencode::{id::MessageId, message::Message, permission::Rule};
 
-use super::Invoked;
+use super::{
+    Invoked,
+    slash::{Slash, unknown_command},
+    words,
+};
 use crate::{
     config::policy::Origin,
     engine::{
@@ -14,7 +18,7 @@ use crate::{
             context::TurnCx,
             file_undo::{self, FilesEnd},
             fork,
-            request::{RevertTo, StopReason, TurnOutcome},
+            request::{PromptInput, RevertTo, StopReason, TurnOutcome},
             revert::{self, Changed},
             state::{Journal, SessionState, text_part},
         },
@@ -42,9 +46,41 @@ pub async fn run(
         BuiltinCommand::Models => models(cx, unusable),
         BuiltinCommand::Permissions => permissions(cx, state).await,
     };
+    answer(cx, state, called.typed, text).await
+}
+
+/// Says that there is no command such as a prompt calls, before a model reads it; `None` where it calls none.
+pub async fn answer_mistyped(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    input: &PromptInput,
+) -> Result<Option<TurnOutcome>, EngineError> {
+    let typed = words(&input.parts);
+    let commands = &cx.loaded.commands;
+    let name = match Slash::read(&typed, |name| commands.contains_key(name)) {
+        // The demonstration plays what stands behind it.
+        Some(Slash::Unknown("demo")) if cx.model.is_demo() => return Ok(None),
+        Some(Slash::Unknown(name)) => name,
+        Some(Slash::Known(_)) | None => return Ok(None),
+    };
+    let unknown = unknown_command(name, commands.keys().map(String::as_str));
+    let end = if unknown.ends_with('?') { "" } else { "." };
+    let text = format!(
+        "{unknown}{end} No model was asked. `/help` lists the commands; a space before the slash sends it as text."
+    );
+    answer(cx, state, typed, text).await.map(Some)
+}
+
+/// Stores and shows a prompt that no model reads, with its answer.
+async fn answer(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    typed: String,
+    text: String,
+) -> Result<TurnOutcome, EngineError> {
     let mut journal = Journal::default();
     cx.push_prompt(state, &mut journal);
-    state.push_part(text_part(called.typed, false, true), &mut journal);
+    state.push_part(text_part(typed, false, true), &mut journal);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
     reply_locally(cx, state, text).await?;
     let message_id = state.answer_mut().map(|answer| answer.id.clone());

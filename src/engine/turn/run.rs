@@ -27,7 +27,7 @@ use crate::{
         session::{
             context::{SessionCx, TurnCx},
             inbox::Inbox,
-            parent_limits,
+            parent_limits::{self, ParentLimits},
             request::{Command, Given, Invocation, OnMissing, PromptInput, StopReason, TurnOutcome},
             revert,
             state::{Journal, SessionState, text_part},
@@ -143,7 +143,7 @@ async fn run_prompt(
     if input.on_missing == OnMissing::Fallback {
         input.agent = Some(loaded.agent_name(input.agent.as_deref()).to_owned());
     }
-    let is_shell = input.invocation == Invocation::Shell;
+    let (is_shell, is_slash) = (input.invocation == Invocation::Shell, input.invocation == Invocation::Slash);
     let called = command::take(&loaded, &mut input)?;
     let agent = choose_agent(&loaded, state, &input)?.clone();
     let own = called.as_ref().and_then(Invoked::own);
@@ -157,13 +157,7 @@ async fn run_prompt(
     let of_command = called.as_ref().and_then(Invoked::variant);
     let chosen = of_command.or(input.model.as_ref().and_then(|model| model.variant.as_deref()));
     let variant = loaded.variant_for(&agent, &model, chosen);
-    // A parent passes its denials down; a client that opens a subagent's session directly cannot.
-    let is_limited = state.info.parent_id.is_some() || !state.info.limits.is_empty();
-    let parent_limits = if session.parent_limits.rules.is_empty() && is_limited {
-        parent_limits::stored(&session.engine, &loaded, &state.info).await?
-    } else {
-        session.parent_limits.clone()
-    };
+    let parent_limits = limits_above(session, &loaded, state).await?;
     let mut cx = TurnCx {
         session,
         loaded,
@@ -181,6 +175,10 @@ async fn run_prompt(
         Some(called) => match called.command.body {
             Body::Builtin(own) => return builtin::run(&cx, state, own, called, unusable.as_ref()).await,
             Body::Template(_) | Body::Skill(_) | Body::Compact => Some(called),
+        },
+        None if is_slash => match builtin::answer_mistyped(&cx, state, &input).await? {
+            Some(outcome) => return Ok(outcome),
+            None => None,
         },
         None => None,
     };
@@ -221,6 +219,20 @@ async fn run_prompt(
     }
     start_title(&cx, state, title);
     take_steps(&mut cx, state, inbox).await
+}
+
+/// Returns the limits of the sessions above.
+async fn limits_above(
+    session: &SessionCx,
+    loaded: &Loaded,
+    state: &SessionState,
+) -> Result<ParentLimits, EngineError> {
+    // A parent passes its denials down; a client that opens a subagent's session directly cannot.
+    let is_limited = state.info.parent_id.is_some() || !state.info.limits.is_empty();
+    if session.parent_limits.rules.is_empty() && is_limited {
+        return parent_limits::stored(&session.engine, loaded, &state.info).await;
+    }
+    Ok(session.parent_limits.clone())
 }
 
 /// Returns the end of a turn that no model answered.

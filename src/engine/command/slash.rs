@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{base::text, engine::CommandChoice};
+use crate::base::text;
 
 /// The command that words begin with.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,11 +13,11 @@ pub enum Slash<'a> {
 }
 
 impl<'a> Slash<'a> {
-    /// Reads the first word; `None` when it is no command.
-    pub fn read(words: &'a str, choices: &[CommandChoice]) -> Option<Self> {
+    /// Reads the first word; `None` when it is no command. A space before it makes it a word.
+    pub fn read(words: &'a str, is_known: impl FnOnce(&str) -> bool) -> Option<Self> {
         let first = words.split_whitespace().next()?;
         let name = first.strip_prefix('/').filter(|_| words.starts_with('/'))?;
-        if choices.iter().any(|choice| choice.name == name) {
+        if is_known(name) {
             return Some(Self::Known(name));
         }
         // A path has more slashes or a dot, a comment of C a star.
@@ -28,7 +28,7 @@ impl<'a> Slash<'a> {
 }
 
 /// Says that there is no such command, and which one may have been meant.
-pub fn unknown<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
+pub fn unknown_command<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
     let near = text::nearest(name, names).map(|near| format!("; did you mean `/{near}`?"));
     format!("There is no command `/{name}`{}", near.unwrap_or_default())
 }

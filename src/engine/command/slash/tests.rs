@@ -1,14 +1,9 @@
 //! First words that are commands, and others.
 
-use super::{Slash, unknown};
-use crate::engine::CommandChoice;
-
-fn choice(name: &str) -> CommandChoice {
-    CommandChoice { name: name.to_owned(), description: String::new(), hint: None }
-}
+use super::{Slash, unknown_command};
 
 fn check(words: &str, expected: Option<Slash<'_>>) {
-    assert_eq!(Slash::read(words, &[choice("review"), choice("git/commit")]), expected, "{words}");
+    assert_eq!(Slash::read(words, |name| ["review", "git/commit"].contains(&name)), expected, "{words}");
 }
 
 #[test]
@@ -29,6 +24,6 @@ fn only_a_first_word_that_looks_like_a_command_is_one() {
 #[test]
 fn a_near_name_is_offered() {
     let names = || ["review", "init"].into_iter();
-    assert_eq!(unknown("reviw", names()), "There is no command `/reviw`; did you mean `/review`?");
-    assert_eq!(unknown("zzz", names()), "There is no command `/zzz`");
+    assert_eq!(unknown_command("reviw", names()), "There is no command `/reviw`; did you mean `/review`?");
+    assert_eq!(unknown_command("zzz", names()), "There is no command `/zzz`");
 }
