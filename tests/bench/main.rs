@@ -19,6 +19,7 @@ mod history;
 mod idle;
 mod model;
 mod models;
+mod plugins;
 mod sandbox;
 mod scenarios;
 mod search;

@@ -57,6 +57,7 @@ pub const SCENARIOS: &[Scenario] = &[
     crate::terminal::TERMINAL,
     crate::export::EXPORT,
     crate::sandbox::SANDBOX,
+    crate::plugins::PLUGINS,
     crate::streams::STREAMS,
     crate::streams::GROWTH,
     crate::history::HISTORY,
