@@ -21,6 +21,7 @@ use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::AbortOnDropHandle,
 };
+use windlass_protocol::opencode::provider::UsableProviders;
 
 pub mod login;
 
@@ -37,7 +38,7 @@ use crate::{
     base::{
         lock::lock,
         process::{self, Child, Spawn},
-        rpc_peer::CallError,
+        rpc_peer::{CallError, Outcome},
         stderr,
     },
     config::{Config, sandbox::enclosure::Enclosure},
@@ -166,6 +167,16 @@ struct HookAnswer {
     changed: Value,
     failed: Option<String>,
     plugin: Option<String>,
+    /// The hook, of several.
+    hook: Option<String>,
+}
+
+/// The model of a request, among the providers that plugins see.
+#[derive(Clone, Copy)]
+pub struct Shown<'a> {
+    pub providers: &'a Arc<UsableProviders>,
+    pub provider: &'a str,
+    pub model: &'a str,
 }
 
 impl Host {
@@ -256,6 +267,26 @@ impl Host {
         }
     }
 
+    /// Calls those of a request's hooks that some plugin has, at once, and returns the changed fields of each. `outputs`
+    /// are in the order of the calls.
+    pub async fn request_hooks(
+        &self,
+        shown: Shown<'_>,
+        input: Value,
+        outputs: Map<String, Value>,
+    ) -> Result<Value, HookError> {
+        let Some(process) = self.process().await else { return Ok(Value::Null) };
+        let Shown { providers, provider, model } = shown;
+        process.show_provider(providers, provider);
+        let n_hooks = u32::try_from(outputs.len()).unwrap_or(u32::MAX);
+        let limit = self.shared.hook_timeout().saturating_mul(n_hooks);
+        let hooks = outputs.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let params = json!({
+            "input": input, "providerID": provider, "modelID": model, "outputs": outputs,
+        });
+        changes(&process, &hooks, process.request("request", params, limit).await)
+    }
+
     /// Lets plugins change the descriptions of tools; returns those that they changed.
     pub async fn definitions(&self, tools: Vec<Value>) -> Result<Vec<Value>, HookError> {
         const HOOK: &str = "tool.definition";
@@ -326,14 +357,7 @@ impl Host {
 
     async fn ask(&self, method: &'static str, hook: &str, params: Value) -> Result<Value, HookError> {
         let Some(process) = self.process().await else { return Ok(Value::Null) };
-        let error = |plugin, message| HookError { plugin, hook: hook.to_owned(), message };
-        let answer = process.request(method, params, self.shared.hook_timeout()).await;
-        let answer = answer.map_err(|it| error(process.last_plugin(), failure(&it)))?;
-        let answer: HookAnswer = serde_json::from_value(answer).unwrap_or_default();
-        match answer.failed {
-            Some(message) => Err(error(answer.plugin, message)),
-            None => Ok(answer.changed),
-        }
+        changes(&process, hook, process.request(method, params, self.shared.hook_timeout()).await)
     }
 
     /// Returns the process once it is ready; none while it does not run.
@@ -345,6 +369,17 @@ impl Host {
             State::Ready(process) => Some(process.clone()),
             State::Starting | State::Down(_) => None,
         }
+    }
+}
+
+/// Returns what a hook changed, or its failure.
+fn changes(process: &Process, hook: &str, answer: Outcome) -> Result<Value, HookError> {
+    let error = |plugin, hook: &str, message| HookError { plugin, hook: hook.to_owned(), message };
+    let answer = answer.map_err(|it| error(process.last_plugin(), hook, failure(&it)))?;
+    let answer: HookAnswer = serde_json::from_value(answer).unwrap_or_default();
+    match answer.failed {
+        Some(message) => Err(error(answer.plugin, answer.hook.as_deref().unwrap_or(hook), message)),
+        None => Ok(answer.changed),
     }
 }
 

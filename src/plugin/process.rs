@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::{net::UnixStream, sync::mpsc};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use windlass_protocol::opencode::provider::UsableProviders;
 
 use super::{
     api::{Api, ApiBody, ApiRequest, ApiResponse},
@@ -51,6 +52,8 @@ pub(super) struct Process {
     pub lost: CancellationToken,
     /// Running tool calls, by the names that they were given.
     calls: Mutex<HashMap<String, mpsc::UnboundedSender<CallRequest>>>,
+    /// The providers that it was shown, by their ids.
+    shown: Mutex<HashMap<String, Arc<UsableProviders>>>,
     /// Requests of plugins, by the numbers of their streams.
     requests: Mutex<HashMap<u64, (String, AbortOnDropHandle<()>)>>,
 }
@@ -94,6 +97,7 @@ impl Process {
             end: Mutex::default(),
             lost: CancellationToken::new(),
             calls: Mutex::default(),
+            shown: Mutex::default(),
             requests: Mutex::default(),
         }
     }
@@ -149,6 +153,15 @@ impl Process {
     /// Says something that is not answered.
     pub fn notify(&self, method: &str, params: Value) {
         self.peer.notify(method, params);
+    }
+
+    /// Shows it a provider, unless it knows it.
+    pub fn show_provider(&self, providers: &Arc<UsableProviders>, id: &str) {
+        let Some(provider) = providers.providers.iter().find(|it| it.id == id) else { return };
+        let known = lock(&self.shown).insert(id.to_owned(), providers.clone());
+        if known.is_none_or(|known| !Arc::ptr_eq(&known, providers)) {
+            self.notify("provider", json!({ "id": id, "provider": provider }));
+        }
     }
 
     /// Answers a request that a tool call made.

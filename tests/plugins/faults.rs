@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::start;
-use crate::support::{agent::Agent, llm::Reply};
+use crate::support::{
+    agent::{Agent, DEADLINE},
+    llm::Reply,
+};
 
 const TOOL: (&str, &str) = (
     ".opencode/tool/huge.ts",
@@ -124,5 +127,55 @@ async fn without_a_runtime_everything_else_works() {
             "Plugins and custom tools are off: there is no program no-such-runtime; correct `windlass.plugin.runtime`.",
         )
         .await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_tool_or_a_listener_that_never_ends_is_named_and_holds_nobody_up() {
+    let listener = r#"let isSpinning = false
+        export const P = async () => ({ event: async ({ event }) => {
+            if (event.type !== "session.idle" || isSpinning) return
+            isSpinning = true
+            while (true) {}
+        } })"#;
+    let other = "export const P = async () => ({ 'chat.message': async () => {} })";
+    let spin = "export default { description: 'd', args: {}, execute: async () => { while (true) {} } }";
+    for (file, text) in [(".opencode/plugin/listener.js", listener), (".opencode/tool/spin.js", spin)] {
+        let is_tool = file.contains("tool");
+        let agent = start(&[(file, text), (".opencode/plugin/a.js", other)], json!({})).await;
+        let session = agent.new_session().await;
+        if is_tool {
+            let told = agent.told(&session, "spin", json!({})).await;
+            assert!(told.contains(file) && told.ends_with("keeps it busy"), "{told}");
+        } else {
+            agent.llm.reply(Reply::text("done"));
+            agent.prompt(&session, "go").await;
+            // Another session does not wait for it.
+            agent.new_session().await;
+            agent.wait_stderr("listener.js keeps it busy").await;
+        }
+        agent.wait_stderr("It is started again in").await;
+        agent.llm.reply(Reply::text("still here"));
+        assert_eq!(agent.prompt(&session, "go").await.text(), "still here");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_that_ends_the_process_again_and_again_is_left_out() {
+    let exits = "export const P = async () => { process.exit(1) }";
+    let sound =
+        "export const P = async () => ({ 'chat.headers': async (_, o) => { o.headers['x-sound'] = '1' } })";
+    let files = [(".opencode/plugin/exits.js", exits), (".opencode/plugin/sound.js", sound)];
+    let agent = start(&files, json!({})).await;
+    let session = agent.new_session().await;
+    agent.wait_stderr("exits.js is left out: it ended the host 3 times.").await;
+    agent.llm.answer_with(|_| Reply::text("done"));
+    let until_sound = async {
+        while agent.llm.requests().last().is_none_or(|it| it.header("x-sound").is_none()) {
+            agent.prompt(&session, "go").await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, until_sound).await.unwrap();
     agent.finish().await;
 }

@@ -15,7 +15,7 @@ use super::{call_host::CallHost, toolbox::Toolbox};
 use crate::{
     base::ids,
     engine::session::{context::TurnCx, state::SessionState},
-    plugin::host::{HookError, Host},
+    plugin::host::{HookError, Host, Shown},
     provider::{Prompt, ProviderError},
     tool::{
         ToolError, ToolOutput,
@@ -160,49 +160,48 @@ fn whole_messages(state: &SessionState, mut messages: Value) -> Value {
     messages
 }
 
-/// Lets plugins change the system prompt, the parameters and the headers of a request.
+/// Lets plugins change the system prompt, the parameters and the headers of a request, in one call.
 pub async fn change_request(
     cx: &TurnCx<'_>,
     state: &SessionState,
     prompt: &mut Prompt<'_>,
 ) -> Result<(), ProviderError> {
     let Some(host) = &cx.plugins else { return Ok(()) };
-    if ![SYSTEM, PARAMS, HEADERS].iter().any(|hook| host.declares(hook)) {
+    let whole = prompt.system.join("\n\n");
+    let outputs = [
+        (SYSTEM, json!({ "system": [whole] })),
+        (PARAMS, shown_params(prompt)),
+        (HEADERS, json!({ "headers": {} })),
+    ];
+    let declared = outputs.into_iter().filter(|(hook, _)| host.declares(hook));
+    let outputs: Map<String, Value> = declared.map(|(hook, output)| (hook.to_owned(), output)).collect();
+    if outputs.is_empty() {
         return Ok(());
     }
-    let shown = shown_model(cx).await;
-    let model = shown.as_ref().map(|(_, model)| json!(model)).unwrap_or_default();
-    let session_id = &state.info.id;
-    change_system(host, json!({ "sessionID": session_id, "model": model }), prompt).await?;
     let mut messages = state.history.iter().rev().map(|it| &it.info);
     let message = messages.find(|it| matches!(it, Message::User(_)));
-    let input = json!({
-        "sessionID": session_id,
-        "agent": cx.agent.name,
-        "model": model,
-        "provider": shown.map(|(provider, _)| provider),
-        "message": message,
-    });
-    change_params(host, &input, prompt).await?;
-    let changed =
-        host.hook(HEADERS, input, json!({ "headers": {} })).await.map_err(|error| failed(&error))?;
-    let headers = changed.get("headers").and_then(Value::as_object).into_iter().flatten();
+    let input = json!({ "sessionID": state.info.id, "agent": cx.agent.name, "message": message });
+    let providers = cx.session.engine.shown_providers(&cx.loaded).await;
+    let shown = Shown { providers: &providers, provider: &cx.model.provider_id, model: &cx.model.id };
+    let mut changed = host.request_hooks(shown, input, outputs).await.map_err(|error| failed(&error))?;
+    let mut changed = |hook: &str| match changed.get_mut(hook).map(Value::take) {
+        Some(Value::Object(changed)) => changed,
+        _ => Map::new(),
+    };
+    take_system(&whole, &changed(SYSTEM), prompt);
+    take_params(changed(PARAMS), prompt);
+    let headers = changed(HEADERS);
+    let headers = headers.get("headers").and_then(Value::as_object).into_iter().flatten();
     let headers = headers.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
     prompt.headers.extend(headers);
     Ok(())
 }
 
-async fn change_system(host: &Host, input: Value, prompt: &mut Prompt<'_>) -> Result<(), ProviderError> {
-    if !host.declares(SYSTEM) {
-        return Ok(());
-    }
-    let whole = prompt.system.join("\n\n");
-    let changed = host.hook(SYSTEM, input, json!({ "system": [whole] })).await;
-    let changed = changed.map_err(|error| failed(&error))?;
-    let Some(Value::Array(texts)) = changed.get("system") else { return Ok(()) };
+fn take_system(whole: &str, changed: &Map<String, Value>, prompt: &mut Prompt<'_>) {
+    let Some(Value::Array(texts)) = changed.get("system") else { return };
     let texts: Vec<&str> = texts.iter().filter_map(Value::as_str).collect();
     // Blocks that no plugin changed stay as they are, so that a provider's cache holds.
-    if texts.first() != Some(&whole.as_str()) {
+    if texts.first() != Some(&whole) {
         prompt.system.clear();
         prompt.system.extend(texts.first().map(|text| Cow::Owned((*text).to_owned())));
     }
@@ -210,13 +209,9 @@ async fn change_system(host: &Host, input: Value, prompt: &mut Prompt<'_>) -> Re
     if !more.is_empty() {
         prompt.system.push(Cow::Owned(more));
     }
-    Ok(())
 }
 
-async fn change_params(host: &Host, input: &Value, prompt: &mut Prompt<'_>) -> Result<(), ProviderError> {
-    if !host.declares(PARAMS) {
-        return Ok(());
-    }
+fn shown_params(prompt: &Prompt<'_>) -> Value {
     let mut output = Map::new();
     let mut set = |key: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -228,8 +223,11 @@ async fn change_params(host: &Host, input: &Value, prompt: &mut Prompt<'_>) -> R
     set("topK", prompt.top_k.map(Value::from));
     set("maxOutputTokens", prompt.max_output_tokens.map(Value::from));
     set("options", Some(Value::Object(prompt.options.clone())));
-    let changed = host.hook(PARAMS, input.clone(), Value::Object(output)).await;
-    for (key, value) in changed.map_err(|error| failed(&error))? {
+    Value::Object(output)
+}
+
+fn take_params(changed: Map<String, Value>, prompt: &mut Prompt<'_>) {
+    for (key, value) in changed {
         match key.as_str() {
             "temperature" => prompt.temperature = value.as_f64(),
             "topP" => prompt.top_p = value.as_f64(),
@@ -239,7 +237,6 @@ async fn change_params(host: &Host, input: &Value, prompt: &mut Prompt<'_>) -> R
             _ => {}
         }
     }
-    Ok(())
 }
 
 /// Returns the provider and the model as clients see them.

@@ -1,7 +1,7 @@
 // Logins that plugins bring, the options that they set for providers, and the models that they list.
 
 import { notify, reason, request } from "./channel.mjs";
-import { within } from "./current.mjs";
+import { announce, within } from "./current.mjs";
 
 /** Callbacks of logins that are under way, by provider. */
 const pending = new Map();
@@ -56,7 +56,7 @@ export async function authorize(plugins, params) {
     const problem = isAsked(prompt, inputs) ? prompt.validate?.(inputs[prompt.key] ?? "") : undefined;
     if (problem) return { invalid: { field: prompt.key, message: String(problem) } };
   }
-  notify("at", { plugin: plugin.name });
+  announce(plugin.name);
   const begun = await within(plugin.name, () => found.authorize(inputs));
   if (found.type === "api") return { ended: begun };
   pending.set(params.provider, { plugin, begun });
@@ -84,7 +84,7 @@ export async function load(plugins, { provider, info }) {
   for (const { name, hooks } of withAuth(plugins)) {
     const { provider: own, loader } = hooks.auth;
     if (own !== provider || typeof loader !== "function") continue;
-    notify("at", { plugin: name });
+    announce(name);
     const made = await within(name, () => loader(() => request("auth", { provider }), info));
     Object.assign(options, made ?? {});
     if (typeof made?.fetch === "function") fetches.set(provider, { plugin: name, fetch: made.fetch });
@@ -100,7 +100,7 @@ export async function models(plugins, { provider, info, auth }) {
   let models = null;
   for (const { name, hooks } of withModels(plugins)) {
     if (hooks.provider.id !== provider) continue;
-    notify("at", { plugin: name });
+    announce(name);
     models = await within(name, () => hooks.provider.models({ ...info, models: models ?? info.models }, { auth: auth ?? undefined }));
   }
   return models;
@@ -124,7 +124,7 @@ export async function send({ provider, stream, url, headers }, signal) {
   const controller = new AbortController();
   running.set(stream, controller);
   signal.addEventListener("abort", () => controller.abort(signal.reason));
-  notify("at", { plugin: known.plugin });
+  announce(known.plugin);
   try {
     const init = { method: "POST", headers: Object.fromEntries(headers), body, signal: controller.signal };
     const response = await within(known.plugin, () => known.fetch(url, init));

@@ -12,6 +12,15 @@ export const quit = process.exit.bind(process);
 export const name = () => storage.getStore() ?? "a plugin";
 export const within = (plugin, work) => storage.run(plugin, work);
 
+let announced;
+
+/** Tells the daemon whose code runs next, so that it knows who never ends. */
+export function announce(plugin) {
+  if (plugin === announced) return;
+  announced = plugin;
+  notify("at", { plugin });
+}
+
 /** Keeps what plugins do to the process from ending it unseen. */
 export function guard() {
   process.exit = (code) => {

@@ -1,7 +1,7 @@
 // Calls the hooks of all plugins in their order; each changes what it gets in place.
 
-import { notify, reason } from "./channel.mjs";
-import { within } from "./current.mjs";
+import { reason } from "./channel.mjs";
+import { announce, within } from "./current.mjs";
 
 /** Hooks that are no functions, or are not called by their names. */
 const OTHERS = ["auth", "config", "dispose", "event", "provider", "tool"];
@@ -20,7 +20,7 @@ export async function trigger(plugins, { name, input, output }) {
   const before = snapshot(output);
   const args = output.args;
   for (const plugin of withHook(plugins, name)) {
-    notify("at", { plugin: plugin.name });
+    announce(plugin.name);
     try {
       await within(plugin.name, () => plugin.hooks[name](input, output));
     } catch (error) {
@@ -30,6 +30,26 @@ export async function trigger(plugins, { name, input, output }) {
   // As OpenCode has it: other arguments in the place of these are not seen, changes of these are.
   if (name === "tool.execute.before") output.args = args;
   return { changed: changes(before, output) };
+}
+
+/** Providers by their ids, as the daemon has shown them last. */
+const providers = new Map();
+
+export const remember = ({ id, provider }) => providers.set(id, provider);
+
+/** Calls the hooks of one request to a model, in the order of their outputs. */
+export async function request(plugins, { input, providerID, modelID, outputs }) {
+  const provider = providers.get(providerID) ?? null;
+  const model = provider?.models[modelID] ?? null;
+  const { sessionID, agent, message } = input;
+  const changed = {};
+  for (const [name, output] of Object.entries(outputs)) {
+    const own = name.endsWith("system.transform") ? { sessionID, model } : { sessionID, agent, model, provider, message };
+    const end = await trigger(plugins, { name, input: own, output });
+    if (end.failed) return { ...end, hook: name };
+    changed[name] = end.changed;
+  }
+  return { changed };
 }
 
 function snapshot(output) {
@@ -64,7 +84,7 @@ export async function definitions(plugins, { tools }) {
 export async function config(plugins, { config }) {
   const failures = [];
   for (const plugin of withHook(plugins, "config")) {
-    notify("at", { plugin: plugin.name });
+    announce(plugin.name);
     try {
       await within(plugin.name, () => plugin.hooks.config(config));
     } catch (error) {
@@ -76,9 +96,9 @@ export async function config(plugins, { config }) {
 
 /** Hands events to every plugin that listens; none is waited for. */
 export function events(plugins, { events }) {
-  const listeners = withHook(plugins, "event");
-  for (const event of events) {
-    for (const plugin of listeners) {
+  for (const plugin of withHook(plugins, "event")) {
+    announce(plugin.name);
+    for (const event of events) {
       within(plugin.name, async () => plugin.hooks.event({ event })).catch((error) => {
         console.error(`[${plugin.name}] the event hook failed: ${reason(error)}`);
       });

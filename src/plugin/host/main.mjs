@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 import * as auth from "./auth.mjs";
 import { notify, reason, serve } from "./channel.mjs";
 import * as client from "./client.mjs";
-import { guard, name, quit, within } from "./current.mjs";
+import { announce, guard, name, quit, within } from "./current.mjs";
 import { Skipped, entry } from "./entry.mjs";
 import * as hooks from "./hooks.mjs";
 import { onRegister } from "./registry.mjs";
@@ -29,7 +29,7 @@ async function start(params) {
   );
   const reports = [];
   for (const [i, plugin] of params.plugins.entries()) {
-    notify("at", { plugin: plugin.name });
+    announce(plugin.name);
     reports.push(await begun(plugin, await imports[i], params));
   }
   for (const [i, path] of params.tools.entries()) {
@@ -152,6 +152,8 @@ await serve(
     start,
     config: (params) => hooks.config(plugins, params),
     hook: (params) => hooks.trigger(plugins, params),
+    request: (params) => hooks.request(plugins, params),
+    provider: hooks.remember,
     definitions: (params) => hooks.definitions(plugins, params),
     events: (params) => hooks.events(plugins, params),
     tool: (params, signal) => {

@@ -1,7 +1,7 @@
 // Custom tools: their schemas as the model reads them, and their calls.
 
 import { notify, reason, request } from "./channel.mjs";
-import { within } from "./current.mjs";
+import { announce, within } from "./current.mjs";
 
 const isTool = (it) => it !== null && typeof it === "object" && typeof it.execute === "function" && "description" in it;
 const isZod = (it) => it !== null && typeof it === "object" && "_zod" in it;
@@ -81,6 +81,7 @@ function result(value) {
 
 export async function call(known, params, signal) {
   const { plugin, tool } = known;
+  announce(plugin);
   try {
     return await within(plugin, () => run(tool, params, signal));
   } catch (error) {
