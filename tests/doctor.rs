@@ -158,3 +158,27 @@ async fn findings_are_broken_between_words_in_a_terminal() {
     assert!(lines.iter().any(|line| line.starts_with("           → ")), "{screen}");
     machine.finish().await;
 }
+
+#[tokio::test]
+async fn plugins_are_shown_with_the_memory_and_the_start_of_their_process() {
+    let machine = Machine::new().await;
+    machine
+        .scratch
+        .write(".opencode/plugin/p.js", "export const P = async () => ({ event: async () => {} })");
+    machine.scratch.write(".opencode/plugin/wrong.js", "export const P = 1");
+    let shown = machine.run(&["doctor", "--format", "json"]).await;
+    assert_eq!(shown.code, Some(1), "{shown:?}");
+    let report: Value = serde_json::from_str(&shown.stdout).unwrap();
+    let plugins = topic(&report, "plugins");
+    assert!(
+        plugins[0].0 == "ok" && plugins[0].1.contains("p.js: 1 hooks, 0 tools, loaded in "),
+        "{plugins:?}"
+    );
+    assert!(plugins[1].0 == "wrong" && plugins[1].1.ends_with("is not a function"), "{plugins:?}");
+    let (health, process) = &plugins[2];
+    let words: Vec<&str> = process.split(' ').collect();
+    let [_, _, "runs", "them", "with", memory, "MiB,", "started", "in", start, "ms"] = words[..] else {
+        panic!("{process}");
+    };
+    assert!(health == "ok" && memory.parse::<u64>().unwrap() > 0 && start.parse::<u64>().unwrap() > 0);
+}

@@ -103,6 +103,8 @@ struct Shared {
     seen_logins: Mutex<BTreeMap<String, (Value, LoadedLogin)>>,
     /// Ends of the process, by the plugin that caused them.
     faults: Mutex<HashMap<String, u32>>,
+    /// The time from the start of the newest process until its plugins were loaded.
+    started_in: Mutex<Option<Duration>>,
 }
 
 #[derive(Clone)]
@@ -190,6 +192,7 @@ impl Host {
             seen_config: Mutex::default(),
             seen_logins: Mutex::default(),
             faults: Mutex::default(),
+            started_in: Mutex::default(),
         });
         let end = CancellationToken::new();
         tokio::spawn(supervise(shared.clone(), stop.clone(), end.clone().drop_guard()));
@@ -347,6 +350,11 @@ impl Host {
             serde_json::from_value(answer).map_err(|error| format!("its result cannot be read: {error}"))
         });
         Ok(Call { requests, answer, process })
+    }
+
+    /// Returns the time that the newest process took until it was ready.
+    pub fn started_in(&self) -> Option<Duration> {
+        *lock(&self.shared.started_in)
     }
 
     /// Returns the bytes of memory that the process has, while it is ready.
@@ -616,12 +624,14 @@ async fn serve_until(
     process: &Arc<Process>,
     stop: &CancellationToken,
 ) -> Result<(), String> {
+    let began = Instant::now();
     let loading = load(shared, process);
     tokio::select! {
         biased;
         () = stop.cancelled() => return Ok(()),
         loaded = loading => loaded?,
     }
+    *lock(&shared.started_in) = Some(began.elapsed());
     shared.state.send_replace(State::Ready(process.clone()));
     stop.cancelled().await;
     // A plugin that does not end in time is ended.

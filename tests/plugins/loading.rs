@@ -115,3 +115,13 @@ async fn a_refusal_of_what_a_tool_asks_ends_its_call() {
     assert!(!told.contains("never") && told.contains("special"), "{told}");
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn without_plugins_no_process_is_started() {
+    let agent = start(&[], json!({})).await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    assert!(agent.descendants().is_empty(), "{:?}", agent.descendants());
+    agent.finish().await;
+}

@@ -94,7 +94,10 @@ impl Engine {
             && let Some(memory) = host.memory().await
         {
             let runtime = host.offer().runtime.clone();
-            findings.push(Finding::ok(TOPIC, format!("{runtime} runs them with {} MiB", memory / MIB)));
+            let started = host.started_in().map(|it| format!(", started in {} ms", it.as_millis()));
+            let started = started.unwrap_or_default();
+            findings
+                .push(Finding::ok(TOPIC, format!("{runtime} runs them with {} MiB{started}", memory / MIB)));
         }
         findings
     }
