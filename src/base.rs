@@ -18,6 +18,7 @@ pub mod mime;
 pub mod money;
 pub mod path;
 pub mod pinned;
+pub mod private_file;
 pub mod process;
 pub mod program;
 pub mod queue;

@@ -381,7 +381,8 @@ impl Engine {
             let sandbox = Enclosure::of_mcp(&workspace.loaded().config);
             let specs = servers.into_iter().map(|server| server.spec(sandbox.clone())).collect();
             let directory = workspace.directory().to_owned();
-            Arc::new(mcp::Servers::start(specs, directory, self.0.bus.clone()))
+            let place = mcp::Place { directory, results: self.0.paths.tool_output() };
+            Arc::new(mcp::Servers::start(specs, place, self.0.bus.clone()))
         };
         let mcp = (!servers.is_empty()).then(|| start(servers));
         let (parent_limits, tickets) = (ParentLimits::default(), Arc::default());

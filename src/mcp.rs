@@ -25,7 +25,9 @@ use crate::{
 mod cause;
 mod client;
 mod connection;
+mod large;
 mod output;
+mod pipes;
 mod remote;
 mod resources;
 mod session;
@@ -173,6 +175,14 @@ pub struct ResourceContent {
     pub n_items: usize,
 }
 
+/// A sign of a call's progress.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Progress {
+    pub done: f64,
+    pub total: Option<f64>,
+    pub message: Option<String>,
+}
+
 /// The reason for a call without a result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
@@ -185,6 +195,15 @@ pub enum CallError {
     Cancelled,
     #[error("there is no such MCP tool")]
     Unknown,
+}
+
+/// The directories of a set of servers.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The working directory of local servers, and the only root that servers are told.
+    pub directory: PathBuf,
+    /// The directory of results that are too long to keep in memory.
+    pub results: PathBuf,
 }
 
 /// A set of servers and their connections.
@@ -201,10 +220,10 @@ impl Servers {
     /// Begins to connect to every server and returns at once.
     ///
     /// Must be called within the runtime.
-    pub fn start(specs: Vec<ServerSpec>, directory: PathBuf, bus: Bus) -> Servers {
+    pub fn start(specs: Vec<ServerSpec>, place: Place, bus: Bus) -> Servers {
         let shared = Arc::new(Shared {
             slots: Mutex::default(),
-            directory,
+            place,
             bus,
             table: Mutex::default(),
             changes: watch::Sender::new(()),
@@ -309,7 +328,8 @@ impl ServersLease {
         self.table().values().cloned().collect()
     }
 
-    /// Calls a tool by its key and waits for the result.
+    /// Calls a tool by its key and waits for the result. `on_progress` sees the newest of what the server reports
+    /// meanwhile.
     ///
     /// Tells the server if the call is cancelled, times out or is dropped.
     pub async fn call(
@@ -317,6 +337,7 @@ impl ServersLease {
         key: &str,
         input: Value,
         cancel: &CancellationToken,
+        on_progress: &(dyn Fn(&Progress) + Send + Sync),
     ) -> Result<CallOutput, CallError> {
         let tool = self.table().get(key).cloned();
         let Some(tool) = tool else { return Err(missing(&self.slots, key)) };
@@ -326,7 +347,7 @@ impl ServersLease {
         let Some(leased) = self.slots.get(&tool.slot_id) else { return Err(CallError::Unknown) };
         let connection = leased.slot.lock().connection.clone();
         let Some(connection) = connection else { return Err(missing(&self.slots, key)) };
-        connection.call(&tool, arguments, leased.slot.spec.timeout, cancel).await
+        connection.call(&tool, arguments, leased.slot.spec.timeout, cancel, on_progress).await
     }
 
     /// Returns the names of the connected servers that offer resources.
@@ -366,6 +387,33 @@ impl ServersLease {
         resources::read(&connection, server, uri, timeout, cancel).await
     }
 
+    /// Waits until every server has started or failed, except those that a prompt has waited for in vain.
+    pub async fn started(&self) {
+        let mut changes = self.shared.changes.subscribe();
+        let is_started = |(): &()| {
+            self.slots.values().all(|leased| {
+                let state = leased.slot.lock();
+                state.status != Status::Connecting || !state.is_awaited
+            })
+        };
+        // A closed channel means that the servers have ended.
+        let _ = changes.wait_for(is_started).await;
+    }
+
+    /// Lets no later prompt wait for the servers that are still starting.
+    pub fn stop_awaiting(&self) {
+        for leased in self.slots.values() {
+            let mut state = leased.slot.lock();
+            if state.status == Status::Connecting && state.is_awaited {
+                state.is_awaited = false;
+                tracing::warn!(
+                    server = leased.slot.spec.name,
+                    "a prompt goes on without the MCP server, which is still starting"
+                );
+            }
+        }
+    }
+
     fn offering(&self, server: &str) -> Result<(client::Connection, Duration), CallError> {
         let mut slots = self.slots.values().rev().map(|leased| &leased.slot);
         let slot = slots.find(|slot| slot.spec.name == server && has_resources(slot));
@@ -385,7 +433,7 @@ impl ServersLease {
 /// State that the servers' tasks share with their owner.
 struct Shared {
     slots: Mutex<Arc<Slots>>,
-    directory: PathBuf,
+    place: Place,
     bus: Bus,
     /// The tools of connected servers, by key.
     table: Mutex<Arc<Table>>,
@@ -420,11 +468,13 @@ struct State {
     /// Kept after a failure, so that a late call can report the reason.
     tools: Vec<Arc<McpTool>>,
     connection: Option<client::Connection>,
+    /// False once a prompt has waited in vain for the server to start.
+    is_awaited: bool,
 }
 
 impl State {
     fn new() -> Self {
-        Self { status: Status::Connecting, tools: Vec::new(), connection: None }
+        Self { status: Status::Connecting, tools: Vec::new(), connection: None, is_awaited: true }
     }
 }
 
@@ -436,7 +486,7 @@ impl Slot {
 
 impl Shared {
     fn directory(&self) -> &Path {
-        &self.directory
+        &self.place.directory
     }
 
     /// Records that a server is ready, or that its tools have changed.
@@ -452,8 +502,18 @@ impl Shared {
         self.bus.publish(EventPayload::McpToolsChanged { server: slot.spec.name.clone() });
     }
 
-    /// Records that a server has ended.
-    fn end(&self, slot: &Slot, status: Status) {
+    /// Records that a server which died is being started again.
+    fn begin_again(&self, slot: &Slot, is_awaited: bool) {
+        {
+            let mut state = slot.lock();
+            state.status = Status::Connecting;
+            state.is_awaited = is_awaited;
+        }
+        self.changes.send_replace(());
+    }
+
+    /// Records that a server has ended; returns true if it was connected.
+    fn end(&self, slot: &Slot, status: Status) -> bool {
         let was_connected = {
             let mut state = slot.lock();
             state.status = status;
@@ -464,6 +524,7 @@ impl Shared {
         if was_connected {
             self.bus.publish(EventPayload::McpToolsChanged { server: slot.spec.name.clone() });
         }
+        was_connected
     }
 
     fn rebuild_table(&self) {

@@ -1,6 +1,9 @@
 //! MCP servers: from the client and from configuration, healthy, hanging and broken.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 
@@ -156,5 +159,136 @@ async fn a_server_from_configuration_serves_every_session() {
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "go").await;
     assert_eq!(agent.llm.last_request().tool_result("call_1"), "tea costs 3, shop is closed");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_first_prompt_has_the_tools_of_a_server_that_is_still_starting() {
+    let agent = Agent::start().await;
+    let session = session_with(&agent, json!([server("slow")])).await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    assert!(agent.llm.last_request().tools().contains(&"shop_price".to_owned()));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_hanging_server_is_waited_for_once_and_no_longer_than_the_setting_says() {
+    let config = json!({"windlass": {"mcp": {"start_wait": 300}}});
+    let agent = Agent::start_with(config).await;
+    let session = session_with(&agent, json!([server("hang"), named("lamp", "hang")])).await;
+    let began = Instant::now();
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    assert!(began.elapsed() >= Duration::from_millis(300));
+    assert!(agent.stderr().contains("a prompt goes on without the MCP server"), "{}", agent.stderr());
+    let before = agent.stderr().matches("goes on without").count();
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "again").await;
+    assert_eq!(agent.stderr().matches("goes on without").count(), before);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_prompt_from_a_pipe_that_has_ended_waits_until_each_server_is_there() {
+    let config = json!({"windlass": {"mcp": {"start_wait": 0}}, "mcp": {
+        "stuck": {"type": "local", "command": ["sleep", "1000"], "timeout": 700},
+    }});
+    let mut agent = Agent::start_with(config).await;
+    let session = session_with(&agent, json!([server("slow")])).await;
+    agent.llm.reply(Reply::text("ok"));
+    let prompt = agent.send_prompt(&session, "go");
+    agent.close_stdin();
+    assert_eq!(prompt.turn().await.text(), "ok");
+    assert!(agent.llm.last_request().tools().contains(&"shop_price".to_owned()));
+    assert!(agent.wait_exit(Duration::from_secs(10)).await.success());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_that_died_is_started_again() {
+    let agent = Agent::start().await;
+    let session = session_with(&agent, json!([server("odd")])).await;
+    for call in ["die_1", "die_2"] {
+        agent.llm.reply(Reply::call(call, "shop_die", json!({})));
+        agent.llm.reply(Reply::text("done"));
+        let turn = agent.prompt(&session, "go").await;
+        assert_eq!(turn.tool(call)["status"], "failed");
+        until_offered(&agent, &session, "shop_price").await;
+    }
+    agent.llm.reply(Reply::call("call_1", "shop_price", json!({"item": "tea"})));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    assert_eq!(agent.llm.last_request().tool_result("call_1"), "tea costs 3, shop is open");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_when_it_is_started_again_is_waited_for_once() {
+    let agent = Agent::start_with(json!({"windlass": {"mcp": {"start_wait": 200}}})).await;
+    let session = session_with(&agent, json!([server("once")])).await;
+    until_offered(&agent, &session, "shop_die").await;
+    agent.llm.reply(Reply::call("call_1", "shop_die", json!({})));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    let before = agent.stderr().matches("goes on without").count();
+    for _ in 0..3 {
+        agent.llm.reply(Reply::text("ok"));
+        agent.prompt(&session, "again").await;
+        assert!(!agent.llm.last_request().tools().contains(&"shop_price".to_owned()));
+    }
+    assert_eq!(agent.stderr().matches("goes on without").count(), before + 1, "{}", agent.stderr());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn strange_ids_and_floods_of_notices_spoil_nothing() {
+    let agent = Agent::start().await;
+    let session = session_with(&agent, json!([server("odd")])).await;
+    for call in ["call_1", "call_2", "call_3"] {
+        agent.llm.reply(Reply::call(call, "shop_price", json!({"item": "tea"})));
+        agent.llm.reply(Reply::text("done"));
+        agent.prompt(&session, "go").await;
+        assert_eq!(agent.llm.last_request().tool_result(call), "tea costs 3, shop is open");
+        assert!(agent.llm.last_request().tools().contains(&"shop_price".to_owned()));
+    }
+    agent.llm.reply(Reply::call("wrong", "shop_wrong", json!({})));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    assert_eq!(agent.llm.last_request().tool_result("wrong"), r#"{"content":7}"#);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_result_of_20_or_100_mb_is_saved_and_the_server_goes_on() {
+    let agent = Agent::start().await;
+    let session = session_with(&agent, json!([server("odd")])).await;
+    for (tool, size) in [("shop_long", 20_000_000), ("shop_huge", 100_000_000)] {
+        agent.llm.reply(Reply::call(tool, tool, json!({})));
+        agent.llm.reply(Reply::text("done"));
+        agent.prompt(&session, "go").await;
+        let result = agent.llm.last_request().tool_result(tool);
+        assert!(result.starts_with("first line\nxxx") && result.len() < 3000, "{} bytes", result.len());
+        let path =
+            result.lines().find_map(|line| Some(line.split_once("Its text is saved to: ")?.1)).unwrap();
+        assert_eq!(std::fs::metadata(path).unwrap().len(), size + "first line\n".len() as u64);
+    }
+    agent.llm.reply(Reply::call("call_1", "shop_price", json!({"item": "tea"})));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    assert_eq!(agent.llm.last_request().tool_result("call_1"), "tea costs 3, shop is open");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_progress_of_a_call_is_shown() {
+    let agent = Agent::start().await;
+    let session = session_with(&agent, json!([server("odd")])).await;
+    agent.llm.reply(Reply::call("call_1", "shop_steps", json!({})));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let title = |message: &Value| message["params"]["update"]["title"].to_string();
+    agent.wait_for("a sign of progress", |message| title(message).contains("shop steps: 1/3 wrapping")).await;
+    assert_eq!(prompt.turn().await.tool("call_1")["title"], "shop steps");
     agent.finish().await;
 }

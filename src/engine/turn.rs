@@ -14,6 +14,7 @@ pub mod model_request;
 pub mod older_messages;
 pub mod prompt;
 pub mod run;
+pub mod servers;
 pub mod step;
 pub mod structured;
 pub mod subtask;

@@ -24,11 +24,14 @@ use rmcp::{
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{CallError, CallOutput, McpTool, cause, output};
+use super::{CallError, CallOutput, McpTool, Progress, cause, output};
 use crate::base::{lock::lock, stderr::MAX_LOG_BYTES, text};
 
 /// Time for which a call may go on by reporting progress, unless its time limit is longer.
 const LONGEST_CALL: Duration = Duration::from_secs(60 * 60);
+
+/// Bytes of a report of progress that are shown.
+const MAX_MESSAGE: usize = 200;
 
 /// The handler of the server's requests.
 #[derive(Debug)]
@@ -66,7 +69,7 @@ impl ClientHandler for Client {
     }
 
     async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        self.watched.progressed(&progress.progress_token);
+        self.watched.progressed(progress);
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
@@ -103,10 +106,11 @@ impl Connection {
         arguments: JsonObject,
         timeout: Duration,
         cancel: &CancellationToken,
+        on_progress: &(dyn Fn(&Progress) + Send + Sync),
     ) -> Result<CallOutput, CallError> {
         let params = CallToolRequestParams::new(tool.name.clone()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        match self.request(request, timeout, cancel).await? {
+        match self.watched_request(request, timeout, cancel, on_progress).await? {
             Ok(result) => output::read(result),
             Err(error) => Err(failed(&tool.server, &tool.name, &error)),
         }
@@ -124,6 +128,16 @@ impl Connection {
         timeout: Duration,
         cancel: &CancellationToken,
     ) -> Result<Result<ServerResult, ServiceError>, CallError> {
+        self.watched_request(request, timeout, cancel, &|_| {}).await
+    }
+
+    async fn watched_request(
+        &self,
+        request: ClientRequest,
+        timeout: Duration,
+        cancel: &CancellationToken,
+        on_progress: &(dyn Fn(&Progress) + Send + Sync),
+    ) -> Result<Result<ServerResult, ServiceError>, CallError> {
         let last = Instant::now() + LONGEST_CALL.max(timeout);
         let deadline = tokio::time::sleep(timeout);
         tokio::pin!(deadline);
@@ -137,7 +151,7 @@ impl Connection {
                 Err(error) => return Ok(Err(error)),
             }
         };
-        let progressed = Arc::new(Notify::new());
+        let progressed = Arc::new(Watched::default());
         let mut call = Call::new(handle, &self.watched, &progressed);
         loop {
             tokio::select! {
@@ -147,7 +161,10 @@ impl Connection {
                     return Err(CallError::Cancelled);
                 }
                 response = call.response() => return Ok(response),
-                () = progressed.notified(), if deadline.deadline() < last => deadline.as_mut().reset(last.min(Instant::now() + timeout)),
+                progress = progressed.next(), if deadline.deadline() < last => {
+                    deadline.as_mut().reset(last.min(Instant::now() + timeout));
+                    on_progress(&progress);
+                }
                 () = &mut deadline => {
                     call.reason = "request timed out";
                     let is_last = deadline.deadline() >= last;
@@ -179,7 +196,7 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn new(handle: RequestHandle<RoleClient>, watched: &'a WatchedCalls, progressed: &Arc<Notify>) -> Self {
+    fn new(handle: RequestHandle<RoleClient>, watched: &'a WatchedCalls, progressed: &Arc<Watched>) -> Self {
         let token = handle.progress_token.clone();
         watched.lock().insert(token.clone(), progressed.clone());
         Self { handle: Some(handle), watched, token, reason: "request abandoned" }
@@ -205,16 +222,33 @@ impl Drop for Call<'_> {
 
 /// Waiting calls, by the token under which the server reports their progress.
 #[derive(Debug, Default)]
-struct WatchedCalls(Mutex<HashMap<ProgressToken, Arc<Notify>>>);
+struct WatchedCalls(Mutex<HashMap<ProgressToken, Arc<Watched>>>);
 
 impl WatchedCalls {
-    fn progressed(&self, token: &ProgressToken) {
-        if let Some(call) = self.lock().get(token) {
-            call.notify_one();
+    fn progressed(&self, progress: ProgressNotificationParam) {
+        if let Some(call) = self.lock().get(&progress.progress_token) {
+            let ProgressNotificationParam { progress: done, total, message, .. } = progress;
+            let message = message.map(|message| text::head(&message, MAX_MESSAGE).to_owned());
+            *lock(&call.newest) = Progress { done, total, message };
+            call.changed.notify_one();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ProgressToken, Arc<Notify>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ProgressToken, Arc<Watched>>> {
         lock(&self.0)
+    }
+}
+
+/// The newest sign of progress of one call.
+#[derive(Debug, Default)]
+struct Watched {
+    newest: Mutex<Progress>,
+    changed: Notify,
+}
+
+impl Watched {
+    async fn next(&self) -> Progress {
+        self.changed.notified().await;
+        lock(&self.newest).clone()
     }
 }

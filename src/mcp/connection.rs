@@ -9,11 +9,13 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    Server, Shared, Slot, Status, remote,
+    Server, Shared, Slot, Status,
+    pipes::Pipes,
+    remote,
     session::{GRACE, SessionEnd, Task, session},
 };
 use crate::base::{
@@ -23,14 +25,78 @@ use crate::base::{
     stderr,
 };
 
+/// Times that a server which dies is started again before it is given up.
+const MAX_REVIVALS: u32 = 20;
+/// The longest time between two such starts.
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
+/// Time after which a server counts as one that stays.
+const SETTLED_AFTER: Duration = Duration::from_secs(60);
 /// The time limit for immediate consequences of a process's end: its status, its last output.
 const AFTERMATH: Duration = Duration::from_secs(1);
 
-/// Serves the slot until its connection ends or it is stopped.
+/// Serves the slot until it is stopped or its server cannot be had; one that died is started again.
 pub(super) async fn run(shared: Arc<Shared>, slot: Arc<Slot>, slot_id: usize) {
     let slot = &*slot;
     let task = Task { shared: &shared, slot, slot_id, stop: slot.stop.clone() };
-    let status = match &slot.spec.server {
+    let mut revivals = Revivals::default();
+    loop {
+        let began = Instant::now();
+        let status = once(&task).await;
+        let has_failed = match &status {
+            Status::Failed { error } => {
+                tracing::warn!(server = slot.spec.name, "{error}");
+                true
+            }
+            Status::NeedsAuth => {
+                tracing::warn!(server = slot.spec.name, "the MCP server wants a login");
+                false
+            }
+            Status::Disabled | Status::Connecting | Status::Connected => false,
+        };
+        let was_connected = shared.end(slot, status);
+        let delay = if has_failed { revivals.delay(was_connected, began.elapsed()) } else { None };
+        let Some(delay) = delay else { return };
+        tokio::select! {
+            biased;
+            () = task.stop.cancelled() => {
+                shared.end(slot, Status::Disabled);
+                return;
+            }
+            () = sleep(delay) => {}
+        }
+        tracing::info!(server = slot.spec.name, "the MCP server is started again");
+        shared.begin_again(slot, delay.is_zero());
+    }
+}
+
+/// Decides when a server that died is started again: at once, and then ever later until it stays.
+#[derive(Debug, Default)]
+struct Revivals {
+    has_connected: bool,
+    n_tried: u32,
+}
+
+impl Revivals {
+    /// Returns the time to wait; `None` for a server that was never there, and for one that does not stay.
+    fn delay(&mut self, was_connected: bool, lived: Duration) -> Option<Duration> {
+        self.has_connected |= was_connected;
+        if was_connected && lived >= SETTLED_AFTER {
+            self.n_tried = 0;
+        }
+        if !self.has_connected || self.n_tried == MAX_REVIVALS {
+            return None;
+        }
+        let n_before = self.n_tried;
+        self.n_tried += 1;
+        let seconds = n_before.checked_sub(1).map_or(0, |doublings| 1_u64 << doublings.min(6));
+        Some(Duration::from_secs(seconds).min(LONGEST_DELAY))
+    }
+}
+
+/// Serves the slot until its connection ends or it is stopped.
+async fn once(task: &Task<'_>) -> Status {
+    let (shared, slot) = (task.shared, task.slot);
+    match &slot.spec.server {
         Server::Local { command, cwd, environment } => {
             let directory = cwd.as_ref().map_or_else(PathBuf::new, PathBuf::from);
             let directory = shared.directory().join(directory);
@@ -48,18 +114,12 @@ pub(super) async fn run(shared: Arc<Shared>, slot: Arc<Slot>, slot_id: usize) {
                         without: &[],
                         is_parent: true,
                     };
-                    local(&task, &spawn).await
+                    local(task, &spawn).await
                 }
             }
         }
-        Server::Remote { url, headers } => remote::run(&task, url, headers).await,
-    };
-    match &status {
-        Status::Failed { error } => tracing::warn!(server = slot.spec.name, "{error}"),
-        Status::NeedsAuth => tracing::warn!(server = slot.spec.name, "the MCP server wants a login"),
-        Status::Disabled | Status::Connecting | Status::Connected => {}
+        Server::Remote { url, headers } => remote::run(task, url, headers).await,
     }
-    shared.end(slot, status);
 }
 
 async fn local(task: &Task<'_>, spawn: &Spawn<'_>) -> Status {
@@ -83,7 +143,8 @@ async fn local(task: &Task<'_>, spawn: &Spawn<'_>) -> Status {
     }));
     let cancel = CancellationToken::new();
     let end = {
-        let session = session(task, (stdout, stdin), cancel.clone());
+        let pipes = Pipes::new(stdout, stdin, task.spec().name.clone(), task.shared.place.results.clone());
+        let session = session(task, pipes, cancel.clone());
         tokio::pin!(session);
         tokio::select! {
             biased;

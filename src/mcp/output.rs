@@ -35,10 +35,11 @@ type Item = Result<ContentBlock, String>;
 
 fn read_raw(mut result: Value) -> Result<CallOutput, CallError> {
     let is_error = result.get("isError").and_then(Value::as_bool) == Some(true);
-    let structured = result.get_mut("structuredContent").map(Value::take);
-    let Some(Value::Array(content)) = result.get_mut("content").map(Value::take) else {
-        return Ok(CallOutput { text: result.to_string(), attachments: Vec::new() });
+    let content = match result.get_mut("content") {
+        Some(Value::Array(content)) => std::mem::take(content),
+        Some(_) | None => return Ok(CallOutput { text: result.to_string(), attachments: Vec::new() }),
     };
+    let structured = result.get_mut("structuredContent").map(Value::take);
     let to_item = |block: Value| {
         let kind = block.get("type").and_then(Value::as_str).unwrap_or("unknown").to_owned();
         serde_json::from_value(block).map_err(|_| kind)

@@ -16,7 +16,7 @@ use windlass_protocol::opencode::{
     event::{Event, EventKind, EventPayload},
 };
 
-use super::{CallError, CallOutput, DEFAULT_TIMEOUT, Server, ServerSpec, Servers, Status, tools};
+use super::{CallError, CallOutput, DEFAULT_TIMEOUT, Place, Server, ServerSpec, Servers, Status, tools};
 use crate::{
     base::queue::Queue,
     bus::{Bus, Filter},
@@ -39,8 +39,12 @@ fn local(name: &str, command: Vec<String>) -> ServerSpec {
     ServerSpec { name: name.to_owned(), server, timeout: LONG, sandbox: None }
 }
 
+fn place(directory: &str) -> Place {
+    Place { directory: directory.into(), results: std::env::temp_dir().join("windlass-mcp-results") }
+}
+
 async fn settled(specs: Vec<ServerSpec>) -> Servers {
-    let servers = Servers::start(specs, PathBuf::from("/tmp"), Bus::default());
+    let servers = Servers::start(specs, place("/tmp"), Bus::default());
     servers.settled(LONG).await;
     servers
 }
@@ -57,7 +61,7 @@ fn failure(servers: &Servers) -> String {
 }
 
 async fn call(servers: &Servers, key: &str, input: Value) -> Result<CallOutput, CallError> {
-    servers.lease().call(key, input, &CancellationToken::new()).await
+    servers.lease().call(key, input, &CancellationToken::new(), &|_| {}).await
 }
 
 async fn text(servers: &Servers, key: &str, input: Value) -> String {
@@ -178,7 +182,7 @@ async fn results_become_text_and_files() {
 async fn a_hanging_server_does_not_delay_others() {
     let mut hanging = scripted("hanging", &["silent"]);
     hanging.timeout = Duration::from_millis(300);
-    let servers = Servers::start(vec![hanging, scripted("good", &[])], PathBuf::from("/"), Bus::default());
+    let servers = Servers::start(vec![hanging, scripted("good", &[])], place("/"), Bus::default());
     assert_eq!(statuses(&servers), [Status::Connecting, Status::Connecting]);
     servers.settled(LONG).await;
     let error = "MCP server hanging did not answer initialize within 300ms".to_owned();
@@ -188,7 +192,7 @@ async fn a_hanging_server_does_not_delay_others() {
 
 #[tokio::test]
 async fn waiting_for_a_hanging_server_is_bounded() {
-    let servers = Servers::start(vec![scripted("s", &["silent"])], PathBuf::from("/"), Bus::default());
+    let servers = Servers::start(vec![scripted("s", &["silent"])], place("/"), Bus::default());
     let start = Instant::now();
     servers.settled(Duration::from_millis(100)).await;
     servers.close().await;
@@ -231,7 +235,7 @@ async fn a_cancelled_call_returns_at_once_and_notifies_the_server() {
         Instant::now()
     };
     let lease = servers.lease();
-    let (result, cancelled_at) = tokio::join!(lease.call("s_hang", json!({}), &cancel), cancelling);
+    let (result, cancelled_at) = tokio::join!(lease.call("s_hang", json!({}), &cancel, &|_| {}), cancelling);
     assert!(cancelled_at.elapsed() < Duration::from_secs(15));
     assert_eq!(result, Err(CallError::Cancelled));
     let dropped = tokio::time::timeout(Duration::from_millis(50), call(&servers, "s_hang", json!({})));
@@ -265,7 +269,7 @@ async fn a_server_that_stops_reading_holds_up_neither_calls_nor_close() {
     };
     let start = Instant::now();
     let lease = servers.lease();
-    let (result, ()) = tokio::join!(lease.call("s_hang", input, &cancel), cancelling);
+    let (result, ()) = tokio::join!(lease.call("s_hang", input, &cancel, &|_| {}), cancelling);
     assert_eq!(result, Err(CallError::Cancelled));
     servers.close().await;
     assert!(start.elapsed() < Duration::from_secs(15));
@@ -293,7 +297,7 @@ async fn a_server_that_exits_says_why() {
 async fn the_tools_of_a_dead_server_vanish() {
     let bus = Bus::default();
     let events = bus.listen(Filter::Only(vec![EventKind::McpToolsChanged]));
-    let servers = Servers::start(vec![scripted("s", &[])], PathBuf::from("/"), bus);
+    let servers = Servers::start(vec![scripted("s", &[])], place("/"), bus);
     assert_eq!(changed(&events).await, "s");
     let died = CallError::Failed("MCP server s closed the connection before die was done".to_owned());
     assert_eq!(call(&servers, "s_die", json!({})).await, Err(died));
@@ -308,7 +312,7 @@ async fn the_tools_of_a_dead_server_vanish() {
 async fn a_changed_list_is_fetched_again() {
     let bus = Bus::default();
     let events = bus.listen(Filter::Only(vec![EventKind::McpToolsChanged]));
-    let servers = Servers::start(vec![scripted("s", &[])], PathBuf::from("/"), bus);
+    let servers = Servers::start(vec![scripted("s", &[])], place("/"), bus);
     assert_eq!(changed(&events).await, "s");
     assert_eq!(text(&servers, "s_grow", json!({})).await, "grew");
     assert_eq!(changed(&events).await, "s");

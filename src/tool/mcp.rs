@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     config::policy::Policy,
-    mcp::{CallError, McpTool, ServersLease, Status},
+    mcp::{CallError, McpTool, Progress, ServersLease, Status},
     permission::Ask,
 };
 
@@ -44,13 +44,25 @@ async fn run(cx: &ToolCx<'_>, tool: &McpTool, place: usize, input: Value) -> Res
     let metadata = input.as_object().cloned().unwrap_or_default();
     let ask = Ask { permission: tool.key.clone(), patterns: any(), always: any(), metadata };
     cx.host.ask(ask).await?;
-    let answer = servers.call(&tool.key, input, cx.cancel).await.map_err(failed)?;
-    Ok(ToolOutput {
-        title: format!("{} {}", tool.server, tool.name),
-        output: answer.text,
-        metadata: Map::new(),
-        attachments: answer.attachments,
-    })
+    let title = format!("{} {}", tool.server, tool.name);
+    let show = |progress: &Progress| {
+        cx.host.progress(Some(format!("{title}: {}", percent(progress))), Map::new());
+    };
+    let answer = servers.call(&tool.key, input, cx.cancel, &show).await.map_err(failed)?;
+    Ok(ToolOutput { title, output: answer.text, metadata: Map::new(), attachments: answer.attachments })
+}
+
+/// Returns how far a call has come, for people.
+fn percent(progress: &Progress) -> String {
+    let Progress { done, total, message } = progress;
+    let share = match total {
+        Some(total) => format!("{done}/{total}"),
+        None => done.to_string(),
+    };
+    match message {
+        Some(message) if !message.is_empty() => format!("{share} {message}"),
+        Some(_) | None => share,
+    }
 }
 
 /// Returns true if the tools about resources are offered.

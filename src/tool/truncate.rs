@@ -3,7 +3,6 @@
 use std::{
     fs,
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -13,7 +12,7 @@ use windlass_protocol::opencode::tool_metadata::{Counts, encode};
 
 use super::{ToolCx, ToolError, ToolOutput, blocking, path::display};
 use crate::{
-    base::{ids, text},
+    base::{ids, private_file, text},
     config::ToolOutputLimits,
 };
 
@@ -140,10 +139,7 @@ pub(crate) fn tail(output: &str, limits: ToolOutputLimits) -> &str {
 
 /// Makes a new, private file for a full output.
 pub(crate) fn create(directory: &Path) -> io::Result<(PathBuf, fs::File)> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    let path = directory.join(ids::tool_output());
-    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-    Ok((path, file))
+    private_file::create(directory, &ids::tool_output())
 }
 
 fn save(directory: &Path, output: &[u8]) -> io::Result<PathBuf> {

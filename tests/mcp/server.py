@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A small MCP server over stdio for the tests, on Python's standard library alone.
 
-Modes: good (three tools), shell (a tool more, which runs a command line), docs (the same and resources), silent (resources, of which nothing is ever answered), deaf
+Modes: good (three tools), odd (more of them, with strange ids and endless notices around each answer), slow (takes
+half a second to start, the first time that it is started in its directory), once (hangs whenever it was started in its directory before), shell (a tool more, which runs a command line), docs (the same and resources), silent (resources, of which nothing is ever answered), deaf
 (says that it has resources, and knows no such method), hang (reads and never answers), crash (exits at once).
 """
 
@@ -31,6 +32,9 @@ TOOLS = [
 if MODE == "shell":
     TOOLS.append({"name": "run", "description": "Runs a command line.", "inputSchema": {
         "type": "object", "properties": {"command": {"type": "string"}}}})
+
+if MODE in ("odd", "slow", "once"):
+    TOOLS += [{"name": name, "inputSchema": {"type": "object"}} for name in ("die", "long", "huge", "steps", "wrong")]
 
 # Two to a page.
 RESOURCES = [
@@ -97,6 +101,18 @@ def call(params):
         return text(f"{arguments['item']} costs 3, shop is {os.environ.get('SHOP', 'unknown')}")
     if name == "fail":
         return text("out of stock", True)
+    if name == "die":
+        sys.exit(3)
+    if name in ("long", "huge"):
+        return text("first line\n" + "x" * (20_000_000 if name == "long" else 100_000_000))
+    if name == "wrong":
+        return {"content": 7}
+    if name == "steps":
+        for step in range(3):
+            send({"method": "notifications/progress", "params": {
+                "progressToken": params["_meta"]["progressToken"], "progress": step, "total": 3, "message": "wrapping"}})
+            time.sleep(0.2)
+        return text("wrapped")
     if name == "run":
         done = subprocess.run(arguments["command"], shell=True, stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -109,7 +125,7 @@ def answer(request):
     if method == "initialize":
         return {
             "protocolVersion": params["protocolVersion"],
-            "capabilities": {"tools": {}} if MODE in ("good", "shell") else {"tools": {}, "resources": {"listChanged": True}},
+            "capabilities": {"tools": {}} if MODE in ("good", "shell", "odd", "slow", "once") else {"tools": {}, "resources": {"listChanged": True}},
             "serverInfo": {"name": "shop", "version": "1"},
         }
     if method == "tools/list":
@@ -134,11 +150,24 @@ def main():
     if MODE == "hang":
         while True:
             time.sleep(3600)
+    if MODE in ("slow", "once"):
+        is_first = not os.path.exists(f"started-{MODE}")
+        open(f"started-{MODE}", "a").close()
+        if MODE == "once" and not is_first:
+            time.sleep(3600)
+        time.sleep(0.5 if MODE == "slow" else 0)
     for line in sys.stdin:
         request = json.loads(line)
         if "id" not in request or "method" not in request:
             continue
         method, result = request["method"], answer(request)
+        if MODE == "odd":
+            send({"id": 4711, "result": {"content": []}})
+            send({"id": "who", "error": {"code": -1, "message": "what"}})
+            send({"id": None, "error": {"code": -1, "message": "what"}})
+            if method != "initialize":
+                for _ in range(50):
+                    send({"method": "notifications/tools/list_changed"})
         if result is not None:
             send({"id": request["id"], "result": result})
         elif method == "tools/call" or MODE == "silent" and method.startswith("resources/"):

@@ -272,12 +272,24 @@ pub struct WindlassSettings {
     /// The address that `websearch` uses instead of Parallel's.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "late-url")))]
     pub parallel_url: Option<String>,
+    /// MCP servers in general.
+    pub mcp: McpSettings,
     /// The process that plugins and custom tools run in.
     pub plugin: PluginSettings,
     /// The sandbox of the commands that agents run.
     pub sandbox: SandboxSettings,
     /// The protocols of providers, by their ids, that their npm packages do not tell.
     pub wire: BTreeMap<String, WireName>,
+}
+
+/// `windlass.mcp`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct McpSettings {
+    /// Milliseconds that a prompt waits at most for the servers that are starting, all together (default 1000).
+    #[cfg_attr(feature = "schema", schemars(range(max = 60_000)))]
+    pub start_wait: Option<u64>,
 }
 
 /// `windlass.plugin`.

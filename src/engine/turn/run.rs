@@ -12,7 +12,7 @@ use windlass_protocol::opencode::{
 use super::{
     attach, file_snapshots, hooks,
     loaded_instructions::LoadedInstructions,
-    prompt,
+    prompt, servers,
     step::{self, Step},
     structured::{self, Structured},
     subtask_parts, user_shell,
@@ -218,6 +218,7 @@ async fn run_prompt(
         session.note(Some(notice));
     }
     start_title(&cx, state, title);
+    servers::wait(&cx).await;
     take_steps(&mut cx, state, inbox).await
 }
 

@@ -103,9 +103,11 @@ impl Workspace {
     pub(crate) fn start(reading: Reading, bus: &Bus, storage: Storage) -> Self {
         let Reading { loaded, read_at, stamp, use_stored_keys } = reading;
         let directory = loaded.config.directory.clone();
+        let results = loaded.config.paths.tool_output();
+        let place = mcp::Place { directory: directory.clone(), results };
         let approvals = Approvals::new(storage, &directory, &loaded.config.worktree);
         Self {
-            mcp: mcp::Servers::start(loaded.servers(), directory.clone(), bus.clone()),
+            mcp: mcp::Servers::start(loaded.servers(), place, bus.clone()),
             server_choices: Mutex::default(),
             lsp: lsp::Servers::default(),
             directory,

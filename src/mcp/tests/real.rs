@@ -133,7 +133,7 @@ async fn filesystem_behind_npx_reads_files_and_leaves_no_process() {
     if let Server::Local { cwd, .. } = &mut spec.server {
         *cwd = Some(dir);
     }
-    let servers = Servers::start(vec![spec], allowed.clone(), Bus::default());
+    let servers = Servers::start(vec![spec], place(allowed.to_str().unwrap()), Bus::default());
     servers.settled(LONG).await;
     assert_eq!(statuses(&servers), [Status::Connected]);
     let path = allowed.join("log.txt");
@@ -164,7 +164,8 @@ async fn a_python_server_answers_over_http() {
         Instant::now()
     };
     let lease = servers.lease();
-    let (result, cancelled_at) = tokio::join!(lease.call("far_hang", json!({}), &cancel), cancelling);
+    let (result, cancelled_at) =
+        tokio::join!(lease.call("far_hang", json!({}), &cancel, &|_| {}), cancelling);
     assert!(cancelled_at.elapsed() < Duration::from_secs(15));
     assert_eq!(result, Err(CallError::Cancelled));
     server.end(Duration::from_secs(1)).await;
