@@ -1,6 +1,6 @@
 //! Keys of providers below `/api`, where a provider is an integration and its key a credential of the same id.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::{
     Router,
@@ -19,6 +19,7 @@ use super::{
     here::Here,
     server::Shared,
 };
+use crate::engine::{logins, plugins::logins::Login};
 
 pub fn routes() -> Router<Shared> {
     Router::new()
@@ -28,14 +29,36 @@ pub fn routes() -> Router<Shared> {
         .route("/api/credential/{id}", delete(remove))
 }
 
-fn view(id: &str) -> Value {
-    json!({"id": id, "name": id, "methods": [{"type": "key"}], "connections": []})
+/// Shows a provider with the ways to log in and to give it a key. A plugin's ways take the place of ours.
+fn view(id: &str, of_plugins: &[Login]) -> Value {
+    let methods: Vec<Value> = match of_plugins.iter().find(|login| login.provider == id) {
+        Some(login) => {
+            let methods = login.methods.iter().enumerate();
+            methods
+                .map(|(number, method)| match method.kind.as_str() {
+                    "oauth" => json!({
+                        "id": number.to_string(), "type": "oauth", "label": method.label, "prompts": method.prompts,
+                    }),
+                    _ => json!({"type": "key", "label": method.label}),
+                })
+                .collect()
+        }
+        None => {
+            let ways = logins::ways(id).into_iter();
+            let ways = ways.map(|way| json!({"id": way.method, "type": "oauth", "label": way.title}));
+            ways.chain([json!({"type": "key"})]).collect()
+        }
+    };
+    json!({"id": id, "name": id, "methods": methods, "connections": []})
 }
 
-/// Lists the known providers with the ways to give them a key.
+/// Lists the known providers with the ways to log in and to give them a key.
 async fn list(State(server): State<Shared>, Here(workspace): Here) -> Result<Answer<Envelope>, Failure> {
-    let known = workspace.loaded().catalog.known();
-    envelope(&server, &workspace, known.iter().map(|id| view(id)).collect()).await
+    let of_plugins = server.engine.plugin_logins(workspace.directory()).await?;
+    let mut known = workspace.loaded().catalog.known();
+    known.extend(of_plugins.iter().map(|login| login.provider.clone()));
+    let known: BTreeSet<String> = known.into_iter().collect();
+    envelope(&server, &workspace, known.iter().map(|id| view(id, &of_plugins)).collect()).await
 }
 
 async fn read(
@@ -43,10 +66,12 @@ async fn read(
     Here(workspace): Here,
     Path(id): Path<String>,
 ) -> Result<Answer<Envelope>, Failure> {
-    if !workspace.loaded().catalog.known().contains(&id) {
+    let of_plugins = server.engine.plugin_logins(workspace.directory()).await?;
+    let is_of_plugin = of_plugins.iter().any(|login| login.provider == id);
+    if !is_of_plugin && !workspace.loaded().catalog.known().contains(&id) {
         return Err(invalid(&format!("There is no integration {id:?}."), "integrationID"));
     }
-    envelope(&server, &workspace, view(&id)).await
+    envelope(&server, &workspace, view(&id, &of_plugins)).await
 }
 
 #[derive(Debug, Deserialize)]
@@ -72,7 +97,8 @@ async fn remove(State(server): State<Shared>, Path(id): Path<String>) -> Result<
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn invalid(message: &str, field: &str) -> Failure {
+/// Refuses a request, and names the field that is wrong.
+pub fn invalid(message: &str, field: &str) -> Failure {
     let fields = json!({"message": message, "field": field});
     Failure::tagged(StatusCode::BAD_REQUEST, "InvalidRequestError", fields)
 }

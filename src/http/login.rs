@@ -43,6 +43,11 @@ impl Logins {
         page.await.inspect_err(|_| _ = lock(&self.0).remove(provider))
     }
 
+    /// Ends a provider's login without a result.
+    pub fn give_up(&self, provider: &str) {
+        lock(&self.0).remove(provider);
+    }
+
     /// Waits for the end of a provider's login; `None` if none is under way.
     pub async fn end(&self, provider: &str) -> Option<Result<(), String>> {
         let mut end = lock(&self.0).get(provider)?.end.clone();

@@ -112,7 +112,8 @@ async fn authorize(
     Ok(Answer(json!({"url": url, "method": "auto", "instructions": instructions})))
 }
 
-async fn is_of_plugin(server: &Shared, workspace: &Workspace, id: &str) -> Result<bool, Failure> {
+/// Returns true if a plugin of the directory brings the logins of a provider.
+pub async fn is_of_plugin(server: &Shared, workspace: &Workspace, id: &str) -> Result<bool, Failure> {
     let logins = server.engine.plugin_logins(workspace.directory()).await?;
     Ok(logins.iter().any(|login| login.provider == id))
 }

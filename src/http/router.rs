@@ -10,9 +10,9 @@ use serde_json::json;
 use tower_http::compression::CompressionLayer;
 
 use super::{
-    access, acp, api, api_key, api_message, api_pty, api_session, api_work, ask, config, cors, doc,
-    error::Failure, event, experimental, files, global, history, message, page, project, prompt, provider,
-    pty, server::Shared, services, session, tui, vcs,
+    access, acp, api, api_key, api_login, api_message, api_pty, api_session, api_work, ask, config, cors,
+    doc, error::Failure, event, experimental, files, global, history, message, page, project, prompt,
+    provider, pty, server::Shared, services, session, tui, vcs,
 };
 
 /// Returns the routes and what every request passes on its way to them.
@@ -21,6 +21,7 @@ pub fn router(server: &Shared) -> Router {
         .merge(acp::routes())
         .merge(api::routes())
         .merge(api_key::routes())
+        .merge(api_login::routes())
         .merge(api_message::routes())
         .merge(api_pty::routes())
         .merge(api_session::routes())

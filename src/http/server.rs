@@ -8,7 +8,9 @@ use std::{
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{id::SessionId, session::Session};
 
-use super::{access::Access, catalog::Catalogs, error::Failure, event::hub::Hub, login::Logins};
+use super::{
+    access::Access, attempt::Attempts, catalog::Catalogs, error::Failure, event::hub::Hub, login::Logins,
+};
 use crate::{
     bus::{Filter, Subscriber},
     engine::{Answerable, Client, Engine, Workspace},
@@ -38,6 +40,7 @@ pub struct Server {
     pub hub: Arc<Hub>,
     pub catalogs: Catalogs,
     pub logins: Logins,
+    pub attempts: Attempts,
     /// Holds the sessions that were used by HTTP: any client may answer what they ask.
     pub lease: Arc<Client>,
 }
@@ -59,6 +62,7 @@ impl Server {
             hub,
             catalogs: Catalogs::default(),
             logins: Logins::default(),
+            attempts: Attempts::default(),
             lease,
         })
     }

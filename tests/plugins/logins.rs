@@ -178,3 +178,28 @@ async fn the_routes_of_logins_offer_a_plugins_methods() {
     assert_eq!(missing["name"], "ProviderAuthOauthMissing");
     server.finish().await;
 }
+
+#[tokio::test]
+async fn the_newer_routes_of_logins_offer_a_plugins_methods() {
+    let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/plugins/acme-login/plugin.ts");
+    let server = Server::builder().config("plugin", json!([plugin])).start().await;
+    let shown = server.get("/api/integration/acme").await.ok()["data"].clone();
+    assert_eq!((&shown["methods"][0]["id"], &shown["methods"][0]["type"]), (&json!("0"), &json!("oauth")));
+    assert_eq!(shown["methods"][1], json!({"type": "key", "label": "A new key"}));
+    let begin = |inputs: Value| {
+        server.post("/api/integration/acme/connect/oauth", json!({"methodID": "0", "inputs": inputs}))
+    };
+    assert_eq!(begin(json!({"team": "no!"})).await.refused(400)["field"], "team");
+    for (code, status) in [("0", "failed"), ("1234", "complete")] {
+        let attempt = begin(json!({"team": "blue", "region": "eu"})).await.ok()["data"].clone();
+        assert_eq!(attempt["mode"], "code", "{attempt}");
+        let path = format!("/api/integration/attempt/{}", attempt["attemptID"].as_str().unwrap());
+        assert_eq!(server.get(&path).await.ok()["data"]["status"], "pending");
+        let complete = format!("{path}/complete");
+        assert_eq!(server.post(&complete, json!({})).await.refused(400)["field"], "code");
+        let done = server.post(&complete, json!({"code": code})).await;
+        assert_eq!(done.status, if status == "complete" { 204 } else { 400 });
+        assert_eq!(server.get(&path).await.ok()["data"]["status"], status);
+    }
+    server.finish().await;
+}

@@ -321,6 +321,23 @@ async fn a_login_is_begun_by_one_request_and_ends_in_another() {
     assert_eq!(server.post(&format!("{path}/callback"), json!({"method": 0})).await.ok(), true);
     let stored = server.scratch.home.join(".local/share/windlass/auth.json");
     assert!(fs::read_to_string(stored).unwrap().contains("token-1"));
+    // The newer routes.
+    let shown = server.get("/api/integration/github-copilot").await.ok()["data"]["methods"].clone();
+    assert_eq!((&shown[0]["type"], &shown[1]), (&json!("oauth"), &json!({"type": "key"})));
+    let connect = "/api/integration/github-copilot/connect/oauth";
+    let refused = server.post(connect, json!({"methodID": "none", "inputs": {}})).await.refused(400);
+    assert_eq!(refused["field"], "methodID");
+    let body = json!({"methodID": shown[0]["id"], "inputs": {}});
+    let attempt = server.post(connect, body.clone()).await.ok()["data"].clone();
+    assert_eq!(
+        (&attempt["url"], &attempt["mode"]),
+        (&json!("https://github.com/login/device"), &json!("auto"))
+    );
+    let attempt = format!("/api/integration/attempt/{}", attempt["attemptID"].as_str().unwrap());
+    assert_eq!(server.post(&format!("{attempt}/complete"), json!({})).await.status, 204);
+    assert_eq!(server.get(&attempt).await.ok()["data"]["status"], "complete");
+    assert_eq!(server.send("DELETE", &attempt, json!({})).await.status, 204);
+    assert_eq!(server.get(&attempt).await.refused(400)["field"], "attemptID");
     // An issuer that refuses.
     issuer.skip("/login/device/code");
     issuer.page("/login/device/code", Page::status(400));
@@ -340,8 +357,6 @@ const ABSENT: &[(&str, &str)] = &[
     ("sync.steal", "the store is not replicated"),
     ("v2.credential.update", "credentials have no labels"),
     ("v2.fs.read", "files are read by /file/content"),
-    ("v2.integration.attempt.", "logins by browser are begun in a terminal"),
-    ("v2.integration.connect.oauth", "logins by browser are begun by /provider/{id}/oauth"),
     ("v2.permission.saved.remove", "remembered answers are managed by `windlass permission`"),
     ("v2.projectCopy.", "copies of projects belong to remote workspaces"),
     ("v2.provider.get", "the list of providers has all there is"),

@@ -80,6 +80,10 @@ operations! {
         get "/api/integration" "v2.integration.list" -> Any;
         get "/api/integration/{integrationID}" "v2.integration.get" -> Any;
         post "/api/integration/{integrationID}/connect/key" "v2.integration.connect.key" -> Any;
+        post "/api/integration/{integrationID}/connect/oauth" "v2.integration.connect.oauth" -> Any;
+        get "/api/integration/attempt/{attemptID}" "v2.integration.attempt.status" -> Any;
+        delete "/api/integration/attempt/{attemptID}" "v2.integration.attempt.cancel" -> Any;
+        post "/api/integration/attempt/{attemptID}/complete" "v2.integration.attempt.complete" -> Any;
         delete "/api/credential/{credentialID}" "v2.credential.remove" -> Any;
         get "/api/event" "v2.event.subscribe" -> Any;
         get "/api/permission/request" "v2.permission.request.list" -> Any;
