@@ -348,3 +348,16 @@ async fn a_resource_given_as_data_reaches_the_model_as_text() {
     assert_eq!(agent.request("session/prompt", empty).await.unwrap_err().code, -32602);
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn audio_is_refused_in_words_and_nothing_of_the_prompt_is_sent() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let audio = json!({"type": "audio", "data": "AAAA", "mimeType": "audio/wav"});
+    let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": "listen"}, audio]});
+    let refusal = agent.request("session/prompt", params).await.unwrap_err();
+    assert_eq!(refusal.code, -32602);
+    assert!(refusal.message.starts_with("audio is not supported"), "{refusal:?}");
+    assert_eq!(agent.llm.requests().len(), 0);
+    agent.finish().await;
+}

@@ -57,7 +57,6 @@ pub fn prompt_parts(blocks: Vec<ContentBlock>) -> (Vec<PromptPart>, Vec<String>)
                 }
                 _ => unused.push("a resource of an unknown kind is ignored".to_owned()),
             },
-            ContentBlock::Audio(_) => unused.push("audio is not supported and is ignored".to_owned()),
             _ => unused.push("a content block of an unknown kind is ignored".to_owned()),
         }
     }

@@ -33,6 +33,10 @@ pub fn prompt(
 ) -> Result<(), ErrorObjectOwned> {
     let request = decode::prompt(params).map_err(|reason| invalid_params(&reason))?;
     let id = session_id(&request.session_id)?;
+    if request.blocks.iter().any(|block| matches!(block, ContentBlock::Audio(_))) {
+        let reason = "audio is not supported (`promptCapabilities.audio` is false); send its words as text";
+        return Err(error(code::INVALID_PARAMS, reason));
+    }
     let words = from_proto::words(&request.blocks);
     let (mut parts, unused) = from_proto::prompt_parts(request.blocks);
     for reason in request.skipped.iter().chain(&unused) {

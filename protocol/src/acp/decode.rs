@@ -47,13 +47,15 @@ fn optional_text(object: &Map<String, Value>, key: &str) -> Option<String> {
     object.get(key).and_then(Value::as_str).map(str::to_owned)
 }
 
+/// Returns true if a capability is offered: by `true` or an object, not by a value of another type.
 fn has(object: Option<&Value>, path: &[&str]) -> bool {
     let found = path.iter().try_fold(object, |at, key| Some(at?.get(key)));
     match found.flatten() {
-        None | Some(Value::Null | Value::Bool(false)) => false,
-        Some(
-            Value::Bool(true) | Value::Object(_) | Value::Array(_) | Value::Number(_) | Value::String(_),
-        ) => true,
+        Some(Value::Bool(true) | Value::Object(_)) => true,
+        None
+        | Some(Value::Null | Value::Bool(false) | Value::Array(_) | Value::Number(_) | Value::String(_)) => {
+            false
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Omissions and additions of real clients do not cost them the request.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{EventChoice, McpServer, existing_session, initialize, new_session, permission_outcome, prompt};
 use crate::opencode::event::EventKind;
 
-fn text(value: &serde_json::Value) -> String {
+fn text(value: &Value) -> String {
     value.to_string()
 }
 
@@ -66,6 +66,30 @@ fn both_shapes_of_initialize_are_read() {
     assert_eq!(v2.client.events, EventChoice::All);
     assert_eq!(v2.client_name.as_deref(), Some("ed 3"));
     assert!(initialize(None).is_ok());
+}
+
+#[test]
+fn a_capability_of_another_type_is_not_offered() {
+    let offered = |value: Value| {
+        let capabilities = json!({"auth": {"terminal": value}, "session": {"notices": value, "compaction": value},
+            "elicitation": {"form": value}, "_meta": {"terminal_output": value, "terminal-auth": value}});
+        let params = json!({"protocolVersion": 1, "clientCapabilities": capabilities});
+        let client = initialize(Some(&text(&params))).expect("accepted").client;
+        [
+            client.terminal_auth,
+            client.legacy_terminal_auth,
+            client.notices,
+            client.compaction,
+            client.forms,
+            client.terminal_output,
+        ]
+    };
+    for value in [json!("x"), json!("true"), json!(1), json!([]), json!(false), Value::Null] {
+        assert_eq!(offered(value.clone()), [false; 6], "{value}");
+    }
+    for value in [json!(true), json!({})] {
+        assert_eq!(offered(value.clone()), [true; 6], "{value}");
+    }
 }
 
 #[test]
