@@ -30,7 +30,7 @@ pub fn routes() -> Router<Shared> {
 }
 
 /// Shows a provider with the ways to log in and to give it a key. A plugin's ways take the place of ours.
-fn view(id: &str, of_plugins: &[Login]) -> Value {
+fn view(id: &str, of_plugins: &[Login], connections: &[(String, Value)]) -> Value {
     let methods: Vec<Value> = match of_plugins.iter().find(|login| login.provider == id) {
         Some(login) => {
             let methods = login.methods.iter().enumerate();
@@ -49,16 +49,19 @@ fn view(id: &str, of_plugins: &[Login]) -> Value {
             ways.chain([json!({"type": "key"})]).collect()
         }
     };
-    json!({"id": id, "name": id, "methods": methods, "connections": []})
+    let connections = connections.iter().filter(|(provider, _)| provider == id);
+    let connections: Vec<&Value> = connections.map(|(_, connection)| connection).collect();
+    json!({"id": id, "name": id, "methods": methods, "connections": connections})
 }
 
 /// Lists the known providers with the ways to log in and to give them a key.
 async fn list(State(server): State<Shared>, Here(workspace): Here) -> Result<Answer<Envelope>, Failure> {
     let of_plugins = server.engine.plugin_logins(workspace.directory()).await?;
+    let connections = workspace.loaded().connections().await;
     let mut known = workspace.loaded().catalog.known();
     known.extend(of_plugins.iter().map(|login| login.provider.clone()));
     let known: BTreeSet<String> = known.into_iter().collect();
-    envelope(&server, &workspace, known.iter().map(|id| view(id, &of_plugins)).collect()).await
+    envelope(&server, &workspace, known.iter().map(|id| view(id, &of_plugins, &connections)).collect()).await
 }
 
 async fn read(
@@ -71,7 +74,8 @@ async fn read(
     if !is_of_plugin && !workspace.loaded().catalog.known().contains(&id) {
         return Err(invalid(&format!("There is no integration {id:?}."), "integrationID"));
     }
-    envelope(&server, &workspace, view(&id, &of_plugins)).await
+    let connections = workspace.loaded().connections().await;
+    envelope(&server, &workspace, view(&id, &of_plugins, &connections)).await
 }
 
 #[derive(Debug, Deserialize)]

@@ -137,7 +137,18 @@ async fn its_credentials_are_the_stored_keys() {
     let connected =
         |providers: &Value| providers["connected"].as_array().unwrap().contains(&json!("anthropic"));
     assert!(connected(&server.get("/provider").await.ok()));
+    let connections = async || {
+        let shown = server.get("/api/integration/anthropic").await.ok();
+        let listed = server.get("/api/integration").await.ok();
+        let listed =
+            listed["data"].as_array().unwrap().iter().find(|it| it["id"] == "anthropic").unwrap().clone();
+        assert_eq!(listed, shown["data"]);
+        shown["data"]["connections"].clone()
+    };
+    let credential = json!([{"type": "credential", "id": "anthropic", "label": "key"}]);
+    assert_eq!(connections().await, credential);
     assert_eq!(answer(server.request("DELETE", "/api/credential/anthropic")).await.status, 204);
     assert!(!connected(&server.get("/provider").await.ok()));
+    assert_eq!(connections().await, json!([]));
     server.finish().await;
 }

@@ -11,12 +11,18 @@ use windlass_protocol::opencode::{config::AuthEntry, permission::Rule, provider:
 use crate::{
     base::blocking::blocking,
     config::{
-        layers,
+        Config, layers,
         patch::{self, PatchError},
     },
     engine::{Engine, EngineError, EngineErrorKind, EngineState, Loaded, Workspace, keys},
     library::commands::{Body, Source},
-    provider::{auth, catalog::listing},
+    provider::{
+        auth,
+        catalog::{
+            keys::{self as key_places, Found, Place},
+            listing,
+        },
+    },
 };
 
 /// User name where neither the configuration nor the system has one.
@@ -146,6 +152,26 @@ impl Loaded {
             serde_json::to_vec(&listing::all(&loaded.config, &loaded.catalog)).unwrap_or_default()
         })
         .await
+    }
+
+    /// Returns where keys and logins were found, without themselves: as the newer clients' connections, by provider.
+    pub async fn connections(self: &Arc<Self>) -> Vec<(String, Value)> {
+        let loaded = self.clone();
+        let found = blocking(move || {
+            let Config { environment, paths, .. } = &loaded.config;
+            key_places::find(&loaded.config, environment, paths)
+        });
+        let connection = |Found { provider, kind, place, .. }: Found| {
+            let shown = match place {
+                Place::Variable(name) => json!({"type": "env", "name": name}),
+                Place::File(_) => json!({"type": "credential", "id": provider, "label": kind}),
+                Place::Configuration => {
+                    json!({"type": "credential", "id": provider, "label": "configuration"})
+                }
+            };
+            (provider, shown)
+        };
+        found.await.into_iter().map(connection).collect()
     }
 
     /// Returns the agents as clients see them.
