@@ -123,10 +123,8 @@ async fn a_command_says_what_its_file_says_now() {
     assert_eq!(agent.llm.last_request().last_user(), "Greet Bob in Greek.");
     fs::remove_file(&file).unwrap();
     told_commands(&agent, |names| !names.contains(&"greet".to_owned())).await;
-    // Without the command the words are words.
-    agent.llm.reply(Reply::text("ok"));
-    agent.prompt(&session, "/greet Bob").await;
-    assert_eq!(agent.llm.last_request().last_user(), "/greet Bob");
+    let turn = agent.prompt(&session, "/greet Bob").await;
+    assert!(turn.text().starts_with("There is no command `/greet`"), "{}", turn.text());
     agent.finish().await;
 }
 

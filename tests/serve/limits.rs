@@ -208,15 +208,15 @@ async fn a_thousand_stalled_readers_take_no_more_memory_the_more_there_is_to_rea
     }
     let mut sizes = Vec::new();
     let text = "x".repeat(4000);
-    for _ in 0..4 {
+    for _ in 0..20 {
         server.llm.reply(Reply::deltas((0..600).map(|_| text.clone())));
         server.prompt(&id, "talk").await;
         sizes.push(process::memory(server.pid(), "VmRSS"));
     }
-    // What waits for one of them is shared by all: each further turn would add 2.4 MB to a queue without a bound.
-    let grown = sizes[3].saturating_sub(sizes[1]);
-    assert!(grown < 24 << 20, "{sizes:?}");
-    assert!(sizes[3] < 400 << 20, "{sizes:?}");
+    // The texts are shared by all; each reader's list of them grows by some 13 KB a turn until it is cut off, after
+    // about nine. Lists without a bound would take 260 MB by now.
+    let grown = sizes.iter().max().unwrap().saturating_sub(sizes[0]);
+    assert!(grown < 180 << 20, "{sizes:?}");
     drop(stalled);
     server.finish().await;
 }
