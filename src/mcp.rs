@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::Value;
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -225,6 +225,7 @@ impl Servers {
             slots: Mutex::default(),
             place,
             bus,
+            starts: Semaphore::new(1),
             table: Mutex::default(),
             changes: watch::Sender::new(()),
             http: OnceCell::new(),
@@ -435,6 +436,8 @@ struct Shared {
     slots: Mutex<Arc<Slots>>,
     place: Place,
     bus: Bus,
+    /// The right to start a process.
+    starts: Semaphore,
     /// The tools of connected servers, by key.
     table: Mutex<Arc<Table>>,
     /// Notified after every change of a status.

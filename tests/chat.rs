@@ -396,7 +396,8 @@ async fn a_command_that_is_typed_is_ended_by_an_interrupt() {
     let machine = Machine::new().await;
     let mut terminal = start(&machine, &["chat"]);
     prompt(&terminal).await;
-    terminal.types("!echo begun; sleep 600\r");
+    // Shown by its output alone, not by the line that was typed.
+    terminal.types("!echo be''gun; sleep 600\r");
     terminal.shows_text("begun").await;
     terminal.types("\x03");
     terminal.shows_text("Cancelled.").await;

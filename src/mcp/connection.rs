@@ -123,9 +123,16 @@ async fn once(task: &Task<'_>) -> Status {
 }
 
 async fn local(task: &Task<'_>, spawn: &Spawn<'_>) -> Status {
-    let spawned = match &task.spec().sandbox {
-        Some(sandbox) => sandbox.spawn(spawn).await,
-        None => process::spawn(spawn),
+    let spawned = {
+        // One after another: each start takes the runtime's thread for milliseconds.
+        let _turn = task.shared.starts.acquire().await;
+        let spawned = match &task.spec().sandbox {
+            Some(sandbox) => sandbox.spawn(spawn).await,
+            None => process::spawn(spawn),
+        };
+        // What came meanwhile, such as the end of what `session/new` waits for, is taken before the next start.
+        tokio::task::yield_now().await;
+        spawned
     };
     let mut child = match spawned {
         Ok(child) => child,
