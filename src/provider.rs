@@ -68,6 +68,8 @@ pub struct Model {
     pub api_key: Option<Secret>,
     /// True if the token of the provider's login is sent instead of a key.
     pub has_login: bool,
+    /// The variable that may hold the key, for messages.
+    pub key_variable: Option<Arc<str>>,
     /// The way to the token of a request, where neither the key nor the login is sent itself.
     pub exchange: Option<Exchange>,
     pub auth: Auth,
@@ -154,8 +156,14 @@ pub enum Quirk {
     CacheKey,
     /// Takes no `prompt_cache_key`, on the wire where it is the rule.
     NoCacheKey,
-    /// Takes `cache_control` on messages in the chat form.
+    /// Looks for `cache_control` on the parts of messages in the chat form, rather than on the messages.
     CacheControl,
+    /// Takes `cache_control` for models that are not Anthropic's too.
+    MarksAll,
+    /// Takes contents as parts only, never empty (Venice).
+    Parts,
+    /// Takes no text beside a call.
+    NullContent,
     /// Wants its thoughts back under `reasoning`.
     ReasoningField,
     /// Wants its thoughts back under `reasoning` and `reasoning_details`.
@@ -172,6 +180,8 @@ pub enum Quirk {
     Mistral,
     /// Calls the author of instructions `system` for reasoning models too.
     SystemRole,
+    /// Calls the author of instructions `developer` in the chat form.
+    DeveloperRole,
     /// Takes no summary of thoughts.
     NoSummary,
     /// Wants ids and states on the calls that go back.
@@ -180,6 +190,8 @@ pub enum Quirk {
     PlainReferences,
     /// Takes the system prompt as `instructions`.
     Instructions,
+    /// Sends arguments while they are written if each tool asks for it.
+    EagerInput,
     /// Serves Claude under Vertex's address, with the version in the body.
     Vertex,
     /// Wants the session's id as `session-id`.
@@ -273,11 +285,14 @@ pub struct Prompt<'a> {
 /// The places that a request belongs to, beside its session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PromptIds<'a> {
+    pub session: Option<&'a str>,
     /// The session that started a subagent's.
     pub parent_session: Option<&'a str>,
     pub project: Option<&'a str>,
     /// The user's message that is answered.
     pub message: Option<&'a str>,
+    /// True for what no person asked for: a title, a summary, the work of a subagent.
+    pub is_agents: bool,
 }
 
 /// A message of the conversation.

@@ -126,6 +126,25 @@ async fn a_stream_cut_after_output_is_an_error_and_nothing_is_said_twice() {
 }
 
 #[tokio::test]
+async fn a_stream_cut_behind_a_thought_or_a_call_is_tried_again_and_what_it_left_is_not_sent() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let broken = Reply::reasoning("half a thought").and_call("c1", "bash", json!({"command": "touch ran"}));
+    agent.llm.reply(broken.and_cut());
+    agent.llm.reply(Reply::call("c2", "bash", json!({"command": "echo second"})));
+    agent.llm.reply(Reply::text("at last"));
+    let turn = agent.prompt(&session, "go").await;
+    assert_eq!(turn.text(), "at last");
+    let ended: Vec<_> = turn.all("tool_call_update").iter().map(|it| it["status"].clone()).collect();
+    assert!(ended.contains(&json!("failed")), "{ended:?}");
+    assert!(!agent.scratch.work.join("ran").exists(), "the call of the broken answer was run");
+    let sent = agent.llm.last_request().body.to_string();
+    assert!(sent.contains("echo second"), "{sent}");
+    assert!(!sent.contains("half a thought") && !sent.contains("touch ran"), "{sent}");
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_failure_that_stays_ends_the_turn_with_its_reason() {
     let agent = Agent::start().await;
     let session = agent.new_session().await;

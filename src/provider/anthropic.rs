@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     AssistantContent, Delta, Encoded, Finish, Media, Model, Prompt, PromptMessage, ProviderError, Quirk,
-    ToolResult, Usage, UserContent,
+    ToolResult, Usage, UserContent, Wire,
     http::{
         blocks::Blocks,
         body::{self, Accepted, Fields},
@@ -56,32 +56,63 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
     }
     fields.structured("messages", Structured::Messages(messages(model, prompt)));
     if model.takes_tools && !prompt.tools.is_empty() {
+        // Only Anthropic's own models know the word.
+        let is_eager = model.has(Quirk::EagerInput) && model.api_id.contains("claude");
         let tools = prompt.tools.iter().map(|tool| Tool::Ours {
             name: &tool.name,
             description: &tool.description,
             input_schema: schema::plain_object(&tool.schema),
+            eager_input_streaming: is_eager,
         });
         let own = body::own_tools(model, &prompt.options).into_iter().map(Tool::Providers);
         fields.structured("tools", Structured::Tools(tools.chain(own).collect()));
     }
     fields.json("stream", true);
-    // A thinking model refuses sampling settings, and newer ones refuse two of them at once.
-    match (prompt.temperature, prompt.top_p) {
-        _ if thinking_budget.is_some() => {}
-        (Some(temperature), _) if model.takes_temperature => fields.json("temperature", temperature),
-        (_, Some(top_p)) => fields.json("top_p", top_p),
-        (_, None) => {}
+    // A thinking Claude refuses sampling settings, and newer ones refuse two of them at once; other families want all.
+    let takes_all = model.sampling.top_k.is_some();
+    let temperature = prompt.temperature.filter(|_| model.takes_temperature);
+    if thinking_budget.is_none() || takes_all {
+        if let Some(temperature) = temperature {
+            fields.json("temperature", temperature);
+        }
+        if let Some(top_p) = prompt.top_p.filter(|_| temperature.is_none() || takes_all) {
+            fields.json("top_p", top_p);
+        }
+        if let Some(top_k) = prompt.top_k.filter(|_| takes_all) {
+            fields.json("top_k", top_k);
+        }
     }
     for (key, value) in body::options(model, &prompt.options) {
         match key.as_str() {
             // OpenCode's users write the names of the JavaScript SDK.
-            "thinking" => fields.json("thinking", body::snake_case_budget(value)),
-            "tools" => {}
+            "thinking" => fields.json("thinking", thinking(model, &prompt.options, value)),
+            "tools" | "blockBinding" => {}
             "effort" => fields.json("output_config", json!({ "effort": value })),
             key => fields.borrowed(key, value),
         }
     }
     fields.encode()
+}
+
+/// Returns the option `thinking` as the wire has it.
+fn thinking(model: &Model, options: &Map<String, Value>, value: &Value) -> Value {
+    let mut value = body::snake_case_budget(value);
+    let is_off = body::options(model, options).any(|(key, value)| key == "blockBinding" && value == false);
+    // Vertex knows no headers of features, so that nothing could switch the field on.
+    if (is_off || model.has(Quirk::Vertex))
+        && let Some(fields) = value.as_object_mut()
+    {
+        fields.remove("block_binding");
+    }
+    value
+}
+
+/// Returns the feature that a request's `thinking` needs a header for.
+pub(super) fn beta(model: &Model, options: &Map<String, Value>) -> Option<&'static str> {
+    let (_, value) = body::options(model, options).find(|(key, _)| *key == "thinking")?;
+    let is_bound =
+        model.wire == Wire::Anthropic && thinking(model, options, value).get("block_binding").is_some();
+    is_bound.then_some("thinking-binding-controls-2026-08-01")
 }
 
 /// A part of the body that is not plain JSON yet.
@@ -96,7 +127,13 @@ enum Structured<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Tool<'a> {
-    Ours { name: &'a str, description: &'a str, input_schema: Cow<'a, Value> },
+    Ours {
+        name: &'a str,
+        description: &'a str,
+        input_schema: Cow<'a, Value>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        eager_input_streaming: bool,
+    },
     Providers(&'a Value),
 }
 
@@ -167,11 +204,19 @@ enum BlockContent<'a> {
     },
     ToolResult {
         tool_use_id: String,
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        content: Vec<BlockContent<'a>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content: Option<ResultContent<'a>>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
+}
+
+/// What a tool gave: its text, or a list where there is more.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ResultContent<'a> {
+    Text(&'a str),
+    Blocks(Vec<BlockContent<'a>>),
 }
 
 #[derive(Serialize)]
@@ -317,11 +362,14 @@ fn assistant_blocks<'a>(contents: &'a [AssistantContent<'_>]) -> Vec<Block<'a>> 
 }
 
 fn result_block<'a>(model: &Model, result: &'a ToolResult<'_>) -> Block<'a> {
-    let mut content = Vec::with_capacity(1 + result.media.len());
-    if !result.output.trim().is_empty() {
-        content.push(BlockContent::Text { text: Cow::Borrowed(&result.output) });
-    }
-    content.extend(result.media.iter().map(|media| media_block(model, media)));
+    let text = (!result.output.trim().is_empty()).then_some(&*result.output);
+    let content = if result.media.is_empty() {
+        text.map(ResultContent::Text)
+    } else {
+        let text = text.map(|text| BlockContent::Text { text: Cow::Borrowed(text) });
+        let media = result.media.iter().map(|media| media_block(model, media));
+        Some(ResultContent::Blocks(text.into_iter().chain(media).collect()))
+    };
     BlockContent::ToolResult {
         tool_use_id: body::plain_call_id(result.call_id),
         content,

@@ -14,6 +14,7 @@ use super::{
 };
 
 mod decoder;
+mod documents;
 mod regions;
 #[cfg(test)]
 mod tests;
@@ -199,7 +200,7 @@ enum Block<'a> {
     },
     CachePoint(CachePoint),
     #[serde(untagged)]
-    Encoded(&'a RawValue),
+    Encoded(Cow<'a, RawValue>),
 }
 
 #[derive(Serialize)]
@@ -281,9 +282,7 @@ fn messages<'a>(model: &Model, prompt: &'a Prompt<'_>) -> Vec<Message<'a>> {
             }
         }
     }
-    for message in &mut messages {
-        name_documents(message);
-    }
+    documents::name_apart(&mut messages);
     // An answer that is to be continued must not end in white space.
     if let Some(Message { role: Role::Assistant, content }) = messages.last_mut()
         && let Some(Block::Text(text)) = content.last_mut()
@@ -296,23 +295,6 @@ fn messages<'a>(model: &Model, prompt: &'a Prompt<'_>) -> Vec<Message<'a>> {
         }
     }
     messages
-}
-
-/// Makes the names of a message's documents differ, and adds the text that documents must have beside them.
-fn name_documents(message: &mut Message<'_>) {
-    let mut n_documents = 0;
-    for block in &mut message.content {
-        if let Block::Document(document) = block {
-            n_documents += 1;
-            if n_documents > 1 {
-                document.name = format!("{} {n_documents}", document.name);
-            }
-        }
-    }
-    let is_text = |block: &Block<'_>| matches!(block, Block::Text(_) | Block::ToolResult { .. });
-    if n_documents > 0 && !message.content.iter().any(is_text) {
-        message.content.push(Block::Text(Cow::Borrowed("See the document.")));
-    }
 }
 
 /// Returns true if a piece is a tool's call or its result.
@@ -345,7 +327,7 @@ fn blocks<'a>(model: &Model, message: &'a PromptMessage<'_>) -> Vec<(Role, Vec<B
         PromptMessage::Encoded(pieces) => body::runs(pieces)
             .map(|(is_models, run)| {
                 let role = if is_models { Role::Assistant } else { Role::User };
-                (role, run.iter().map(|piece| Block::Encoded(&piece.json)).collect())
+                (role, run.iter().map(|piece| Block::Encoded(Cow::Borrowed(&*piece.json))).collect())
             })
             .collect(),
     };

@@ -152,14 +152,26 @@ impl Catalog {
         self.best.as_ref().map_err(Clone::clone).and_then(|best| self.get(best))
     }
 
-    /// Returns a cheap model for titles if none is configured: the small family of the main model's provider.
+    /// Returns a cheap model for titles if none is configured: the small family of the main model's provider (facts:
+    /// provider requests §6).
     pub fn small_model<'a>(&'a self, main: &'a Model) -> &'a Model {
         const FAMILIES: [(&str, &str); 3] = [("gemini", "flash"), ("gpt", "nano"), ("claude", "haiku")];
-        let is_small = |model: &&Model| {
-            FAMILIES.iter().any(|(family, size)| model.id.contains(family) && model.id.contains(size))
+        let id = main.provider_id.as_str();
+        let families = match id {
+            // What is there depends on what the account has deployed.
+            "azure" | "azure-cognitive-services" => &[],
+            _ if id.starts_with("opencode") => &FAMILIES[1..2],
+            "github-copilot" => &[("gpt", "nano"), ("gpt", "mini")],
+            _ => &FAMILIES[..],
         };
-        let provider = self.provider(&main.provider_id);
-        provider.and_then(|provider| provider.models.iter().find(is_small)).unwrap_or(main)
+        let Some(provider) = self.provider(id) else { return main };
+        let found = families.iter().find_map(|(family, size)| {
+            let is_of = |model: &&Model| model.id.contains(family) && model.id.contains(size);
+            // Of Amazon's profiles, the one of all regions is there for every account.
+            let is_global = |model: &&Model| model.id.starts_with("global.") && is_of(model);
+            provider.models.iter().find(is_global).or_else(|| provider.models.iter().find(is_of))
+        });
+        found.unwrap_or(main)
     }
 
     /// Returns up to three names that resemble a wrong one.
@@ -320,6 +332,7 @@ fn demo() -> Model {
         base_url: String::new(),
         api_key: None,
         has_login: false,
+        key_variable: None,
         exchange: None,
         auth: Auth::Bearer,
         aws: None,

@@ -20,7 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::{credential::Credential, decode::Decode, exchange::Granted, framing::Framing};
 use super::{
-    Delta, Exchange, Model, Prompt, ProviderError, Wire, anthropic, aws::Account, bedrock, google,
+    Delta, Exchange, Model, Prompt, ProviderError, Quirk, Wire, anthropic, aws::Account, bedrock, google,
     login::tokens::Tokens, openai_chat, openai_responses,
 };
 use crate::{
@@ -30,7 +30,7 @@ use crate::{
 
 pub(super) mod blocks;
 pub(super) mod body;
-mod credential;
+pub(super) mod credential;
 pub mod decode;
 mod exchange;
 pub mod failure;
@@ -53,6 +53,9 @@ const MAX_BODY_BYTES: usize = 64 << 10;
 
 /// Maximum bytes of a list of models.
 const MAX_LIST_BYTES: usize = 8 << 20;
+/// The header that names features of Anthropic's wire.
+const BETAS: &str = "anthropic-beta";
+
 /// Number of first bytes that are kept.
 const MAX_HEAD: usize = 16;
 
@@ -360,9 +363,7 @@ async fn send(
     credential: &Credential,
     origin: &failure::Origin,
 ) -> Result<Response, ProviderError> {
-    let mut headers = request_headers(model, credential).map_err(|error| origin.named(error))?;
-    credential::add_prompt_headers(model, prompt, &mut headers);
-    session_headers::add(model, prompt, &mut headers);
+    let mut headers = prompt_headers(model, prompt, credential).map_err(|error| origin.named(error))?;
     let http = client.reqwest()?;
     if let Some(account) = signing_account(model) {
         let signed = account.sign(&http, url, body).await;
@@ -433,6 +434,25 @@ async fn request_list(client: &Client, model: &Model, limit: Duration) -> Result
     answer.map_err(|error| origin.named(transport(error)))
 }
 
+/// Returns the headers of a prompt's request, but for those that sign it.
+pub(super) fn prompt_headers(
+    model: &Model,
+    prompt: &Prompt<'_>,
+    credential: &Credential,
+) -> Result<HeaderMap, ProviderError> {
+    let mut headers = request_headers(model, credential)?;
+    credential::add_prompt_headers(model, prompt, &mut headers);
+    session_headers::add(model, prompt, &mut headers);
+    if let Some(beta) = anthropic::beta(model, &prompt.options) {
+        let known = headers.get(BETAS).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if !known.contains(beta) {
+            let all = if known.is_empty() { beta.to_owned() } else { format!("{known},{beta}") };
+            insert_headers([(BETAS, &all)].into_iter(), &mut headers)?;
+        }
+    }
+    Ok(headers)
+}
+
 /// Merges the headers; the user's own replace ours.
 fn request_headers(model: &Model, credential: &Credential) -> Result<HeaderMap, ProviderError> {
     let mut res = HeaderMap::new();
@@ -446,7 +466,7 @@ fn request_headers(model: &Model, credential: &Credential) -> Result<HeaderMap, 
             }
         }),
     );
-    if model.wire == Wire::Anthropic {
+    if model.wire == Wire::Anthropic && !model.has(Quirk::Vertex) {
         res.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
     }
     let key_headers = credential.headers(model);
@@ -656,5 +676,7 @@ fn transport(error: reqwest::Error) -> ProviderError {
 
 /// Returns the innermost cause of a failed request, without the URL, which may hold a key.
 pub fn causes(error: reqwest::Error) -> String {
-    cause::innermost(&error.without_url())
+    let cause = cause::innermost(&error.without_url());
+    // Libraries name pages that explain the error to programmers.
+    cause.split_once(": https://").map_or(cause.clone(), |(words, _)| words.to_owned())
 }

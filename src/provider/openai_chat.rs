@@ -71,9 +71,6 @@ pub fn encode(model: &Model, prompt: &Prompt<'_>) -> Vec<u8> {
     if set_cache_key && let Some(cache_key) = prompt.cache_key {
         fields.json("prompt_cache_key", cache_key);
     }
-    if let Some(top_k) = prompt.top_k {
-        fields.json("top_k", top_k);
-    }
     for (key, value) in body::options(model, &prompt.options) {
         if let Some(name) = wire_name(key) {
             fields.borrowed(name, value);
@@ -92,16 +89,24 @@ pub fn encoded(model: &Model, options: &Map<String, Value>, messages: &[PromptMe
     pieces.iter().filter_map(encode).collect()
 }
 
-/// Returns the name of the field in which the model gets its thoughts back; `None` if it gets none.
-fn reasoning_field<'a>(model: &'a Model, options: &'a Map<String, Value>) -> Option<&'a str> {
+/// The field in which a model gets its thoughts back.
+#[derive(Clone, Copy)]
+struct ReasoningField<'a> {
+    name: &'a str,
+    /// True if it is there for answers without thoughts too.
+    is_always: bool,
+}
+
+/// Returns the field for thoughts; `None` if the model gets none back.
+fn reasoning_field<'a>(model: &'a Model, options: &'a Map<String, Value>) -> Option<ReasoningField<'a>> {
     let named = body::options(model, options).find(|(key, _)| *key == "interleaved");
     let named = named.and_then(|(_, value)| value.as_str().or_else(|| value.get("field")?.as_str()));
     if model.has(Quirk::NoReasoning) {
         None
     } else if model.has(Quirk::ReasoningField) || model.has(Quirk::ReasoningDetails) {
-        Some("reasoning")
+        Some(ReasoningField { name: "reasoning", is_always: false })
     } else {
-        named.or(Some("reasoning_content"))
+        Some(ReasoningField { name: named.unwrap_or("reasoning_content"), is_always: named.is_some() })
     }
 }
 
@@ -142,22 +147,33 @@ struct ToolFunction<'a> {
 enum Message<'a> {
     System {
         content: Content<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    Developer {
+        content: Content<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
     },
     User {
         content: Content<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
     },
     Assistant {
-        content: Option<String>,
+        content: Option<Content<'a>>,
         #[serde(flatten)]
         reasoning: Option<Reasoning<'a>>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall<'a>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
     },
     Tool {
         tool_call_id: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         name: Option<&'a str>,
-        content: &'a str,
+        content: Content<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<CacheControl>,
     },
@@ -187,8 +203,17 @@ fn parameters<'a>(model: &Model, schema: &'a Value) -> Cow<'a, Value> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Content<'a> {
-    Text(String),
+    Text(Cow<'a, str>),
     Parts(Vec<Part<'a>>),
+}
+
+impl Content<'_> {
+    /// Turns a plain text into a part.
+    fn part(&mut self) {
+        if let Content::Text(text) = self {
+            *self = Content::Parts(vec![Part::text(std::mem::take(text))]);
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -262,6 +287,8 @@ struct ToolCall<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     function: FunctionCall<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheControl>,
 }
 
 #[derive(Serialize)]
@@ -270,47 +297,77 @@ struct FunctionCall<'a> {
     arguments: String,
 }
 
-fn messages<'a>(model: &Model, prompt: &'a Prompt<'_>, reasoning_field: Option<&'a str>) -> Vec<Message<'a>> {
+fn messages<'a>(
+    model: &Model,
+    prompt: &'a Prompt<'_>,
+    reasoning_field: Option<ReasoningField<'a>>,
+) -> Vec<Message<'a>> {
     let mut res = Vec::with_capacity(prompt.messages.len() + 1);
     // One message, because chat templates of local models refuse a second one.
     let system: Vec<&str> =
         prompt.system.iter().map(|text| &**text).filter(|text| !text.trim().is_empty()).collect();
     if !system.is_empty() {
-        res.push(Message::System { content: Content::Text(system.join("\n\n")) });
+        let content = text_content(model, Cow::Owned(system.join("\n\n")));
+        let cache_control = None;
+        res.push(if model.has(Quirk::DeveloperRole) {
+            Message::Developer { content, cache_control }
+        } else {
+            Message::System { content, cache_control }
+        });
     }
     for message in &prompt.messages {
         push_message(model, message, reasoning_field, &mut res);
     }
     let id = model.api_id.to_ascii_lowercase();
-    if model.has(Quirk::CacheControl) && (id.contains("claude") || id.contains("anthropic")) {
+    if id.contains("claude") || id.contains("anthropic") || model.has(Quirk::MarksAll) {
         let is_system = |message: &&mut Message<'_>| matches!(message, Message::System { .. });
-        res.iter_mut().filter(is_system).for_each(mark);
-        res.iter_mut().rev().take(2).for_each(mark);
+        res.iter_mut().filter(is_system).for_each(|message| mark(model, message));
+        res.iter_mut().rev().take(2).for_each(|message| mark(model, message));
     }
     res
 }
 
-fn mark(message: &mut Message<'_>) {
-    match message {
-        Message::System { content } | Message::User { content } => {
-            if let Content::Text(text) = content {
-                *content = Content::Parts(vec![Part::text(Cow::Owned(std::mem::take(text)))]);
+/// Marks a message: on itself or on its last call, or on its last part where the server looks there.
+fn mark(model: &Model, message: &mut Message<'_>) {
+    let is_on_parts = model.has(Quirk::CacheControl) || model.has(Quirk::MarksAll) || model.has(Quirk::Parts);
+    let (content, cache_control) = match message {
+        Message::System { content, cache_control }
+        | Message::Developer { content, cache_control }
+        | Message::User { content, cache_control } => {
+            if is_on_parts {
+                content.part();
             }
-            if let Content::Parts(parts) = content
-                && let Some(Part::Text { cache_control, .. }) = parts.last_mut()
-            {
-                *cache_control = MARK;
-            }
+            (Some(content), cache_control)
         }
-        Message::Tool { cache_control, .. } => *cache_control = MARK,
-        Message::Assistant { .. } | Message::Encoded(_) => {}
+        Message::Assistant { content: Some(Content::Text(_)), .. } if is_on_parts => return,
+        Message::Assistant { tool_calls, .. } if !is_on_parts && !tool_calls.is_empty() => {
+            if let Some(call) = tool_calls.last_mut() {
+                call.cache_control = MARK;
+            }
+            return;
+        }
+        Message::Assistant { content, cache_control, .. } => (content.as_mut(), cache_control),
+        Message::Tool { content, cache_control, .. } => {
+            if model.has(Quirk::MarksAll) {
+                content.part();
+            }
+            (Some(content), cache_control)
+        }
+        Message::Encoded(_) => return,
+    };
+    if let Some(Content::Parts(parts)) = content
+        && let Some(Part::Text { cache_control, .. }) = parts.last_mut()
+    {
+        *cache_control = MARK;
+    } else {
+        *cache_control = MARK;
     }
 }
 
 fn push_message<'a>(
     model: &Model,
     message: &'a PromptMessage<'_>,
-    reasoning_field: Option<&'a str>,
+    reasoning_field: Option<ReasoningField<'a>>,
     res: &mut Vec<Message<'a>>,
 ) {
     match message {
@@ -324,7 +381,7 @@ fn push_message<'a>(
                 })
                 .collect();
             if !parts.is_empty() {
-                res.push(Message::User { content: content(parts) });
+                res.push(Message::User { content: content(model, parts), cache_control: None });
             }
         }
         PromptMessage::Assistant(contents) => res.extend(assistant(model, contents, reasoning_field)),
@@ -335,7 +392,10 @@ fn push_message<'a>(
     }
 }
 
-fn content(parts: Vec<Part<'_>>) -> Content<'_> {
+fn content<'a>(model: &Model, parts: Vec<Part<'a>>) -> Content<'a> {
+    if model.has(Quirk::Mistral) || model.has(Quirk::Parts) {
+        return Content::Parts(parts);
+    }
     let texts: Option<Vec<&str>> = parts
         .iter()
         .map(|part| match part {
@@ -344,9 +404,13 @@ fn content(parts: Vec<Part<'_>>) -> Content<'_> {
         })
         .collect();
     match texts {
-        Some(texts) => Content::Text(texts.join("\n\n")),
+        Some(texts) => Content::Text(Cow::Owned(texts.join("\n\n"))),
         None => Content::Parts(parts),
     }
+}
+
+fn text_content<'a>(model: &Model, text: Cow<'a, str>) -> Content<'a> {
+    if model.has(Quirk::Parts) { Content::Parts(vec![Part::text(text)]) } else { Content::Text(text) }
 }
 
 fn media_part<'a>(model: &Model, media: &'a Media<'a>) -> Part<'a> {
@@ -368,7 +432,7 @@ fn media_part<'a>(model: &Model, media: &'a Media<'a>) -> Part<'a> {
 fn assistant<'a>(
     model: &Model,
     contents: &'a [AssistantContent<'_>],
-    reasoning_field: Option<&'a str>,
+    reasoning_field: Option<ReasoningField<'a>>,
 ) -> Option<Message<'a>> {
     let mut texts = Vec::new();
     let mut thoughts = Vec::new();
@@ -390,17 +454,25 @@ fn assistant<'a>(
                 id: call_id_of(model, call_id),
                 kind: "function",
                 function: FunctionCall { name, arguments: body::input_object(input).to_string() },
+                cache_control: None,
             }),
         }
     }
     if texts.is_empty() && tool_calls.is_empty() {
         return None;
     }
-    let is_sent = !thoughts.is_empty() || model.has(Quirk::EmptyReasoning);
+    let is_sent = !thoughts.is_empty()
+        || model.has(Quirk::EmptyReasoning)
+        || reasoning_field.is_some_and(|it| it.is_always);
+    let reasoning_field = reasoning_field.map(|it| it.name);
     let text = thoughts.concat();
     let reasoning = reasoning_field.filter(|_| is_sent).map(|field| Reasoning { field, text, details });
-    let content = (!texts.is_empty()).then(|| texts.join("\n\n"));
-    Some(Message::Assistant { content, reasoning, tool_calls })
+    let content = match texts[..] {
+        [] if model.has(Quirk::NullContent) => None,
+        [] => Some(text_content(model, Cow::Borrowed(if model.has(Quirk::Parts) { "\n" } else { "" }))),
+        _ => Some(text_content(model, Cow::Owned(texts.join("\n\n")))),
+    };
+    Some(Message::Assistant { content, reasoning, tool_calls, cache_control: None })
 }
 
 fn tool_results<'a>(model: &Model, results: &'a [ToolResult<'_>], res: &mut Vec<Message<'a>>) {
@@ -408,17 +480,19 @@ fn tool_results<'a>(model: &Model, results: &'a [ToolResult<'_>], res: &mut Vec<
     for result in results {
         let name = model.has(Quirk::NamedResults).then_some(result.name);
         let tool_call_id = call_id_of(model, result.call_id);
-        res.push(Message::Tool { tool_call_id, name, content: &result.output, cache_control: None });
+        let content = text_content(model, Cow::Borrowed(&result.output));
+        res.push(Message::Tool { tool_call_id, name, content, cache_control: None });
         media_parts.extend(result.media.iter().map(|media| media_part(model, media)));
     }
     // Tool messages contain text only, and no other message may come between them.
     if !media_parts.is_empty() {
         if model.has(Quirk::Mistral) {
-            let content = Some("Done.".to_owned());
-            res.push(Message::Assistant { content, reasoning: None, tool_calls: Vec::new() });
+            let content = Some(Content::Text(Cow::Borrowed("Done.")));
+            let tool_calls = Vec::new();
+            res.push(Message::Assistant { content, reasoning: None, tool_calls, cache_control: None });
         }
         media_parts.insert(0, Part::text(Cow::Borrowed("Attached media from tool result:")));
-        res.push(Message::User { content: content(media_parts) });
+        res.push(Message::User { content: content(model, media_parts), cache_control: None });
     }
 }
 

@@ -172,6 +172,7 @@ fn model(wire: Wire) -> Model {
         aws: None,
         exchange: None,
         has_login: false,
+        key_variable: None,
         quirks: Quirks::default(),
         headers: Vec::new(),
         fetch: None,

@@ -250,6 +250,8 @@ pub struct ProviderOptions {
     pub chunk_timeout: Option<Value>,
     /// True if requests carry a cache key of the session.
     pub set_cache_key: Option<bool>,
+    /// True for chat completions instead of responses at Azure.
+    pub use_completion_urls: Option<bool>,
     /// The region of Amazon's models.
     pub region: Option<String>,
     /// The profile of Amazon's configuration that has the credentials.

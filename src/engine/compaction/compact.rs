@@ -31,7 +31,7 @@ use crate::{
         },
     },
     library::Agent,
-    provider::{Model, PromptMessage, UserContent},
+    provider::{Model, PromptIds, PromptMessage, UserContent},
 };
 
 #[cfg(test)]
@@ -98,6 +98,7 @@ pub async fn write(
         persona: Cow::Borrowed(&persona),
         messages: vec![PromptMessage::User(vec![UserContent::Text(Cow::Owned(text))])],
         params: prompt::params(&agent, &model, &cx.loaded.config, agent.options.clone()),
+        ids: PromptIds { session: Some(cx.session.id.as_str()), is_agents: true, ..PromptIds::default() },
         ..Draft::default()
     };
     let prompt = request(&model, draft);

@@ -335,8 +335,13 @@ impl SessionState {
 
     /// Ends every part of the newest message that is still open.
     pub fn close_parts(&mut self, journal: &mut Journal) {
+        self.close_parts_with(TOOL_ABORTED, journal);
+    }
+
+    /// Ends them with a reason for the calls among them.
+    pub fn close_parts_with(&mut self, reason: &str, journal: &mut Journal) {
         let Some(last) = self.history.newest_mut() else { return };
-        close_parts(&mut last.parts, TOOL_ABORTED, journal);
+        close_parts(&mut last.parts, reason, journal);
     }
 }
 

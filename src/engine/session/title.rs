@@ -2,13 +2,13 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use windlass_protocol::opencode::{message::Message, part::PartKind};
+use windlass_protocol::opencode::{id::SessionId, message::Message, part::PartKind};
 
 use super::{context::TurnCx, history::History, revert, state::SessionState};
 use crate::{
     base::{clock, text},
     engine::turn::model_request::{Draft, Params, request},
-    provider::{self, Model, PromptMessage, ProviderError, UserContent, Wire, http, small},
+    provider::{self, Model, PromptIds, PromptMessage, ProviderError, UserContent, Wire, http, small},
 };
 
 const DEFAULT_PREFIX: &str = "New session - ";
@@ -39,6 +39,7 @@ pub struct Request {
     system: Arc<str>,
     temperature: Option<f64>,
     said: String,
+    session: SessionId,
 }
 
 impl Request {
@@ -59,6 +60,7 @@ impl Request {
             system: agent.and_then(|agent| agent.prompt.clone()).unwrap_or_default(),
             temperature: agent.and_then(|agent| agent.temperature),
             said: first_words(&state.history),
+            session: state.info.id.clone(),
         }
     }
 
@@ -94,6 +96,7 @@ impl Request {
                 max_output_tokens: Some(MAX_OUTPUT_TOKENS),
                 ..Params::default()
             },
+            ids: PromptIds { session: Some(self.session.as_str()), is_agents: true, ..PromptIds::default() },
             ..Draft::default()
         };
         let model = small::without_thinking(model);

@@ -26,8 +26,8 @@ pub struct Answer {
     pub calls: Vec<Call>,
     pub usage: Usage,
     pub finish: Option<Finish>,
-    /// True once the user has seen anything of this answer.
-    pub has_output: bool,
+    /// True once the user has read words of this answer, which must not come twice.
+    pub has_text: bool,
 }
 
 /// A tool call the model made.
@@ -51,7 +51,7 @@ impl Answer {
             calls: Vec::new(),
             usage: Usage::default(),
             finish: None,
-            has_output: false,
+            has_text: false,
         }
     }
 
@@ -68,6 +68,7 @@ impl Answer {
                     if !self.open.contains_key(&block) {
                         self.start(block, new_text(), state, journal);
                     }
+                    self.has_text |= !delta.trim().is_empty();
                     self.append(block, delta, state, journal);
                 }
                 Delta::Reasoning { block, text } => {
@@ -96,7 +97,6 @@ impl Answer {
     }
 
     fn start(&mut self, block: u32, kind: PartKind, state: &mut SessionState, journal: &mut Journal) {
-        self.has_output = true;
         if !self.spend(BLOCK_BYTES) {
             return;
         }

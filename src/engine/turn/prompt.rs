@@ -115,12 +115,14 @@ fn assemble<'a>(inputs: &Inputs<'a>) -> Prompt<'a> {
 fn ids(state: &SessionState) -> PromptIds<'_> {
     let mut messages = state.history.iter().rev();
     PromptIds {
+        session: Some(state.info.id.as_str()),
         parent_session: state.info.parent_id.as_ref().map(|id| id.as_str()),
         project: Some(&state.info.project_id),
         message: messages.find_map(|message| match &message.info {
             Message::User(user) => Some(user.id.as_str()),
             Message::Assistant(_) => None,
         }),
+        is_agents: state.info.parent_id.is_some(),
     }
 }
 
@@ -392,6 +394,11 @@ fn push_answer<'a>(
                 });
                 results.push(tool_result(tool));
             }
+            // What came before is of an attempt that broke off.
+            PartKind::Retry { .. } => {
+                content.clear();
+                results.clear();
+            }
             PartKind::Text(_)
             | PartKind::File(_)
             | PartKind::StepStart { .. }
@@ -400,7 +407,6 @@ fn push_answer<'a>(
             | PartKind::Patch { .. }
             | PartKind::Agent { .. }
             | PartKind::Subtask { .. }
-            | PartKind::Retry { .. }
             | PartKind::Compaction { .. } => {}
         }
     }

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use windlass_protocol::opencode::{
     id::MessageId,
     message::{
-        ApiError, AssistantMessage, AssistantTime, CacheTokens, Message, MessageError, MessagePath,
-        MessageWithParts, Tokens,
+        ApiError, AssistantMessage, AssistantTime, CacheTokens, CreatedTime, Message, MessageError,
+        MessagePath, MessageWithParts, Tokens,
     },
     part::{Part, PartKind, ToolPart, ToolState},
     session::SessionStatus,
@@ -65,11 +65,14 @@ impl Step {
     }
 }
 
+/// What stands on a call of an answer that broke off.
+const CALL_BROKEN_OFF: &str = "The answer broke off before this call was complete; it was not run.";
+
 /// End of the model's answer.
 enum Received {
     Whole(Answer),
     Interrupted,
-    Failed { error: ProviderError, has_output: bool },
+    Failed { error: ProviderError, has_text: bool },
 }
 
 /// Runs one step. With `is_last` the model gets no tools and has to sum up.
@@ -102,9 +105,9 @@ async fn go(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<
             interrupt(cx, state).await?;
             return Ok(Step::Interrupted);
         }
-        Received::Failed { error, has_output } => {
+        Received::Failed { error, has_text } => {
             fail(cx, state, &error).await?;
-            if matches!(error, ProviderError::Overflow { .. }) && !has_output {
+            if matches!(error, ProviderError::Overflow { .. }) && !has_text {
                 return Ok(Step::Overflow);
             }
             return Err(EngineError::from(&error));
@@ -151,11 +154,12 @@ fn emptiness(cx: &TurnCx<'_>, state: &SessionState, answer: &Answer) -> Option<P
         PartKind::Tool(_) => true,
         _ => false,
     };
-    if !has_ended || !is_first || !answer.calls.is_empty() || newest.parts.iter().any(says) {
+    let mut parts = newest.parts.iter().rev().take_while(|part| !matches!(part.kind, PartKind::Retry { .. }));
+    if !has_ended || !is_first || !answer.calls.is_empty() || parts.any(says) {
         return None;
     }
     let Model { provider_name, id, .. } = &cx.model;
-    let message = format!("{provider_name}, {id}: the answer is empty");
+    let message = format!("{provider_name}, {id}: the answer is empty; prompt again, or use another model");
     Some(ProviderError::Overloaded { message, status: None, after: None })
 }
 
@@ -305,24 +309,47 @@ async fn receive(
     let mut attempt = 0;
     loop {
         let mut answer = Answer::new(cx.loaded.config.max_answer_bytes);
+        let n_parts = state.history.last().map_or(0, |message| message.parts.len());
         match attempt_once(cx, state, request, &mut answer, before).await? {
             Ok(Some(())) => return Ok(Received::Whole(answer)),
             Ok(None) => return Ok(Received::Interrupted),
             Err(error) => {
                 attempt += 1;
-                let may_retry = error.is_retryable() && !answer.has_output && attempt <= error.max_retries();
+                let may_retry = error.is_retryable() && !answer.has_text && attempt <= error.max_retries();
                 if !may_retry {
-                    return Ok(Received::Failed { error, has_output: answer.has_output });
+                    return Ok(Received::Failed { error, has_text: answer.has_text });
                 }
                 let delay = retry::delay(attempt, error.retry_after(), ids::fraction());
                 let pause = format!("{delay:.1?}");
                 tracing::info!(%error, attempt, pause, "asking the provider again");
+                give_up_attempt(cx, state, n_parts, attempt, &error).await?;
                 if !wait(cx, state, attempt, &error, delay).await? {
                     return Ok(Received::Interrupted);
                 }
             }
         }
     }
+}
+
+/// Parts what a failed attempt has shown beyond the first `n_parts` from the next one: it stays, but no model reads it
+/// again.
+async fn give_up_attempt(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    n_parts: usize,
+    attempt: u32,
+    error: &ProviderError,
+) -> Result<(), EngineError> {
+    if state.history.last().is_none_or(|message| message.parts.len() <= n_parts) {
+        return Ok(());
+    }
+    let mut journal = Journal::default();
+    state.close_parts_with(CALL_BROKEN_OFF, &mut journal);
+    let message = error.to_string();
+    let error = ApiError { message, is_retryable: true, ..ApiError::default() };
+    let time = CreatedTime { created: clock::now_ms() };
+    state.push_part(PartKind::Retry { attempt, error, time }, &mut journal);
+    commit(cx, &mut journal).await
 }
 
 /// Sends one request. `None` when the turn was cancelled.
@@ -457,7 +484,10 @@ pub async fn end(
         answer.cost = cost;
         answer.time.completed = Some(clock::now_ms());
         if finish == Finish::ContentFilter {
-            let message = "The provider refused to answer this prompt.".to_owned();
+            let Model { provider_name, id, .. } = &cx.model;
+            let message = format!(
+                "{provider_name}, {id}: the provider refused to answer this prompt; reword it, or use another model."
+            );
             answer.error = Some(MessageError::ContentFilterError { message });
         }
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::{encode, regional_id, url};
+use super::{encode, encoded, regional_id, url};
 use crate::provider::{
     AssistantContent, Delta, Finish, Media, Model, Prompt, PromptMessage, ProviderError, ToolResult,
     ToolSpec, Usage, UserContent, Wire,
@@ -273,4 +273,35 @@ fn ids_get_the_prefix_of_their_regions() {
     ] {
         assert_eq!(regional_id(id, region), format!("{expected}{id}"), "{region}");
     }
+}
+
+#[test]
+fn documents_have_names_of_their_own_in_the_whole_request() {
+    let model = claude();
+    let input = json!({"filePath": "/plan_v1.pdf"});
+    let messages = || {
+        vec![
+            PromptMessage::User(vec![UserContent::Media(PDF), UserContent::Text("Compare.".into())]),
+            PromptMessage::Assistant(vec![call("c1", &input)]),
+            PromptMessage::ToolResults(vec![result(
+                "c1",
+                r#"{"document":{"format":"pdf","name":"x"}}"#,
+                vec![PDF, PDF],
+            )]),
+            PromptMessage::User(vec![UserContent::Media(PDF)]),
+        ]
+    };
+    let whole = body(&model, &Prompt { messages: messages(), ..Prompt::default() });
+    let names = |body: &Value| -> Vec<String> {
+        let text = body["messages"].to_string();
+        let names = text.split(r#""name":"the plan v1"#).skip(1);
+        names.filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
+    };
+    assert_eq!(names(&whole), ["", " 2", " 3", " 4"], "{whole}");
+    let earlier = encoded(&model, &messages()[..3]);
+    let later = Prompt {
+        messages: vec![PromptMessage::Encoded(&earlier), messages().remove(3)],
+        ..Prompt::default()
+    };
+    assert_eq!(body(&model, &later), whole);
 }

@@ -51,6 +51,7 @@ struct Base<'a> {
     /// The vendor's URL, with `${NAME}` for variables.
     vendor_url: Option<&'a str>,
     api_key: Option<Secret>,
+    key_variable: Option<Arc<str>>,
     aws: Option<Arc<Account>>,
     /// The way to tokens of a cloud that is used instead of a key.
     cloud: Option<Exchange>,
@@ -107,7 +108,8 @@ pub(super) fn provider(
     if configured.is_none() && known.listed.is_some() && own_server.is_none() && !has_credential {
         return Err(lacking_key(known.id, variables, environment));
     }
-    let mut base = Base { api_key, aws, cloud, stored, ..base(known, config, provider_config) };
+    let key_variable = variables.first().map(|name| Arc::from(name.as_str()));
+    let mut base = Base { api_key, key_variable, aws, cloud, stored, ..base(known, config, provider_config) };
     if let Some(login) = login {
         base.log_in(login);
     }
@@ -237,6 +239,10 @@ fn base<'a>(known: &Known<'a>, config: &'a Config, provider_config: &'a Provider
             own.or(listed.and_then(|listed| listed.npm.as_deref())).unwrap_or("@ai-sdk/openai-compatible")
         }
     };
+    let npm = match (npm, options.use_completion_urls) {
+        ("@ai-sdk/azure", Some(true)) => packages::AZURE_COMPLETIONS,
+        (npm, _) => npm,
+    };
     let fill = |text: &String| address::fill(text, environment);
     let fixed = row.into_iter().flat_map(|row| row.headers);
     let fixed: Vec<(String, String)> =
@@ -257,6 +263,7 @@ fn base<'a>(known: &Known<'a>, config: &'a Config, provider_config: &'a Provider
         provider_url: provider_config.api.as_ref().map(fill).or(own_server.map(str::to_owned)),
         vendor_url: row.and_then(|row| row.url).or(listed.and_then(|listed| listed.api.as_deref())),
         api_key: None,
+        key_variable: None,
         aws: None,
         cloud: None,
         stored: BTreeMap::new(),
@@ -468,13 +475,11 @@ fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, La
     let takes = |kind: &str| {
         config.modalities.as_ref().map(|modalities| modalities.input.iter().any(|input| input == kind))
     };
-    let family_headers = defaults::headers(&subject);
     let mut headers = base.headers.clone();
-    for (name, value) in family_headers {
-        headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name) || !is_fixed(base.row, known));
-        if !headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
-            headers.push((name.to_owned(), value.to_owned()));
-        }
+    if let Some((name, value)) = defaults::headers(&subject)
+        && !headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
+    {
+        headers.push((name.to_owned(), value.to_owned()));
     }
     let variants =
         defaults::with_written(defaults::variants(&subject, offered.reasoning.as_deref()), &config.variants);
@@ -488,6 +493,7 @@ fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, La
         api_key: base.api_key.clone(),
         aws: base.aws.clone(),
         has_login: base.login.is_some(),
+        key_variable: base.key_variable.clone(),
         exchange: exchange::of(base, is_duo, &base_url),
         auth: base.row.and_then(|row| row.auth).unwrap_or(package.auth),
         quirks,
@@ -506,10 +512,6 @@ fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, La
         timeouts: base.timeouts,
         api_id,
     })
-}
-
-fn is_fixed(row: Option<&Row>, name: &str) -> bool {
-    row.is_some_and(|row| row.headers.iter().any(|(fixed, _)| *fixed == name))
 }
 
 /// Returns the id that GitLab's gateway knows one of its models by: `duo-chat-gpt-5-6-sol` is `gpt-5.6-sol`.

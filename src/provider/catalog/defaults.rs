@@ -68,26 +68,19 @@ pub(super) fn options(subject: &Subject<'_>) -> Map<String, Value> {
         Wire::Bedrock if claude_version(&id).is_some_and(|version| version >= (5, 1)) => {
             set("thinking", json!({"type": "adaptive", "display": "summarized"}));
         }
+        Wire::OpenAiChat if subject.provider.starts_with("azure") && id.contains("gpt-5") => {
+            set("reasoningEffort", json!("medium"));
+            set("store", json!(false));
+        }
         Wire::Anthropic | Wire::Bedrock | Wire::OpenAiChat | Wire::Demo => {}
     }
     options
 }
 
 /// Returns headers that the family needs.
-pub(super) fn headers(subject: &Subject<'_>) -> Vec<(&'static str, &'static str)> {
-    let is_bound = claude_version(subject.api_id).is_some_and(|version| version >= (5, 1));
-    let betas = match (subject.provider, is_bound) {
-        ("anthropic", true) => {
-            "interleaved-thinking-2025-05-14,fine-grained-tool-streaming-2025-05-14,\
-             thinking-binding-controls-2026-08-01"
-        }
-        ("github-copilot", true) if subject.wire == Wire::Anthropic => {
-            "interleaved-thinking-2025-05-14,thinking-binding-controls-2026-08-01"
-        }
-        ("github-copilot", false) if subject.wire == Wire::Anthropic => "interleaved-thinking-2025-05-14",
-        _ => return Vec::new(),
-    };
-    vec![("anthropic-beta", betas)]
+pub(super) fn headers(subject: &Subject<'_>) -> Option<(&'static str, &'static str)> {
+    let is_copilots = subject.provider == "github-copilot" && subject.wire == Wire::Anthropic;
+    is_copilots.then_some(("anthropic-beta", "interleaved-thinking-2025-05-14"))
 }
 
 /// Returns the sampling that a family's maker recommends.
@@ -150,7 +143,7 @@ fn with_effort(subject: &Subject<'_>, effort: &str) -> Map<String, Value> {
                 let budget = 16_000.min((subject.output / 2).saturating_sub(1)).max(1_024);
                 json!({"thinking": {"type": "enabled", "budgetTokens": budget}, "effort": effort})
             }
-            // The mark for bound thoughts needs a header that only Anthropic reads.
+            // The mark for bound thoughts needs a header that Bedrock does not know.
             Some(version) if version >= (5, 1) && subject.wire == Wire::Bedrock => {
                 json!({"thinking": {"type": "adaptive", "display": "summarized"}, "effort": effort})
             }

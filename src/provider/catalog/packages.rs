@@ -48,10 +48,18 @@ const fn anthropic(npm: &'static str, url: &'static str, auth: Auth, quirks: &[Q
     Package { npm, wire: Wire::Anthropic, url: Some(url), auth, quirks: Quirks::of(quirks) }
 }
 
-pub(super) const PACKAGES: [Package; 24] = [
+/// What `useCompletionUrls` makes of Azure's package.
+pub(super) const AZURE_COMPLETIONS: &str = "@ai-sdk/azure/completions";
+
+pub(super) const PACKAGES: [Package; 25] = [
     chat("@ai-sdk/openai-compatible", None, &[]),
     responses("@ai-sdk/openai", "https://api.openai.com/v1", Auth::Bearer, &[]),
-    anthropic("@ai-sdk/anthropic", "https://api.anthropic.com/v1", Auth::Header("x-api-key"), &[]),
+    anthropic(
+        "@ai-sdk/anthropic",
+        "https://api.anthropic.com/v1",
+        Auth::Header("x-api-key"),
+        &[Quirk::EagerInput],
+    ),
     google(
         "@ai-sdk/google",
         "https://generativelanguage.googleapis.com/v1beta",
@@ -76,6 +84,19 @@ pub(super) const PACKAGES: [Package; 24] = [
         Auth::Header("api-key"),
         &[],
     ),
+    // The same addresses in the older form.
+    Package {
+        npm: AZURE_COMPLETIONS,
+        wire: Wire::OpenAiChat,
+        url: Some("https://${AZURE_RESOURCE_NAME}.openai.azure.com/openai/v1?api-version=v1"),
+        auth: Auth::Header("api-key"),
+        quirks: Quirks::of(&[
+            Quirk::MaxCompletionTokens,
+            Quirk::DeveloperRole,
+            Quirk::CacheKey,
+            Quirk::NullContent,
+        ]),
+    },
     Package {
         npm: "@ai-sdk/amazon-bedrock",
         wire: Wire::Bedrock,
@@ -125,29 +146,36 @@ pub(super) const PACKAGES: [Package; 24] = [
     chat(
         "@ai-sdk/cerebras",
         Some("https://api.cerebras.ai/v1"),
-        &[Quirk::NoStreamOptions, Quirk::CacheKey, Quirk::ReasoningField],
+        &[Quirk::NoStreamOptions, Quirk::CacheKey, Quirk::ReasoningField, Quirk::NullContent],
     ),
     // Its own protocol says nothing that this one does not.
     chat("@ai-sdk/cohere", Some("https://api.cohere.ai/compatibility/v1"), &[Quirk::NoReasoning]),
     chat("@ai-sdk/gateway", Some("https://ai-gateway.vercel.sh/v1"), &[Quirk::CacheControl]),
-    chat("@ai-sdk/togetherai", Some("https://api.together.xyz/v1"), &[]),
+    chat("@ai-sdk/togetherai", Some("https://api.together.xyz/v1"), &[Quirk::NullContent]),
     chat("@ai-sdk/perplexity", Some("https://api.perplexity.ai"), &[Quirk::NoReasoning]),
     chat("@ai-sdk/vercel", Some("https://api.v0.dev/v1"), &[Quirk::NoStreamOptions]),
     chat(
         "@ai-sdk/alibaba",
         Some("https://dashscope-intl.aliyuncs.com/compatible-mode/v1"),
-        &[Quirk::CacheControl],
+        &[Quirk::CacheControl, Quirk::MarksAll],
     ),
     chat(
         "venice-ai-sdk-provider",
         Some("https://api.venice.ai/api/v1"),
-        &[Quirk::NoStreamOptions, Quirk::MaxCompletionTokens, Quirk::CacheKey, Quirk::CacheControl],
+        &[Quirk::NoStreamOptions, Quirk::MaxCompletionTokens, Quirk::CacheKey, Quirk::Parts],
     ),
     // Its models are those of others, each by its own protocol.
     anthropic("gitlab-ai-provider", "https://cloud.gitlab.com/ai/v1/proxy", Auth::Bearer, &[]),
     chat(
         "@ai-sdk/github-copilot",
         Some("https://api.githubcopilot.com"),
-        &[Quirk::NoStreamOptions, Quirk::SystemRole, Quirk::NoCacheKey, Quirk::NoReasoning, Quirk::Initiator],
+        &[
+            Quirk::NoStreamOptions,
+            Quirk::SystemRole,
+            Quirk::NoCacheKey,
+            Quirk::NoReasoning,
+            Quirk::NullContent,
+            Quirk::Initiator,
+        ],
     ),
 ];

@@ -80,7 +80,12 @@ const ROWS: [Row; 28] = [
         )],
         ..PLAIN
     },
-    Row { id: "openai", quirks: Quirks::of(&[Quirk::NoOutputLimit]), ..PLAIN },
+    Row {
+        id: "openai",
+        headers: &[("originator", "windlass")],
+        quirks: Quirks::of(&[Quirk::NoOutputLimit, Quirk::SessionHeader]),
+        ..PLAIN
+    },
     Row { id: "azure", keys: &["AZURE_API_KEY"], ..PLAIN },
     Row {
         id: "azure-cognitive-services",
@@ -97,10 +102,14 @@ const ROWS: [Row; 28] = [
     },
     Row { id: "openrouter", headers: TITLE, ..PLAIN },
     Row { id: "vercel", headers: TITLE, ..PLAIN },
-    Row { id: "kilo", headers: TITLE, quirks: Quirks::of(&[Quirk::CacheControl]), ..PLAIN },
+    Row { id: "kilo", headers: TITLE, ..PLAIN },
     Row { id: "zenmux", headers: TITLE, ..PLAIN },
     Row { id: "llmgateway", headers: &[("x-title", "windlass"), ("x-source", "windlass")], ..PLAIN },
-    Row { id: "nvidia", headers: TITLE, ..PLAIN },
+    Row {
+        id: "nvidia",
+        headers: &[("x-title", "windlass"), ("x-billing-invoke-origin", "windlass")],
+        ..PLAIN
+    },
     Row { id: "cerebras", headers: &[("x-cerebras-3rd-party-integration", "windlass")], ..PLAIN },
     Row { id: "deepseek", quirks: Quirks::of(&[Quirk::EmptyReasoning]), ..PLAIN },
     Row { id: "zai", thinking: ZAI, ..PLAIN },

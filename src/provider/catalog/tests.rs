@@ -11,7 +11,7 @@ use windlass_protocol::opencode::{config::AuthEntry, message::ModelRef};
 use super::{Catalog, packages, resolve};
 use crate::{
     config::{Config, Environment, fixture::load, paths::Paths},
-    provider::{Auth, Exchange, Model, Quirks, Sampling, Secret, Timeouts, Wire, auth::Credentials},
+    provider::{Auth, Exchange, Model, Quirk, Quirks, Sampling, Secret, Timeouts, Wire, auth::Credentials},
 };
 
 fn config(text: &Value, variables: &[(&str, &str)]) -> Config {
@@ -442,10 +442,11 @@ fn a_model_takes_everything_from_its_configuration() {
         base_url: "http://h/v1".to_owned(),
         api_key: Some(Secret("secret".to_owned())),
         has_login: false,
+        key_variable: Some("P_KEY".into()),
         exchange: None,
         auth: Auth::Header("x-api-key"),
         aws: None,
-        quirks: Quirks::default(),
+        quirks: Quirks::of(&[Quirk::EagerInput]),
         headers: vec![("A".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())],
         fetch: None,
         limit: serde_json::from_value(json!({"context": 1000, "output": 10})).unwrap(),

@@ -8,7 +8,7 @@ use crate::provider::{
 };
 
 /// The secret of a request.
-pub(super) enum Credential {
+pub(in crate::provider) enum Credential {
     /// Local servers work without a key.
     None,
     Key(Secret),
@@ -76,7 +76,7 @@ pub(super) fn add_prompt_headers(model: &Model, prompt: &Prompt<'_>, headers: &m
         }
     };
     if model.has(Quirk::SessionHeader)
-        && let Some(session) = prompt.cache_key
+        && let Some(session) = prompt.ids.session
     {
         insert("session-id", session);
     }
@@ -84,7 +84,7 @@ pub(super) fn add_prompt_headers(model: &Model, prompt: &Prompt<'_>, headers: &m
         return;
     }
     // What follows a tool's result was not asked for by a person.
-    let is_users = matches!(prompt.messages.last(), Some(PromptMessage::User(_)));
+    let is_users = !prompt.ids.is_agents && matches!(prompt.messages.last(), Some(PromptMessage::User(_)));
     insert("x-initiator", if is_users { "user" } else { "agent" });
     let has_media = |message: &PromptMessage<'_>| match message {
         PromptMessage::User(contents) => contents.iter().any(|it| matches!(it, UserContent::Media(_))),
@@ -94,7 +94,7 @@ pub(super) fn add_prompt_headers(model: &Model, prompt: &Prompt<'_>, headers: &m
     if prompt.messages.iter().any(has_media) {
         insert("copilot-vision-request", "true");
     }
-    if let Some(session) = prompt.cache_key {
+    if let Some(session) = prompt.ids.session {
         insert("x-interaction-id", session);
     }
 }

@@ -33,7 +33,7 @@ const LIFE_MS: i64 = 10 * 60_000;
 
 /// A token of the gateway.
 #[derive(Debug, Clone)]
-pub(super) struct Granted {
+pub(in crate::provider) struct Granted {
     pub token: Secret,
     /// Headers that go with it.
     pub headers: Vec<(String, String)>,

@@ -1,6 +1,6 @@
 //! Classifies the refusals of providers into the kinds that the engine branches on.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
@@ -13,6 +13,8 @@ mod tests;
 
 /// Maximum bytes of a provider's own message that are shown.
 const MAX_MESSAGE_BYTES: usize = 2000;
+
+const NO_REASON: &str = "the provider gave no reason";
 
 /// Lower-case phrases by which providers say that the prompt is too long (facts: OpenCode §6.5). `#` is a
 /// number, `*` anything.
@@ -59,6 +61,8 @@ pub(in crate::provider) struct Origin {
     pub model_id: String,
     pub host: String,
     pub has_login: bool,
+    /// The variable that may hold the key.
+    pub key_variable: Option<Arc<str>>,
     /// True for requests that AWS's credentials sign.
     pub is_signed: bool,
 }
@@ -79,6 +83,7 @@ impl Origin {
             model_id: model.id.clone(),
             host,
             has_login: model.has_login,
+            key_variable: model.key_variable.clone(),
             is_signed: model.aws.is_some() && model.api_key.is_none(),
         }
     }
@@ -117,7 +122,15 @@ impl Origin {
             ProviderError::Api { status: Some(404), .. } => {
                 format!(" – `windlass models {}` lists the models that are known.", self.provider_id)
             }
-            ProviderError::Api { status: Some(402), .. } => {
+            ProviderError::Api { message, .. } if is_about_profiles(message) => format!(
+                " – name an inference profile of it: its id or ARN as `provider.{}.models.{}.id`.",
+                self.provider_id, self.model_id
+            ),
+            ProviderError::Api { message, body: None, .. } if message.starts_with(NO_REASON) => format!(
+                " – check `options` and `models` of `provider.{}`, or use another model.",
+                self.provider_id
+            ),
+            ProviderError::Api { status: Some(402 | 429), .. } => {
                 " – look at the account's plan, or use another provider.".to_owned()
             }
             ProviderError::Api { .. } => String::new(),
@@ -133,19 +146,11 @@ impl Origin {
                     use the model."
                 .to_owned();
         }
-        let variable = match self.provider_id.as_str() {
-            "anthropic" => "ANTHROPIC_API_KEY",
-            "openai" => "OPENAI_API_KEY",
-            "openrouter" => "OPENROUTER_API_KEY",
-            "groq" => "GROQ_API_KEY",
-            "mistral" => "MISTRAL_API_KEY",
-            "deepseek" => "DEEPSEEK_API_KEY",
-            "xai" => "XAI_API_KEY",
-            _ => "the provider's key variable",
-        };
+        let variable = self.key_variable.as_ref().map(|name| format!("set {name} in the environment or "));
         format!(
-            " – correct `provider.{id}.options.apiKey` if opencode.json sets it, else set {variable} in the environment or \
-             run `windlass auth login` and choose {id}.",
+            " – correct `provider.{id}.options.apiKey` if opencode.json sets it, else {}run `windlass auth login` and \
+             choose {id}.",
+            variable.unwrap_or_default(),
             id = self.provider_id
         )
     }
@@ -163,10 +168,10 @@ pub(super) fn from_response(status: u16, headers: &HeaderMap, body: &[u8], now_m
     let words = match &refusal.message {
         Some(message) => text::head(message, MAX_MESSAGE_BYTES).to_owned(),
         None if is_html(headers, &body_text) => html_sentence(status),
-        None if body_text.trim().is_empty() => "the provider gave no reason".to_owned(),
+        None if body_text.trim().is_empty() => NO_REASON.to_owned(),
         None => text::head(body_text.trim(), MAX_MESSAGE_BYTES).to_owned(),
     };
-    let after = retry_after(headers, now_ms);
+    let after = retry_after(headers, now_ms).or(refusal.after);
     let later = after.filter(|after| *after > retry::LONGEST_ASKED).map(|after| {
         let wait = figures::duration(i64::try_from(after.as_millis()).unwrap_or(i64::MAX));
         format!("; the provider asks to wait for {wait}, which is too long: prompt again then, or use another model")
@@ -174,6 +179,8 @@ pub(super) fn from_response(status: u16, headers: &HeaderMap, body: &[u8], now_m
     let message = format!("{words} (HTTP {status}){}", later.unwrap_or_default());
     let kind = match status {
         401 | 403 | 429 => kind_of_status(status, &refusal),
+        // Google has no status of its own for it.
+        400 if refusal.is_about_key() => Kind::Auth,
         413 => Kind::Overflow,
         _ if refusal.is_overflow() || (refusal.message.is_none() && is_overflow(&body_text)) => {
             Kind::Overflow
@@ -207,7 +214,7 @@ pub(in crate::provider) fn from_event(event: &Value) -> ProviderError {
     } else {
         Kind::Api
     };
-    let failure = Failure { message, status, after: None, body: Some(event.to_string()) };
+    let failure = Failure { message, status, after: refusal.after, body: Some(event.to_string()) };
     failure.of_kind(kind)
 }
 
@@ -222,6 +229,8 @@ struct Refusal {
     message: Option<String>,
     /// `code`, `type` and `status` of the error, those that exist.
     codes: Vec<String>,
+    /// The delay that Google asks for.
+    after: Option<Duration>,
 }
 
 impl Refusal {
@@ -249,11 +258,19 @@ impl Refusal {
             (own, raw) => own.or(raw).or_else(|| text(json.get("message")?)),
         };
         let codes = ["code", "type", "status"].iter().filter_map(|key| text(error.get(*key)?)).collect();
-        Refusal { message, codes }
+        let details = error.get("details").and_then(Value::as_array).into_iter().flatten();
+        let seconds = |it: &Value| it.get("retryDelay")?.as_str()?.strip_suffix('s')?.parse().ok();
+        let after = details.filter_map(seconds).find_map(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        Refusal { message, codes, after }
     }
 
     fn has_code(&self, code: &str) -> bool {
         self.codes.iter().any(|known| known == code)
+    }
+
+    fn is_about_key(&self) -> bool {
+        let message = self.message.as_deref().unwrap_or_default().to_lowercase();
+        ["api key not valid", "api key expired", "api key not found"].iter().any(|it| message.contains(it))
     }
 
     fn is_overflow(&self) -> bool {
@@ -362,6 +379,11 @@ fn html_sentence(status: u16) -> String {
         _ => "a web page came instead of an answer; check the base URL, or a gateway on the way has a fault"
             .to_owned(),
     }
+}
+
+/// Returns true if Amazon says that a model is not to be had by its own name.
+fn is_about_profiles(message: &str) -> bool {
+    message.contains("on-demand throughput")
 }
 
 /// Returns true if a server says that its model takes no tools.

@@ -31,6 +31,7 @@ pub(in crate::provider) fn model(wire: Wire) -> Model {
         base_url: "https://api.acme.example/v1".to_owned(),
         api_key: Some(Secret("key-123".to_owned())),
         has_login: false,
+        key_variable: Some("ACME_API_KEY".into()),
         exchange: None,
         auth: Auth::Bearer,
         aws: None,

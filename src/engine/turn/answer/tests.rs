@@ -174,10 +174,11 @@ async fn a_thought_keeps_its_signature() {
 #[tokio::test]
 async fn a_block_begins_with_its_first_text() {
     let mut scene = Scene::new().await;
-    assert!(!scene.answer.has_output);
-    scene.read(&[thought(0, "hm"), Delta::BlockEnd { block: 0 }, text(1, "a")]);
-    assert!(scene.answer.has_output);
-    assert_eq!(scene.parts(), ["thought \"hm\"", "text \"a\" …"]);
+    scene.read(&[thought(0, "hm"), Delta::BlockEnd { block: 0 }, call(2, "c1", "bash")]);
+    assert!(!scene.answer.has_text);
+    scene.read(&[text(1, "a")]);
+    assert!(scene.answer.has_text);
+    assert_eq!(scene.parts(), ["thought \"hm\"", "bash c1 pending {} \"\"", "text \"a\" …"]);
 }
 
 #[tokio::test]
@@ -229,7 +230,7 @@ async fn the_largest_report_of_each_count_holds() {
     scene.read(&[Delta::Usage(first), Delta::Finish(Finish::Length), Delta::Usage(second)]);
     let expected = Usage { input: 10, output: 9, reasoning: 3, cache_read: 6, cache_write: 7 };
     assert_eq!((scene.answer.usage, scene.answer.finish), (expected, Some(Finish::Length)));
-    assert!(!scene.answer.has_output);
+    assert!(!scene.answer.has_text);
 }
 
 #[tokio::test]

@@ -107,6 +107,7 @@ fn model() -> Model {
         base_url: String::new(),
         api_key: None,
         has_login: false,
+        key_variable: None,
         exchange: None,
         auth: Auth::Bearer,
         aws: None,

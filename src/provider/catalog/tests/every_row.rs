@@ -282,11 +282,8 @@ fn every_row_takes_two_steps_at_its_address_with_its_key() {
 /// Returns the page of all providers.
 fn page(listed: &[Listed]) -> String {
     let models = models(listed);
-    let recorded: Value = serde_json::from_str(super::recorded::RECORDED).unwrap();
-    let is_compared = |id: &str| {
-        let names = recorded.as_array().unwrap().iter().filter_map(|it| it["model"].as_str());
-        names.into_iter().any(|name| name.split('/').next() == Some(id))
-    };
+    let recorded = super::recorded::recorded();
+    let is_compared = |id: &str| recorded.iter().any(|it| it.model.split('/').next() == Some(id));
     let mut page = "# All providers\n\nThe catalog's providers, with the variables of their keys and addresses, their \
         protocols, and the address of the first one.\nEach row is run through two steps with calls of tools against a server \
         that checks address, key and body; ✓ marks those whose requests are also compared with OpenCode's, key by \

@@ -67,7 +67,7 @@ fn a_refused_key_comes_with_a_remedy() {
         ProviderError::Auth {
             message:
                 "Acme, large (api.acme.example): Incorrect API key provided. (HTTP 401) – correct `provider.acme.options.apiKey` if \
-                 opencode.json sets it, else set the provider's key variable in the environment or run `windlass \
+                 opencode.json sets it, else set ACME_API_KEY in the environment or run `windlass \
                  auth login` and choose acme."
                     .to_owned()
         }
@@ -80,7 +80,9 @@ fn an_empty_account_is_not_asked_again() {
     assert_eq!(
         respond(429, &[("retry-after", "3")], body),
         ProviderError::Api {
-            message: "Acme, large (api.acme.example): You exceeded your current quota. (HTTP 429)".to_owned(),
+            message: "Acme, large (api.acme.example): You exceeded your current quota. (HTTP 429) – look at the account's plan, or \
+                      use another provider."
+                .to_owned(),
             status: Some(429),
             body: Some(body.to_owned()),
         }
@@ -168,7 +170,11 @@ fn the_providers_words_are_found() {
     ] {
         assert_eq!(said(body), "Acme, large (api.acme.example): Bad model. (HTTP 400)", "{body}");
     }
-    assert_eq!(said(""), "Acme, large (api.acme.example): the provider gave no reason (HTTP 400)");
+    assert_eq!(
+        said(""),
+        "Acme, large (api.acme.example): the provider gave no reason (HTTP 400) – check `options` and \
+         `models` of `provider.acme`, or use another model."
+    );
     assert_eq!(
         said(r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"Bad model."}}}"#),
         "Acme, large (api.acme.example): Provider returned error: Bad model. (HTTP 400)"
@@ -211,4 +217,21 @@ fn errors_inside_a_stream_have_kinds() {
     );
     assert_eq!(of(json!({"error": {"type": "authentication_error", "message": "No"}})), "auth");
     assert_eq!(of(json!({"error": "what"})), "api");
+}
+
+#[test]
+fn google_says_of_a_wrong_key_and_of_a_delay_in_the_body() {
+    let body = r#"{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}"#;
+    let ProviderError::Auth { message } = respond(400, &[], body) else { panic!("not about the key") };
+    assert!(message.contains("set ACME_API_KEY in the environment"), "{message}");
+    let body = r#"{"error":{"code":429,"message":"Later.","status":"RESOURCE_EXHAUSTED","details":[{"@type":"x"},{"retryDelay":"34.5s"}]}}"#;
+    assert_eq!(respond(429, &[], body).retry_after(), Some(Duration::from_millis(34_500)));
+    assert_eq!(respond(429, &[("retry-after", "2")], body).retry_after(), Some(Duration::from_secs(2)));
+}
+
+#[test]
+fn a_model_behind_profiles_comes_with_a_remedy() {
+    let body = r#"{"message":"Invocation of model ID m with on-demand throughput isn’t supported."}"#;
+    let message = respond(400, &[], body).to_string();
+    assert!(message.ends_with("its id or ARN as `provider.acme.models.large.id`."), "{message}");
 }

@@ -79,7 +79,7 @@ fn each_bad_answer_is_one_sentence_with_the_way_out() {
         ),
         (
             answer("401 No", JSON, r#"{"error": {"message": "Wrong key"}}"#),
-            "set the provider's key variable",
+            "set ACME_API_KEY in the environment",
             false,
         ),
     ];
