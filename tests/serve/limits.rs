@@ -111,10 +111,14 @@ async fn readers_that_come_and_go_leave_nothing_behind() {
 async fn a_reader_that_stalls_holds_up_no_turn() {
     let server = Server::start().await;
     let id = server.session().await;
-    let mut stalled = connect(&server).await;
-    stalled.write_all(b"GET /event HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-    let mut buffer = [0; 64];
-    stalled.read_exact(&mut buffer).await.unwrap();
+    let mut stalled = Vec::new();
+    for path in ["/event", "/global/event", "/api/event"] {
+        let mut stream = connect(&server).await;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream.read_exact(&mut [0; 64]).await.unwrap();
+        stalled.push(stream);
+    }
     let text = "x".repeat(2000);
     server.llm.reply(Reply::deltas((0..3000).map(|_| text.clone())));
     let answered = server.prompt(&id, "talk").await;

@@ -338,6 +338,14 @@ async fn a_login_is_begun_by_one_request_and_ends_in_another() {
     assert_eq!(server.get(&attempt).await.ok()["data"]["status"], "complete");
     assert_eq!(server.send("DELETE", &attempt, json!({})).await.status, 204);
     assert_eq!(server.get(&attempt).await.refused(400)["field"], "attemptID");
+    // One that is still waited for is given up.
+    issuer.skip("/login/oauth/access_token");
+    issuer.page("/login/oauth/access_token", page(json!({"error": "authorization_pending"})));
+    let pending = server.post(connect, body.clone()).await.ok()["data"]["attemptID"].as_str().unwrap().to_owned();
+    let pending = format!("/api/integration/attempt/{pending}");
+    assert_eq!(server.get(&pending).await.ok()["data"]["status"], "pending");
+    assert_eq!(server.send("DELETE", &pending, json!({})).await.status, 204);
+    assert_eq!(server.get(&pending).await.refused(400)["field"], "attemptID");
     // An issuer that refuses.
     issuer.skip("/login/device/code");
     issuer.page("/login/device/code", Page::status(400));
