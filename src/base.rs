@@ -1,8 +1,10 @@
 //! Small, general pieces that know nothing of sessions.
 
 pub mod blocking;
+pub mod browser_return;
 pub mod cause;
 pub mod clock;
+pub mod credential_file;
 pub mod diff;
 pub mod event_stream;
 pub mod figures;

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_protocol::opencode::{
+    config::McpOauthClient,
     event::{EventPayload, SessionInfo},
     id::SessionId,
     message::ModelRef,
@@ -51,7 +52,7 @@ mod workspace;
 
 pub use crate::{
     library::Agent,
-    mcp::{Report as ServerReport, Status as ServerStatus},
+    mcp::{Report as ServerReport, Status as ServerStatus, login::LoginError},
     permission::denying_rules,
     plugin::api::{Api, ApiBody, ApiRequest, ApiResponse},
     provider::{Model, unusable::Unusable},
@@ -93,6 +94,7 @@ pub use workspace::{
     config_change::PERMISSION as CONFIG_PERMISSION,
     directory::Workspace,
     loaded::{Choice, CommandChoice, Loaded},
+    server_login::ServerLoginError,
 };
 
 use asking::{asks, client::Clients, questions};
@@ -219,7 +221,10 @@ impl ClientServer {
             Self::Stdio { name, command, environment } => {
                 (name, mcp::Server::Local { command, cwd: None, environment })
             }
-            Self::Http { name, url, headers } => (name, mcp::Server::Remote { url, headers }),
+            Self::Http { name, url, headers } => {
+                let oauth = Some(McpOauthClient::default());
+                (name, mcp::Server::Remote { url, headers, oauth })
+            }
         };
         mcp::ServerSpec { name, server, timeout: mcp::DEFAULT_TIMEOUT, sandbox }
     }
@@ -381,7 +386,11 @@ impl Engine {
             let sandbox = Enclosure::of_mcp(&workspace.loaded().config);
             let specs = servers.into_iter().map(|server| server.spec(sandbox.clone())).collect();
             let directory = workspace.directory().to_owned();
-            let place = mcp::Place { directory, results: self.0.paths.tool_output() };
+            let place = mcp::Place {
+                directory,
+                results: self.0.paths.tool_output(),
+                logins: mcp::login::LoginFiles::new(&self.0.paths),
+            };
             Arc::new(mcp::Servers::start(specs, place, self.0.bus.clone()))
         };
         let mcp = (!servers.is_empty()).then(|| start(servers));

@@ -14,7 +14,11 @@ use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
-use windlass_protocol::opencode::{config::McpConfig, event::EventPayload, part::FilePart};
+use windlass_protocol::opencode::{
+    config::{McpConfig, McpOauth, McpOauthClient},
+    event::EventPayload,
+    part::FilePart,
+};
 
 use crate::{
     base::lock::lock,
@@ -26,6 +30,7 @@ mod cause;
 mod client;
 mod connection;
 mod large;
+pub mod login;
 mod output;
 mod pipes;
 mod remote;
@@ -48,7 +53,12 @@ pub enum Server {
         environment: BTreeMap<String, String>,
     },
     /// A server over streamable HTTP.
-    Remote { url: String, headers: BTreeMap<String, String> },
+    Remote {
+        url: String,
+        headers: BTreeMap<String, String>,
+        /// Who we are at its login; absent where it is switched off.
+        oauth: Option<McpOauthClient>,
+    },
 }
 
 impl Server {
@@ -60,8 +70,13 @@ impl Server {
                 cwd: cwd.as_ref().map(PathBuf::from),
                 environment: environment.clone(),
             },
-            McpConfig::Remote { url, headers, .. } => {
-                Self::Remote { url: url.clone(), headers: headers.clone() }
+            McpConfig::Remote { url, headers, oauth, .. } => {
+                let oauth = match oauth {
+                    Some(McpOauth::Allowed(false)) => None,
+                    Some(McpOauth::Allowed(true)) | None => Some(McpOauthClient::default()),
+                    Some(McpOauth::Client(client)) => Some(client.clone()),
+                };
+                Self::Remote { url: url.clone(), headers: headers.clone(), oauth }
             }
         }
     }
@@ -204,6 +219,8 @@ pub struct Place {
     pub directory: PathBuf,
     /// The directory of results that are too long to keep in memory.
     pub results: PathBuf,
+    /// The files of logins at remote servers.
+    pub logins: login::LoginFiles,
 }
 
 /// A set of servers and their connections.

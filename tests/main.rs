@@ -53,6 +53,7 @@ mod lsp;
 mod market;
 mod mcp;
 mod mcp_cli;
+mod mcp_login;
 mod mcp_resources;
 mod models;
 mod network;

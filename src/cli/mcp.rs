@@ -1,4 +1,5 @@
-//! `windlass mcp`: starts the MCP servers of the configuration and says what became of each.
+//! `windlass mcp`: starts the MCP servers of the configuration and says what became of each; logs in at them, and adds
+//! and removes them.
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -33,7 +34,21 @@ enum McpCommand {
         #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
         timeout: u64,
     },
+    /// Log in at a remote server in the browser.
+    Auth(login::NameArgs),
+    /// Forget the login at a remote server.
+    Logout(login::NameArgs),
+    /// Say how a remote server answers, and what it says of logins.
+    Debug(login::NameArgs),
+    /// Name a server in the project's configuration: `add NAME --url URL`, or `add NAME -- COMMAND…`.
+    Add(change::AddArgs),
+    /// Take a server out of the project's configuration.
+    #[command(alias = "rm")]
+    Remove(change::RemoveArgs),
 }
+
+mod change;
+mod login;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -42,7 +57,14 @@ enum Format {
 }
 
 pub fn run(environment: Environment, args: McpArgs) -> ExitCode {
-    let McpCommand::List { format, cwd, timeout } = args.command;
+    let (format, cwd, timeout) = match args.command {
+        McpCommand::List { format, cwd, timeout } => (format, cwd, timeout),
+        McpCommand::Auth(args) => return login::run(environment, login::Deed::LogIn, args),
+        McpCommand::Logout(args) => return login::run(environment, login::Deed::LogOut, args),
+        McpCommand::Debug(args) => return login::run(environment, login::Deed::Probe, args),
+        McpCommand::Add(args) => return change::add(environment, args),
+        McpCommand::Remove(args) => return change::remove(environment, args),
+    };
     let directory = match output::directory(cwd.as_deref()) {
         Ok(directory) => directory,
         Err(code) => return code,
@@ -85,7 +107,10 @@ fn status(report: &ServerReport) -> (&'static str, Option<String>) {
         ServerStatus::Disabled => ("disabled", None),
         ServerStatus::Failed { error } => ("failed", Some(secrets::text(error))),
         ServerStatus::NeedsAuth => {
-            let remedy = format!("the server wants a login: put a token into `mcp.{}.headers`", report.name);
+            let name = &report.name;
+            let remedy = format!(
+                "the server wants a login: `windlass mcp auth {name}`, or a token in `mcp.{name}.headers`"
+            );
             ("needs_auth", Some(remedy))
         }
     }

@@ -93,6 +93,16 @@ impl Paths {
         self.opencode_data.join("auth.json")
     }
 
+    /// Returns the file of our logins at MCP servers.
+    pub fn mcp_auth(&self) -> PathBuf {
+        self.data.join("mcp-auth.json")
+    }
+
+    /// Returns the file of OpenCode's, which is only read.
+    pub fn opencode_mcp_auth(&self) -> PathBuf {
+        self.opencode_data.join("mcp-auth.json")
+    }
+
     /// Returns the directory of the log's files.
     pub fn log(&self) -> PathBuf {
         self.data.join("log")

@@ -11,6 +11,7 @@ pub mod models;
 pub mod project;
 pub mod reload;
 pub mod server_choice;
+pub mod server_login;
 pub mod servers;
 pub mod settings;
 pub mod state_file;

@@ -6,7 +6,7 @@ use axum::{
     Router,
     extract::Path,
     http::StatusCode,
-    response::{IntoResponse, Response},
+    response::IntoResponse,
     routing::{get, post},
 };
 use serde::Deserialize;
@@ -14,12 +14,15 @@ use serde_json::{Value, json};
 use windlass_protocol::opencode::config::McpConfig;
 
 use super::{
-    body::{Answer, Payload, json_response},
+    body::{Answer, Payload},
     error::{Failure, Piece},
     here::{Here, required},
     server::Shared,
 };
-use crate::engine::{ServerStatus, Workspace};
+use crate::{
+    base::process::desktop,
+    engine::{LoginError, ServerLoginError, ServerStatus, Workspace},
+};
 
 /// Bytes of a client's message that the log takes.
 const MAX_MESSAGE: usize = 4096;
@@ -29,9 +32,9 @@ pub fn routes() -> Router<Shared> {
         .route("/mcp", get(servers).post(add))
         .route("/mcp/{name}/connect", post(connect))
         .route("/mcp/{name}/disconnect", post(disconnect))
-        .route("/mcp/{name}/auth", post(login).delete(logout))
-        .route("/mcp/{name}/auth/callback", post(login))
-        .route("/mcp/{name}/auth/authenticate", post(login))
+        .route("/mcp/{name}/auth", post(begin_login).delete(logout))
+        .route("/mcp/{name}/auth/callback", post(complete_login))
+        .route("/mcp/{name}/auth/authenticate", post(log_in))
         .route("/lsp", get(language_servers))
         .route("/formatter", get(formatters))
         .route("/log", post(log))
@@ -85,16 +88,67 @@ fn no_server(name: &str) -> Failure {
     Failure::tagged(StatusCode::NOT_FOUND, "McpServerNotFoundError", fields)
 }
 
-async fn login(Here(workspace): Here, Path(name): Path<String>) -> Result<Response, Failure> {
+async fn begin_login(Here(workspace): Here, Path(name): Path<String>) -> Result<Answer<Value>, Failure> {
+    let page = workspace.begin_server_login(&name).await.map_err(|error| login_failed(&name, &error))?;
+    Ok(Answer(json!({"authorizationUrl": page.url, "oauthState": page.state})))
+}
+
+#[derive(Debug, Deserialize)]
+struct CodeBody {
+    code: String,
+}
+
+async fn complete_login(
+    Here(workspace): Here,
+    Path(name): Path<String>,
+    Payload(body): Payload<CodeBody>,
+) -> Result<Answer<Value>, Failure> {
     if !workspace.has_server(&name) {
         return Err(no_server(&name));
     }
-    let error = format!("MCP server {name} does not support OAuth");
-    Ok(json_response(StatusCode::BAD_REQUEST, &json!({"error": error, "message": error})))
+    let completed = workspace.complete_server_login(&name, body.code).await;
+    completed.map_err(|error| login_failed(&name, &error.into()))?;
+    Ok(Answer(state(&workspace, &name).await))
+}
+
+/// Logs in by the browser of this machine, and answers when that has ended.
+async fn log_in(Here(workspace): Here, Path(name): Path<String>) -> Result<Answer<Value>, Failure> {
+    let failed = |error: ServerLoginError| login_failed(&name, &error);
+    let page = workspace.begin_server_login(&name).await.map_err(failed)?;
+    if let Err(error) = desktop::open(&page.url) {
+        tracing::warn!(%error, url = page.url, "the browser was not opened; open the page by hand");
+    }
+    workspace.server_login_end(&name).await.map_err(|error| failed(error.into()))?;
+    Ok(Answer(state(&workspace, &name).await))
 }
 
 async fn logout(Here(workspace): Here, Path(name): Path<String>) -> Result<Answer<Value>, Failure> {
-    if workspace.has_server(&name) { Ok(Answer(json!({"success": true}))) } else { Err(no_server(&name)) }
+    if !workspace.has_server(&name) {
+        return Err(no_server(&name));
+    }
+    match workspace.log_out_of_server(&name).await {
+        // There is nothing to forget at a server without logins.
+        Ok(_) | Err(ServerLoginError::Login(LoginError::Unsupported(_))) => {
+            Ok(Answer(json!({"success": true})))
+        }
+        Err(error) => Err(login_failed(&name, &error)),
+    }
+}
+
+/// Returns one server's state.
+async fn state(workspace: &Workspace, name: &str) -> Value {
+    states(workspace).await.remove(name).unwrap_or_default()
+}
+
+fn login_failed(name: &str, error: &ServerLoginError) -> Failure {
+    match error {
+        ServerLoginError::Unknown(_) => no_server(name),
+        error => {
+            let message = error.to_string();
+            let fields = json!({"error": message, "message": message});
+            Failure::tagged(StatusCode::BAD_REQUEST, "McpUnsupportedOAuthError", fields)
+        }
+    }
 }
 
 async fn language_servers(Here(workspace): Here) -> Answer<Vec<Value>> {

@@ -118,7 +118,7 @@ async fn once(task: &Task<'_>) -> Status {
                 }
             }
         }
-        Server::Remote { url, headers } => remote::run(task, url, headers).await,
+        Server::Remote { url, headers, oauth } => remote::run(task, url, headers, oauth.as_ref()).await,
     }
 }
 

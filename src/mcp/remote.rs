@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use reqwest::{
     Client, StatusCode, Url,
-    header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use rmcp::{
     ServiceError,
@@ -18,8 +18,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Shared, Status,
+    login::{LoginError, LoginPlace},
     session::{GRACE, SessionEnd, Task, session},
 };
+use windlass_protocol::opencode::config::McpOauthClient;
+
 use crate::base::cause;
 
 /// Headers that the transport sets itself; it refuses other values for them.
@@ -27,7 +30,12 @@ const OWN_HEADERS: [&str; 4] = ["accept", "mcp-session-id", "mcp-protocol-versio
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves a remote slot until its connection ends or the task is stopped.
-pub(super) async fn run(task: &Task<'_>, url: &str, headers: &BTreeMap<String, String>) -> Status {
+pub(super) async fn run(
+    task: &Task<'_>,
+    url: &str,
+    headers: &BTreeMap<String, String>,
+    oauth: Option<&McpOauthClient>,
+) -> Status {
     let parsed = match Url::parse(url) {
         Ok(parsed) => parsed,
         Err(error) => return task.failed(&format!("has the URL {url}, which is invalid: {error}")),
@@ -45,9 +53,31 @@ pub(super) async fn run(task: &Task<'_>, url: &str, headers: &BTreeMap<String, S
     };
     let custom_headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(custom_headers);
-    let transport = StreamableHttpClientTransport::with_client(client.clone(), config);
     let cancel = CancellationToken::new();
-    let session = session(task, transport, cancel.clone());
+    // A token of the user's own is not replaced by one of a login.
+    let oauth = oauth.filter(|_| !headers.contains_key(AUTHORIZATION));
+    let place = oauth.map(|oauth| LoginPlace {
+        server: task.spec().name.clone(),
+        url: url.to_owned(),
+        client: oauth.clone(),
+        files: task.shared.place.logins.clone(),
+    });
+    let session = async {
+        let with_token = match place {
+            None => None,
+            Some(place) => place.client(client.clone()).await?,
+        };
+        match with_token {
+            None => {
+                let transport = StreamableHttpClientTransport::with_client(client.clone(), config);
+                Ok(session(task, transport, cancel.clone()).await)
+            }
+            Some(client) => {
+                let transport = StreamableHttpClientTransport::with_client(client, config);
+                Ok(session(task, transport, cancel.clone()).await)
+            }
+        }
+    };
     tokio::pin!(session);
     let end = tokio::select! {
         biased;
@@ -58,6 +88,10 @@ pub(super) async fn run(task: &Task<'_>, url: &str, headers: &BTreeMap<String, S
             return Status::Disabled;
         }
         end = &mut session => end,
+    };
+    let end = match end {
+        Ok(end) => end,
+        Err::<_, LoginError>(error) => return task.failed(&format!("at {shown} cannot be used: {error}")),
     };
     let needs_auth = match &end {
         SessionEnd::NotConnected(error) => {
@@ -83,7 +117,7 @@ pub(super) async fn run(task: &Task<'_>, url: &str, headers: &BTreeMap<String, S
 }
 
 /// Removes the query and the user from a URL for messages, since both carry keys.
-fn without_secrets(url: &Url) -> String {
+pub(super) fn without_secrets(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);
@@ -111,10 +145,15 @@ fn header_map(server: &str, headers: &BTreeMap<String, String>) -> Result<Header
     Ok(map)
 }
 
+/// Chooses the process's cryptography.
+pub(super) fn install_tls() {
+    // Fails if one is chosen already, which serves as well.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 async fn http_client(shared: &Shared) -> Result<Client, reqwest::Error> {
     let build = || {
-        // Fails if a provider is installed already, which serves as well.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        install_tls();
         Client::builder().build()
     };
     let client = shared.http.get_or_try_init(async || {

@@ -12,11 +12,14 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
-    config::McpConfig,
+    config::{McpConfig, McpOauthClient},
     event::{Event, EventKind, EventPayload},
 };
 
-use super::{CallError, CallOutput, DEFAULT_TIMEOUT, Place, Server, ServerSpec, Servers, Status, tools};
+use super::{
+    CallError, CallOutput, DEFAULT_TIMEOUT, Place, Server, ServerSpec, Servers, Status, login::LoginFiles,
+    tools,
+};
 use crate::{
     base::queue::Queue,
     bus::{Bus, Filter},
@@ -40,7 +43,11 @@ fn local(name: &str, command: Vec<String>) -> ServerSpec {
 }
 
 fn place(directory: &str) -> Place {
-    Place { directory: directory.into(), results: std::env::temp_dir().join("windlass-mcp-results") }
+    Place {
+        directory: directory.into(),
+        results: std::env::temp_dir().join("windlass-mcp-results"),
+        logins: LoginFiles::default(),
+    }
 }
 
 async fn settled(specs: Vec<ServerSpec>) -> Servers {
@@ -110,7 +117,11 @@ fn configuration_becomes_a_spec() {
         json!({"type": "local", "command": ["a", "b"], "cwd": "sub", "environment": {"K": "v"}}),
         Some(ServerSpec { name: "x".to_owned(), server, timeout: Duration::from_secs(30), sandbox: None }),
     );
-    let server = Server::Remote { url: "http://h".to_owned(), headers: BTreeMap::new() };
+    let server = Server::Remote {
+        url: "http://h".to_owned(),
+        headers: BTreeMap::new(),
+        oauth: Some(McpOauthClient::default()),
+    };
     check(
         json!({"type": "remote", "url": "http://h", "timeout": 1500}),
         Some(ServerSpec {
@@ -332,7 +343,11 @@ async fn an_unreachable_url_fails_with_its_name() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
-    let server = Server::Remote { url: format!("http://{address}/mcp?key=secret"), headers: BTreeMap::new() };
+    let server = Server::Remote {
+        url: format!("http://{address}/mcp?key=secret"),
+        headers: BTreeMap::new(),
+        oauth: None,
+    };
     let servers =
         settled(vec![ServerSpec { name: "far".to_owned(), server, timeout: LONG, sandbox: None }]).await;
     let error = failure(&servers);
@@ -390,7 +405,8 @@ async fn status_of_http_server(respond: impl Fn(&Value) -> String) -> Status {
             stream.write_all(response.as_bytes()).await.unwrap();
         }
     };
-    let server = Server::Remote { url: format!("http://{address}/mcp"), headers: BTreeMap::new() };
+    let server =
+        Server::Remote { url: format!("http://{address}/mcp"), headers: BTreeMap::new(), oauth: None };
     let spec = ServerSpec { name: "far".to_owned(), server, timeout: LONG, sandbox: None };
     let servers = tokio::select! {
         servers = settled(vec![spec]) => servers,

@@ -341,7 +341,8 @@ async fn a_login_is_begun_by_one_request_and_ends_in_another() {
     // One that is still waited for is given up.
     issuer.skip("/login/oauth/access_token");
     issuer.page("/login/oauth/access_token", page(json!({"error": "authorization_pending"})));
-    let pending = server.post(connect, body.clone()).await.ok()["data"]["attemptID"].as_str().unwrap().to_owned();
+    let pending =
+        server.post(connect, body.clone()).await.ok()["data"]["attemptID"].as_str().unwrap().to_owned();
     let pending = format!("/api/integration/attempt/{pending}");
     assert_eq!(server.get(&pending).await.ok()["data"]["status"], "pending");
     assert_eq!(server.send("DELETE", &pending, json!({})).await.status, 204);

@@ -417,9 +417,8 @@ pub enum McpConfig {
         url: String,
         #[serde(default)]
         headers: BTreeMap<String, String>,
-        /// Logins of OAuth.
+        /// Who we are at its login, or `false` for none.
         #[serde(default)]
-        #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
         oauth: Option<McpOauth>,
         #[serde(default)]
         enabled: Option<bool>,

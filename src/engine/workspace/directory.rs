@@ -1,6 +1,7 @@
 //! The services that all sessions of one directory share: configuration, MCP and language servers, approvals.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
@@ -15,6 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{
     loaded::Loaded,
     server_choice::{self, ServerChoices},
+    server_login::PendingLogin,
     state_file,
 };
 use crate::{
@@ -40,6 +42,8 @@ pub struct Workspace {
     /// Servers of the configuration, and those that clients added.
     mcp: mcp::Servers,
     pub(super) server_choices: Mutex<ServerChoices>,
+    /// Logins at servers that wait for the browser.
+    pub(super) server_logins: Mutex<BTreeMap<String, PendingLogin>>,
     lsp: lsp::Servers,
     pub(crate) approvals: Approvals,
     /// Time at which a client last asked for it.
@@ -104,11 +108,13 @@ impl Workspace {
         let Reading { loaded, read_at, stamp, use_stored_keys } = reading;
         let directory = loaded.config.directory.clone();
         let results = loaded.config.paths.tool_output();
-        let place = mcp::Place { directory: directory.clone(), results };
+        let logins = mcp::login::LoginFiles::new(&loaded.config.paths);
+        let place = mcp::Place { directory: directory.clone(), results, logins };
         let approvals = Approvals::new(storage, &directory, &loaded.config.worktree);
         Self {
             mcp: mcp::Servers::start(loaded.servers(), place, bus.clone()),
             server_choices: Mutex::default(),
+            server_logins: Mutex::default(),
             lsp: lsp::Servers::default(),
             directory,
             current: Mutex::new(Current {

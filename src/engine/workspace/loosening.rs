@@ -145,7 +145,7 @@ fn programs(loaded: &Loaded) -> BTreeMap<String, Program> {
                 add(what, command.join(" "), format!("{cwd:?} {environment:?}"))
             }
             // Headers are keys, which come and go.
-            Server::Remote { url, headers: _ } => add(what, url, String::new()),
+            Server::Remote { url, headers: _, oauth: _ } => add(what, url, String::new()),
         };
     }
     for server in lsp::definitions(&loaded.config) {

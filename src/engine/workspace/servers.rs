@@ -86,6 +86,11 @@ impl Workspace {
         self.mcp().replace(specs);
     }
 
+    /// Returns a server's settings.
+    pub(super) fn server_config(&self, name: &str) -> Option<McpConfig> {
+        self.server_configs().remove(name)
+    }
+
     /// Returns the configured servers and those that clients added.
     fn server_configs(&self) -> BTreeMap<String, McpConfig> {
         let mut configs = self.loaded().config.mcp.clone();

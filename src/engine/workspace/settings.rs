@@ -63,12 +63,19 @@ impl Engine {
 
     /// Returns the plugins that the project's file names, or the user's.
     pub async fn written_plugins(&self, directory: &Path, is_global: bool) -> Vec<Value> {
+        let written = self.written_setting(directory, "plugin", is_global).await;
+        written.and_then(|list| list.as_array().cloned()).unwrap_or_default()
+    }
+
+    /// Returns a setting as the project's file has it, or the user's.
+    pub async fn written_setting(
+        &self,
+        directory: &Path,
+        key: &'static str,
+        is_global: bool,
+    ) -> Option<Value> {
         let (engine, directory) = (self.clone(), directory.to_owned());
-        let written = blocking(move || {
-            let file = config_file(&engine.0, &directory, is_global);
-            patch::written(&file, "plugin")
-        });
-        written.await.and_then(|list| list.as_array().cloned()).unwrap_or_default()
+        blocking(move || patch::written(&config_file(&engine.0, &directory, is_global), key)).await
     }
 
     /// Changes the project's file, or the user's.

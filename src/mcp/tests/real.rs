@@ -201,6 +201,7 @@ fn remote(port: u16, authorization: Option<&str>) -> ServerSpec {
     let server = Server::Remote {
         url: format!("http://127.0.0.1:{port}/mcp"),
         headers: headers.into_iter().collect(),
+        oauth: None,
     };
     ServerSpec { name: "far".to_owned(), server, timeout: LONG, sandbox: None }
 }

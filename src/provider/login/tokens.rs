@@ -18,7 +18,7 @@ use super::{
     rows::{self, Grant, Issuer},
 };
 use crate::{
-    base::{blocking::blocking, clock},
+    base::{blocking::blocking, clock, credential_file},
     config::{Environment, paths::Paths},
     provider::{ProviderError, Secret, auth},
 };
@@ -222,7 +222,7 @@ async fn lock(paths: &Paths, provider: &str) -> Result<std::fs::File, ProviderEr
     };
     let file = paths.data.join(format!("login-{provider}.lock"));
     let path = file.clone();
-    let opened = blocking(move || auth::open_lock(&path)).await;
+    let opened = blocking(move || credential_file::open_lock(&path)).await;
     let opened = opened.map_err(|error| failed(error.to_string()))?;
     let end = Instant::now() + LOCK_LIMIT;
     loop {

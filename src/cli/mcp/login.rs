@@ -1,0 +1,70 @@
+//! `windlass mcp auth`, `logout` and `debug`: logins at remote servers.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args;
+
+use super::draw;
+use crate::{
+    base::process::desktop,
+    cli::{output, runtime},
+    config::{Environment, paths::Paths},
+    engine::{Engine, ServerStatus},
+};
+
+#[derive(Debug, Args)]
+pub struct NameArgs {
+    /// The server's name in the configuration.
+    name: String,
+    /// Directory whose configuration is meant; the working directory unless given.
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Show the page's address without opening a browser.
+    #[arg(long)]
+    no_browser: bool,
+}
+
+/// What is to be done at a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deed {
+    LogIn,
+    LogOut,
+    Probe,
+}
+
+pub fn run(environment: Environment, deed: Deed, args: NameArgs) -> ExitCode {
+    let NameArgs { name, cwd, no_browser } = args;
+    let directory = match output::directory(cwd.as_deref()) {
+        Ok(directory) => directory,
+        Err(code) => return code,
+    };
+    let paths = Paths::new(&environment);
+    let engine = Engine::new(environment, paths);
+    runtime::block_on(async move {
+        let show = |page: &str| {
+            output::note(&format!("Log in at {page}"));
+            if !no_browser && let Err(error) = desktop::open(page) {
+                tracing::debug!(%error, "the browser was not opened");
+            }
+        };
+        match deed {
+            Deed::LogIn => match engine.log_in_at_server(&directory, &name, show).await {
+                Ok(Some(report)) => {
+                    let code = output::print_answer(&draw(&report));
+                    if report.status == ServerStatus::Connected { code } else { ExitCode::FAILURE }
+                }
+                Ok(None) => output::fail(&format!("MCP server {name} is gone.")),
+                Err(error) => output::fail(&format!("{error}.")),
+            },
+            Deed::LogOut => match engine.log_out_of_server(&directory, &name).await {
+                Ok(true) => output::print_answer(&format!("The login at {name} is forgotten.")),
+                Ok(false) => output::print_answer(&format!("There is no login at {name}.")),
+                Err(error) => output::fail(&format!("{error}.")),
+            },
+            Deed::Probe => match engine.probe_server(&directory, &name).await {
+                Ok(lines) => output::print_answer(&lines.join("\n")),
+                Err(error) => output::fail(&format!("{error}.")),
+            },
+        }
+    })
+}

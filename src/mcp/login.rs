@@ -1,0 +1,258 @@
+//! Logins at remote servers by OAuth: begun with an address for the browser, completed by what it brings back.
+
+use reqwest::{Client, Url};
+use rmcp::transport::{
+    AuthError, AuthorizationManager, AuthorizationSession,
+    auth::{AuthClient, AuthorizationRequest, OAuthClientConfig},
+};
+use tokio::runtime::Handle;
+use windlass_protocol::opencode::config::McpOauthClient;
+
+use self::store::Store;
+use super::remote;
+use crate::base::{
+    blocking::blocking,
+    browser_return::{BrowserReturn, NOBODY_CAME},
+    cause, text,
+};
+
+mod store;
+
+pub use self::store::LoginFiles;
+
+/// The place that the browser comes back to unless the configuration names another one (facts: OpenCode §8).
+const PORT: u16 = 19876;
+const PATH: &str = "/mcp/oauth/callback";
+
+/// The name under which servers list us.
+const CLIENT_NAME: &str = "windlass";
+
+/// Maximum bytes of others' own words that are shown.
+const MAX_WORDS: usize = 300;
+
+/// A login that failed. The words hold no secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoginError {
+    /// The server knows no logins of this kind.
+    #[error("MCP server {0} does not support OAuth")]
+    Unsupported(String),
+    /// The server takes known clients only.
+    #[error("MCP server {server} registers no clients ({reason}); set `mcp.{server}.oauth.clientId`")]
+    NeedsClientRegistration { server: String, reason: String },
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A remote server as far as logins depend on it.
+#[derive(Debug, Clone)]
+pub struct LoginPlace {
+    pub server: String,
+    pub url: String,
+    pub client: McpOauthClient,
+    pub files: LoginFiles,
+}
+
+/// A login that waits for the browser.
+pub struct Login {
+    session: AuthorizationSession,
+    back: BrowserReturn,
+    state: String,
+}
+
+impl LoginPlace {
+    fn store(&self, client_secret: Option<String>) -> Store {
+        let (files, server, url) = (self.files.clone(), self.server.clone(), self.url.clone());
+        Store { files, server, url, client_secret }
+    }
+
+    /// Returns true if a token is there, whether it still holds or not.
+    pub async fn has_token(&self) -> bool {
+        let store = self.store(None);
+        blocking(move || store.has_token()).await
+    }
+
+    /// Forgets the login; false if there was none of ours.
+    pub async fn log_out(&self) -> std::io::Result<bool> {
+        let store = self.store(None);
+        blocking(move || store.remove()).await
+    }
+
+    /// Says how the server answers without a token, and what it says of logins, a line for each.
+    pub async fn probe(&self) -> Result<Vec<String>, LoginError> {
+        let mut lines = vec![format!("address: {}", self.shown_url())];
+        lines.push(format!("login: {}", if self.has_token().await { "a token is kept" } else { "none" }));
+        let manager = self.manager().await?;
+        match manager.resolve_metadata().await {
+            Ok(resolved) if resolved.source.is_discovered() => {
+                let metadata = resolved.metadata;
+                lines.push(format!("issuer: {}", metadata.issuer.as_deref().unwrap_or("not named")));
+                lines.push(format!("authorization: {}", metadata.authorization_endpoint));
+                lines.push(format!("tokens: {}", metadata.token_endpoint));
+                let registers = metadata.registration_endpoint.as_deref();
+                lines.push(format!("registration: {}", registers.unwrap_or("known clients only")));
+            }
+            Ok(_) => lines.push("issuer: the server says nothing of logins".to_owned()),
+            Err(error) => lines.push(format!("issuer: {}", words(&error))),
+        }
+        Ok(lines)
+    }
+
+    /// The address without what may be a key.
+    fn shown_url(&self) -> String {
+        Url::parse(&self.url).map_or_else(|_| self.url.clone(), |url| remote::without_secrets(&url))
+    }
+
+    /// Begins a login.
+    pub async fn begin(&self) -> Result<Login, LoginError> {
+        let mut manager = self.manager().await?;
+        let resolved = manager.resolve_metadata().await.map_err(|error| self.failed(&error))?;
+        if !resolved.source.is_discovered() {
+            return Err(LoginError::Unsupported(self.server.clone()));
+        }
+        manager.set_metadata(resolved.metadata);
+        let back = self.open_return().await?;
+        let address = self.client.redirect_uri.clone().unwrap_or_else(|| back.address().to_owned());
+        let scopes: Vec<String> =
+            self.client.scope.iter().flat_map(|scope| scope.split_whitespace()).map(str::to_owned).collect();
+        let (id, secret) = match &self.client.client_id {
+            Some(id) => (id.clone(), self.client.client_secret.clone()),
+            None => self.register(&mut manager, &address, &scopes).await?,
+        };
+        manager.set_credential_store(self.store(secret.clone()));
+        let mut request =
+            AuthorizationRequest::new(address).with_preregistered_client(id).with_scopes(scopes);
+        if let Some(secret) = secret {
+            request = request.with_client_secret(secret);
+        }
+        let session = AuthorizationSession::new(manager, request).await;
+        let session = session.map_err(|(_, error)| self.failed(&error))?;
+        let state = Url::parse(session.get_authorization_url()).ok().and_then(|url| {
+            let found = url.query_pairs().find(|(name, _)| name == "state")?.1.into_owned();
+            Some(found)
+        });
+        let state = state
+            .ok_or_else(|| LoginError::Failed(format!("MCP server {} has no login page", self.server)))?;
+        Ok(Login { session, back, state })
+    }
+
+    /// Has the server know us; returns our id and its secret.
+    async fn register(
+        &self,
+        manager: &mut AuthorizationManager,
+        address: &str,
+        scopes: &[String],
+    ) -> Result<(String, Option<String>), LoginError> {
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let registered = manager.register_client(CLIENT_NAME, address, &scopes).await;
+        let registered = registered.map_err(|error| LoginError::NeedsClientRegistration {
+            server: self.server.clone(),
+            reason: words(&error),
+        })?;
+        Ok((registered.client_id, registered.client_secret))
+    }
+
+    async fn open_return(&self) -> Result<BrowserReturn, LoginError> {
+        let named = self.client.redirect_uri.as_deref().and_then(|address| Url::parse(address).ok());
+        let path = named.as_ref().map_or(PATH, Url::path);
+        let port = self.client.callback_port.or(named.as_ref().and_then(Url::port_or_known_default));
+        let host = named.as_ref().and_then(Url::host_str).unwrap_or("127.0.0.1");
+        let opened = match BrowserReturn::open(host, port.unwrap_or(PORT), path).await {
+            // A client that is registered now may come back to any port.
+            Err(_) if port.is_none() && self.client.client_id.is_none() => {
+                BrowserReturn::open(host, 0, path).await
+            }
+            opened => opened,
+        };
+        opened.map_err(|error| {
+            LoginError::Failed(format!(
+                "{error}; end the program that uses it, or set `mcp.{}.oauth.callbackPort`",
+                self.server
+            ))
+        })
+    }
+
+    async fn manager(&self) -> Result<AuthorizationManager, LoginError> {
+        let (url, runtime) = (self.url.clone(), Handle::current());
+        // It reads the system's certificates.
+        let made = blocking(move || {
+            remote::install_tls();
+            runtime.block_on(AuthorizationManager::new(url.as_str()))
+        });
+        made.await.map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, error: &AuthError) -> LoginError {
+        LoginError::Failed(format!("the login at MCP server {} failed: {}", self.server, words(error)))
+    }
+
+    /// Returns a client that sends the token of the login and renews it; `None` where there is no login.
+    pub(super) async fn client(&self, http: Client) -> Result<Option<AuthClient<Client>>, LoginError> {
+        if !self.has_token().await {
+            return Ok(None);
+        }
+        let mut manager = self.manager().await?;
+        manager.set_credential_store(self.store(None));
+        if !manager.initialize_from_store().await.map_err(|error| self.failed(&error))? {
+            return Ok(None);
+        }
+        let store = self.store(None);
+        if let Some((id, Some(secret))) = blocking(move || store.client()).await {
+            let config = OAuthClientConfig::new(id, "http://localhost").with_client_secret(secret);
+            manager.configure_client(config).map_err(|error| self.failed(&error))?;
+        }
+        Ok(Some(AuthClient::new(http, manager)))
+    }
+}
+
+impl Login {
+    /// The page for the user's browser.
+    pub fn url(&self) -> &str {
+        self.session.get_authorization_url()
+    }
+
+    /// The mark by which the browser's return is known.
+    pub fn state(&self) -> &str {
+        &self.state
+    }
+
+    /// Waits for the browser and keeps the token that it leads to.
+    pub async fn wait(&self) -> Result<(), LoginError> {
+        let brought = self.back.wait(&self.state).await;
+        let brought = brought.ok_or_else(|| LoginError::Failed(NOBODY_CAME.to_owned()))?;
+        let text = |name: &str| {
+            brought.get(name).and_then(serde_json::Value::as_str).filter(|text| !text.is_empty())
+        };
+        match text("code") {
+            Some(code) => self.exchange(code, text("iss")).await,
+            None => {
+                let reason = text("error_description")
+                    .or(text("error"))
+                    .unwrap_or("the browser came back without a code");
+                Err(LoginError::Failed(format!(
+                    "the login was not granted: {}",
+                    text::head(reason.trim_end_matches('.'), MAX_WORDS)
+                )))
+            }
+        }
+    }
+
+    /// Exchanges a code that came by another way.
+    pub async fn complete(&self, code: &str) -> Result<(), LoginError> {
+        self.exchange(code, None).await
+    }
+
+    async fn exchange(&self, code: &str, issuer: Option<&str>) -> Result<(), LoginError> {
+        let exchanged = self.session.handle_callback_with_issuer(code, &self.state, issuer).await;
+        exchanged
+            .map_err(|error| LoginError::Failed(format!("the login was not granted: {}", words(&error))))?;
+        Ok(())
+    }
+}
+
+/// Returns the innermost reason, on one line.
+fn words(error: &AuthError) -> String {
+    let innermost = cause::innermost(error);
+    let reason = if innermost.is_empty() { error.to_string() } else { innermost };
+    let plain: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    text::head(plain.trim(), MAX_WORDS).to_owned()
+}

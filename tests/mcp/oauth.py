@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""A remote MCP server behind OAuth for the tests, with its own authorization server, on Python's standard library alone.
+
+Modes: good, secret (clients get a secret, and must show it), brief (tokens end at once, and each renewal's token is good once), closed (registers nobody; knows the client `known`), deny (the user refuses), open (wants no login, and knows none). Prints its port, and on /log
+the requests for tokens so far.
+"""
+
+import base64
+import hashlib
+import json
+import sys
+import urllib.parse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+MODE = sys.argv[1]
+CODES = {}
+STATE = {"n": 0, "access": set(), "refresh": None, "log": [], "secrets": {}}
+TOOL = {"name": "price", "description": "The price of an item.", "inputSchema": {"type": "object", "properties": {}}}
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    @property
+    def base(self):
+        return f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    def answer(self, status, body=None, **headers):
+        data = b"" if body is None else json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        if body is not None:
+            self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def do_GET(self):
+        url = urllib.parse.urlparse(self.path)
+        query = dict(urllib.parse.parse_qsl(url.query))
+        if url.path == "/log":
+            return self.answer(200, STATE["log"])
+        if MODE == "open" or url.path == "/mcp":
+            return self.answer(405 if url.path == "/mcp" else 404)
+        if url.path.startswith("/.well-known/oauth-protected-resource"):
+            return self.answer(200, {"resource": f"{self.base}/mcp", "authorization_servers": [self.base]})
+        if url.path == "/.well-known/oauth-authorization-server":
+            metadata = {
+                "issuer": self.base, "authorization_endpoint": f"{self.base}/authorize",
+                "token_endpoint": f"{self.base}/token", "response_types_supported": ["code"],
+                "code_challenge_methods_supported": ["S256"],
+                "token_endpoint_auth_methods_supported": ["none", "client_secret_basic"],
+            }
+            if MODE != "closed":
+                metadata["registration_endpoint"] = f"{self.base}/register"
+            return self.answer(200, metadata)
+        if url.path == "/authorize":
+            back = {"state": query["state"], "iss": self.base}
+            if MODE == "deny":
+                back.update(error="access_denied", error_description="The user said no.")
+            else:
+                back["code"] = f"code-{len(CODES)}"
+                CODES[back["code"]] = query
+            return self.answer(302, location=query["redirect_uri"] + "?" + urllib.parse.urlencode(back))
+        return self.answer(404)
+
+    def do_DELETE(self):
+        self.answer(200)
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        if self.path == "/register" and MODE != "closed":
+            asked = json.loads(body)
+            client = {"client_id": "registered", "redirect_uris": asked["redirect_uris"]}
+            if MODE == "secret":
+                client["client_secret"] = STATE["secrets"]["registered"] = "s3cret"
+            return self.answer(201, client)
+        if self.path == "/token":
+            return self.token(dict(urllib.parse.parse_qsl(body.decode())))
+        if self.path == "/mcp":
+            token = (self.headers.get("authorization") or "").removeprefix("Bearer ")
+            if MODE != "open" and token not in STATE["access"]:
+                metadata = f"{self.base}/.well-known/oauth-protected-resource/mcp"
+                return self.answer(401, {}, WWW_Authenticate=f'Bearer resource_metadata="{metadata}"')
+            return self.rpc(json.loads(body))
+        return self.answer(404)
+
+    def token(self, fields):
+        given = fields.get("client_secret")
+        if (self.headers.get("authorization") or "").startswith("Basic "):
+            pair = base64.b64decode(self.headers["authorization"].removeprefix("Basic ")).decode()
+            fields.setdefault("client_id", pair.split(":")[0])
+            given = pair.split(":")[1]
+        kind = fields["grant_type"]
+        STATE["log"].append({"kind": kind, "client": fields.get("client_id"), "resource": fields.get("resource")})
+        refused = STATE["secrets"].get("registered") != given and MODE == "secret"
+        if kind == "authorization_code":
+            asked = CODES.pop(fields["code"], None)
+            digest = hashlib.sha256(fields["code_verifier"].encode()).digest()
+            challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+            refused |= not asked or asked["code_challenge"] != challenge
+        else:
+            refused |= fields["refresh_token"] != STATE["refresh"]
+        if refused:
+            return self.answer(400, {"error": "invalid_grant", "error_description": "It does not fit."})
+        STATE["n"] += 1
+        access = f"access-{STATE['n']}"
+        STATE["access"] = {access}
+        STATE["refresh"] = f"refresh-{STATE['n']}"
+        life = 1 if MODE == "brief" else 3600
+        return self.answer(200, {
+            "access_token": access, "token_type": "Bearer", "expires_in": life, "refresh_token": STATE["refresh"],
+        })
+
+    def rpc(self, call):
+        if "id" not in call:
+            return self.answer(202)
+        method = call["method"]
+        if method == "initialize":
+            result = {
+                "protocolVersion": call["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                "serverInfo": {"name": "guarded", "version": "1"},
+            }
+        elif method == "tools/list":
+            result = {"tools": [TOOL]}
+        elif method == "tools/call":
+            result = {"content": [{"type": "text", "text": "it costs 3"}]}
+        else:
+            return self.answer(200, {"jsonrpc": "2.0", "id": call["id"], "error": {"code": -32601, "message": "unknown"}})
+        return self.answer(200, {"jsonrpc": "2.0", "id": call["id"], "result": result})
+
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_address[1], flush=True)
+server.serve_forever()

@@ -1,0 +1,221 @@
+//! Logins at remote MCP servers by OAuth, against a server that guards its tools.
+
+use std::{fs, os::unix::fs::PermissionsExt, process::Stdio};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
+
+use crate::{
+    cli::{Ended, Machine, ended},
+    support::server::Server,
+};
+
+/// A guarded server, which ends with this.
+struct Guarded {
+    _child: Child,
+    base: String,
+}
+
+impl Guarded {
+    async fn start(mode: &str) -> Self {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/oauth.py");
+        let mut command = Command::new("python3");
+        command.args([script, mode]).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().unwrap();
+        let mut port = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut port).await.unwrap();
+        Self { _child: child, base: format!("http://127.0.0.1:{}", port.trim()) }
+    }
+
+    fn config(&self) -> Value {
+        json!({"type": "remote", "url": format!("{}/mcp", self.base)})
+    }
+
+    /// Returns the requests for tokens.
+    async fn log(&self) -> Vec<Value> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        reqwest::get(format!("{}/log", self.base)).await.unwrap().json().await.unwrap()
+    }
+}
+
+/// Returns a machine with the server, whose browser goes to each page that it is shown.
+async fn machine(guarded: &Guarded, oauth: Value) -> Machine {
+    let mut server = guarded.config();
+    if !oauth.is_null() {
+        server["oauth"] = oauth;
+    }
+    let machine = Machine::new().await.with("mcp", json!({"shop": server}));
+    machine.scratch.write("bin/xdg-open", "#!/bin/sh\nexec curl -sL \"$1\"\n");
+    let opener = machine.scratch.work.join("bin/xdg-open");
+    fs::set_permissions(opener, fs::Permissions::from_mode(0o755)).unwrap();
+    machine
+}
+
+async fn run(machine: &Machine, arguments: &[&str]) -> Ended {
+    let path = format!("{}/bin:{}", machine.scratch.work.display(), std::env::var("PATH").unwrap());
+    ended(machine.command(arguments).env("PATH", path).spawn().unwrap()).await
+}
+
+async fn status(machine: &Machine) -> Value {
+    let listed = run(machine, &["mcp", "list", "--format", "json"]).await;
+    let rows: Value = serde_json::from_str(&listed.stdout).unwrap();
+    rows[0]["status"].clone()
+}
+
+#[tokio::test]
+async fn a_login_in_the_browser_connects_the_server_until_it_is_forgotten() {
+    for mode in ["good", "secret"] {
+        let guarded = Guarded::start(mode).await;
+        let machine = machine(&guarded, Value::Null).await;
+        let listed = run(&machine, &["mcp", "list"]).await;
+        assert!(listed.stdout.contains("`windlass mcp auth shop`"), "{listed:?}");
+        let login = run(&machine, &["mcp", "auth", "shop"]).await;
+        assert_eq!(login.code, Some(0), "{login:?}");
+        assert!(login.stderr.starts_with(&format!("Log in at {}/authorize?", guarded.base)), "{login:?}");
+        assert!(login.stdout.starts_with("shop: connected"), "{login:?}");
+        assert!(login.stdout.contains("price"), "{login:?}");
+        let file = machine.scratch.home.join(".local/share/windlass/mcp-auth.json");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        let stored: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        let shop = &stored["shop"];
+        assert_eq!(
+            (&shop["tokens"]["accessToken"], &shop["tokens"]["refreshToken"]),
+            (&json!("access-1"), &json!("refresh-1"))
+        );
+        assert_eq!(
+            (&shop["clientInfo"]["clientId"], &shop["serverUrl"]),
+            (&json!("registered"), &guarded.config()["url"])
+        );
+        let log = guarded.log().await;
+        assert_eq!(
+            (&log[0]["kind"], &log[0]["resource"]),
+            (&json!("authorization_code"), &guarded.config()["url"])
+        );
+        assert_eq!(status(&machine).await, "connected");
+        assert_eq!(
+            run(&machine, &["mcp", "logout", "shop"]).await.stdout,
+            "The login at shop is forgotten.\n"
+        );
+        assert_eq!(run(&machine, &["mcp", "logout", "shop"]).await.stdout, "There is no login at shop.\n");
+        assert_eq!(status(&machine).await, "needs_auth");
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_renewed_when_it_ends_and_the_new_one_is_kept() {
+    let guarded = Guarded::start("brief").await;
+    let machine = machine(&guarded, Value::Null).await;
+    assert_eq!(run(&machine, &["mcp", "auth", "shop"]).await.code, Some(0));
+    // Each start renews it, so that the tokens for renewals must follow one another.
+    for _ in 0..3 {
+        assert_eq!(status(&machine).await, "connected");
+    }
+    let log = guarded.log().await;
+    assert!(log.iter().filter(|it| it["kind"] == "refresh_token").count() >= 3, "{log:?}");
+}
+
+#[tokio::test]
+async fn a_login_that_cannot_be_is_one_sentence() {
+    let case = async |mode: &str, oauth: Value| {
+        let guarded = Guarded::start(mode).await;
+        let ended = run(&machine(&guarded, oauth).await, &["mcp", "auth", "shop"]).await;
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
+        ended.stderr.lines().last().unwrap_or_default().to_owned()
+    };
+    assert!(case("deny", Value::Null).await.ends_with("the login was not granted: The user said no."));
+    assert_eq!(case("open", Value::Null).await, "MCP server shop does not support OAuth.");
+    assert_eq!(case("good", json!(false)).await, "MCP server shop does not support OAuth.");
+    let closed = case("closed", Value::Null).await;
+    assert!(
+        closed.contains("registers no clients") && closed.contains("`mcp.shop.oauth.clientId`"),
+        "{closed}"
+    );
+    let unknown = run(&Machine::new().await, &["mcp", "auth", "nothing"]).await;
+    assert!(unknown.stderr.contains("there is no MCP server nothing"), "{unknown:?}");
+}
+
+#[tokio::test]
+async fn a_known_client_needs_no_registration_and_a_probe_says_what_the_server_tells() {
+    let guarded = Guarded::start("closed").await;
+    let oauth = json!({"clientId": "known", "callbackPort": 0, "scope": "read"});
+    let machine = machine(&guarded, oauth).await;
+    let probe = run(&machine, &["mcp", "debug", "shop"]).await;
+    for line in [
+        "login: none",
+        &format!("issuer: {}", guarded.base),
+        "registration: known clients only",
+        "status: NeedsAuth",
+    ] {
+        assert!(probe.stdout.lines().any(|it| it == line), "{line}: {probe:?}");
+    }
+    let login = run(&machine, &["mcp", "auth", "shop"]).await;
+    assert_eq!(login.code, Some(0), "{login:?}");
+    assert!(login.stderr.contains("scope=read"), "{login:?}");
+    assert_eq!(guarded.log().await[0]["client"], "known");
+}
+
+#[tokio::test]
+async fn programs_log_in_over_http() {
+    let guarded = Guarded::start("good").await;
+    let server = Server::builder().config("mcp", json!({"shop": guarded.config()})).start().await;
+    assert_eq!(server.get("/mcp").await.ok()["shop"], json!({"status": "needs_auth"}));
+    server.post("/mcp/nothing/auth", json!({})).await.refused(404);
+    let page = server.post("/mcp/shop/auth", json!({})).await.ok();
+    let url = page["authorizationUrl"].as_str().unwrap();
+    assert!(url.contains(&format!("state={}", page["oauthState"].as_str().unwrap())), "{page}");
+    // The browser brings the code itself, or a person brings it.
+    let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let back = http.get(url).send().await.unwrap().headers()["location"].to_str().unwrap().to_owned();
+    let back = reqwest::Url::parse(&back).unwrap();
+    let code = back.query_pairs().find(|(name, _)| name == "code").unwrap().1.into_owned();
+    let state = server.post("/mcp/shop/auth/callback", json!({"code": code})).await.ok();
+    assert_eq!(state, json!({"status": "connected"}));
+    let late = server.post("/mcp/shop/auth/callback", json!({"code": "x"})).await.refused(400);
+    assert!(late["message"].as_str().unwrap().contains("has begun"), "{late}");
+    assert_eq!(server.send("DELETE", "/mcp/shop/auth", json!({})).await.ok(), json!({"success": true}));
+    assert_eq!(server.get("/mcp").await.ok()["shop"], json!({"status": "needs_auth"}));
+    let page = server.post("/mcp/shop/auth", json!({})).await.ok();
+    reqwest::get(page["authorizationUrl"].as_str().unwrap()).await.unwrap();
+    let mut state = server.get("/mcp").await.ok()["shop"].clone();
+    while state != json!({"status": "connected"}) {
+        state = server.get("/mcp").await.ok()["shop"].clone();
+    }
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn servers_are_added_to_the_configuration_and_taken_out_again() {
+    let machine = Machine::new().await;
+    let file = machine.scratch.work.join("opencode.json");
+    machine.scratch.write("opencode.json", "{\n  // ours\n  \"theme\": \"x\"\n}\n");
+    let added = machine.run(&["mcp", "add", "web", "--url", "http://h/mcp", "--header", "X-Key=a=b"]).await;
+    assert_eq!((added.code, added.stderr.as_str()), (Some(0), ""), "{added:?}");
+    assert_eq!(
+        machine.run(&["mcp", "add", "here", "--env", "A=1", "--", "npx", "-y", "thing"]).await.code,
+        Some(0)
+    );
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains("// ours"), "{text}");
+    let written: Value = serde_json::from_str(&text.replace("// ours", "")).unwrap();
+    assert_eq!(
+        written["mcp"]["web"],
+        json!({"type": "remote", "url": "http://h/mcp", "headers": {"X-Key": "a=b"}})
+    );
+    let here = json!({"type": "local", "command": ["npx", "-y", "thing"], "environment": {"A": "1"}});
+    assert_eq!(written["mcp"]["here"], here);
+    let twice = machine.run(&["mcp", "add", "web", "--url", "http://h/mcp"]).await;
+    assert!(twice.code == Some(1) && twice.stderr.contains("remove it first"), "{twice:?}");
+    assert_eq!(machine.run(&["mcp", "remove", "web"]).await.code, Some(0));
+    let gone = machine.run(&["mcp", "rm", "web"]).await;
+    assert!(gone.code == Some(1) && gone.stderr.contains("There is no MCP server web"), "{gone:?}");
+    for arguments in [
+        &["mcp", "add", "x"][..],
+        &["mcp", "add", "x", "--url", "u", "--", "c"],
+        &["mcp", "add", "x", "--url", "u", "--header", "y"],
+    ] {
+        assert_eq!(machine.run(arguments).await.code, Some(2), "{arguments:?}");
+    }
+}
