@@ -12,6 +12,7 @@ mod compactions;
 mod connection;
 mod dialog;
 mod dispatch;
+mod editor;
 mod elicitation;
 mod encoder;
 mod error;

@@ -57,6 +57,7 @@ pub use crate::{
     plugin::api::{Api, ApiBody, ApiRequest, ApiResponse},
     provider::{Model, unusable::Unusable},
     pty::{Reader as TerminalReader, Terminal},
+    tool::editor::Editor,
 };
 pub use asking::{
     approvals,

@@ -6,7 +6,7 @@ use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::LazyLock,
+    sync::{Arc, LazyLock},
 };
 
 use futures_util::future::BoxFuture;
@@ -22,6 +22,7 @@ use windlass_protocol::opencode::{
     tool::{Kind, Look, Subject},
 };
 
+use self::editor::Editor;
 use crate::{
     base::{clock, hash},
     config::{
@@ -42,6 +43,7 @@ pub mod codesearch;
 mod diagnostics;
 pub mod edit;
 pub mod edit_match;
+pub mod editor;
 #[cfg(test)]
 pub(crate) mod fake;
 mod file;
@@ -423,6 +425,10 @@ pub trait Host: Send + Sync {
     fn notify(&self, text: String);
     /// Reports a change of a file to all subscribers: the path as it was named, and the path it led to.
     fn edited(&self, path: &Path, real: &Path);
+    /// Returns the editor that has the session's files open, where there is one.
+    fn editor(&self) -> Option<Arc<dyn Editor>> {
+        None
+    }
 }
 
 /// Work for a subagent.

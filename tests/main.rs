@@ -37,6 +37,7 @@ mod demo;
 mod disks;
 mod doctor;
 mod editor;
+mod editor_files;
 mod envelope;
 mod events;
 mod faults;

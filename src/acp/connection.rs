@@ -20,10 +20,11 @@ use windlass_protocol::{
 
 use super::{
     client_session::ClientSession,
+    editor::ClientEditor,
     encoder::Encoder,
     outbox::{Cancel, Outbox, Responder, Switched},
 };
-use crate::engine::{Answerable, Client as Lease, Engine};
+use crate::engine::{Answerable, Client as Lease, Editor, Engine};
 
 /// Bytes of one line; a longer one is refused, not kept.
 pub const MAX_LINE: usize = 64 * 1024 * 1024;
@@ -122,6 +123,8 @@ impl Connection {
     /// Notes that the client can answer nothing any more. Requests that wait for it are refused.
     pub fn give_up(&mut self) {
         self.encoder.permissions.give_up();
+        self.encoder.editor_calls.give_up();
+        self.lease.set_editor(None);
         self.lease.set_answerable(Answerable::Nothing);
     }
 
@@ -148,6 +151,9 @@ impl Connection {
 
     pub fn set_client(&mut self, client: ClientCapabilities) {
         self.is_initialized = true;
+        let (reads, writes) = (client.reads_files, client.writes_files);
+        let editor = ClientEditor { outbox: self.outbox.clone(), reads, writes };
+        self.lease.set_editor((reads || writes).then(|| Arc::new(editor) as Arc<dyn Editor>));
         self.encoder.set_client(client);
     }
 

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use serde_json::json;
 use tokio::time::Instant;
 use windlass_protocol::{
     acp::{
@@ -30,6 +31,7 @@ use windlass_protocol::{
 use super::{
     client_session::ClientSession,
     compactions::Compactions,
+    editor::{EditorCall, EditorCalls},
     lines, options,
     outbox::{Outgoing, Past},
     permissions::{self, Permissions, Waiting},
@@ -61,6 +63,8 @@ pub struct Encoder {
     /// `session.created` of sessions that are not attached yet.
     created: VecDeque<Arc<Event>>,
     outputs: Outputs,
+    /// Requests to the client's editor.
+    pub editor_calls: EditorCalls,
 }
 
 /// Destination of lines, and the requests that wait for the user.
@@ -151,12 +155,29 @@ impl Encoder {
                 self.sessions.remove(&session_id);
                 self.outputs.forget(&session_id);
             }
+            Outgoing::EditorCall(call) => self.call_editor(*call, out),
+            Outgoing::EditorCallDropped(number) => {
+                if let Some(id) = self.editor_calls.take_back(number) {
+                    let withdrawal = rpc::notification("$/cancel_request", json!({"requestId": id}));
+                    lines::write(&withdrawal, out.lines);
+                }
+            }
             Outgoing::NextQuestion(id) => {
                 if let Some(root) = self.permissions.session_to_ask_next(&id) {
                     self.show_ask(&root, out);
                 }
             }
         }
+    }
+
+    /// Sends a request for the editor, about a session that the client knows.
+    fn call_editor(&mut self, call: EditorCall, out: &mut Sink<'_>) {
+        let EditorCall { number, session_id, method, mut params, reply } = call;
+        let root = self.roots.get(&session_id).filter(|_| !self.sessions.contains_key(&session_id));
+        params["sessionId"] = root.unwrap_or(&session_id).as_str().into();
+        let id = self.permissions.next_rpc_id();
+        lines::write(&rpc::request(&id, method, params), out.lines);
+        self.editor_calls.insert(id, number, reply);
     }
 
     /// Merges two neighbouring deltas of one part and returns true, unless the client gets the events themselves.

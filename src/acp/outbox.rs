@@ -18,7 +18,7 @@ use windlass_protocol::{
     rpc::{self, Id},
 };
 
-use super::error::error;
+use super::{editor::EditorCall, error::error};
 use crate::{base::queue::Queue, bus::Subscriber, engine::Workspace};
 
 /// Bytes the client may be behind before sessions that stream wait for it.
@@ -50,6 +50,10 @@ pub enum Outgoing {
     Detach(SessionId),
     /// A tool's questions go on with the next one.
     NextQuestion(QuestionId),
+    /// A request for the client's editor.
+    EditorCall(Box<EditorCall>),
+    /// Nothing waits for the answer to such a request any more.
+    EditorCallDropped(u64),
 }
 
 impl Outgoing {
@@ -62,7 +66,9 @@ impl Outgoing {
             | Outgoing::Hold(_)
             | Outgoing::Release(_)
             | Outgoing::Detach(_)
-            | Outgoing::NextQuestion(_) => 0,
+            | Outgoing::NextQuestion(_)
+            | Outgoing::EditorCallDropped(_) => 0,
+            Outgoing::EditorCall(call) => ENVELOPE + call.params["content"].as_str().map_or(0, str::len),
             Outgoing::Past(past) => past.messages.iter().map(message_weight).sum(),
             Outgoing::PastEnd { .. } => ENVELOPE,
         }

@@ -123,10 +123,16 @@ impl Permissions {
             self.queues.remove(session_id);
             return None;
         };
-        let rpc_id = Id::Number(self.next_id);
-        self.next_id += 1;
+        let rpc_id = self.next_rpc_id();
         self.outstanding.insert(rpc_id.clone(), asked.id());
         Some((rpc_id, asked))
+    }
+
+    /// Returns an id for a request of ours.
+    pub fn next_rpc_id(&mut self) -> Id {
+        let id = Id::Number(self.next_id);
+        self.next_id += 1;
+        id
     }
 
     /// Takes the request back that shows a session's question, for a client that begins anew: its id, if there is one.

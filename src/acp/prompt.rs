@@ -109,6 +109,9 @@ fn send_warnings(connection: &Connection, id: &SessionId, warnings: &[String]) {
 
 /// Takes the client's answer to a request of ours.
 pub fn answered(connection: &mut Connection, id: &Id, result: Result<Option<&RawValue>, ErrorBody>) {
+    if connection.encoder.editor_calls.answered(id, &result) {
+        return;
+    }
     // An answer to nothing, or to a question that was settled meanwhile, is ignored.
     let permission = match connection.encoder.permissions.answered(id) {
         Some(AskedId::Permission(permission)) => permission,

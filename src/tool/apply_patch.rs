@@ -17,7 +17,7 @@ use super::{
     arguments::arguments,
     blocking,
     diagnostics::{self, Diagnosed},
-    file::{self, BOM, ReadGate, Swap, Texts},
+    file::{self, BOM, Before, Swap, Texts},
     format,
     patch_text::{self, Hunk},
     path::{self, Target, display},
@@ -73,8 +73,10 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     for real in in_order.into_keys() {
         guards.push(file::lock(real).await);
     }
-    let files =
-        targets.into_iter().map(|(name, target)| (name, (ReadGate::new(cx, &target), target))).collect();
+    let mut files = BTreeMap::new();
+    for (name, target) in targets {
+        files.insert(name, (Before::new(cx, &target).await, target));
+    }
     let mut plan = blocking(move || {
         let _guards = guards;
         Plan::new(files, &hunks)
@@ -189,7 +191,7 @@ struct State {
 
 impl Plan {
     /// Applies the hunks to the files' texts in memory, one after the other. Blocks.
-    fn new(files: BTreeMap<String, (ReadGate, Target)>, hunks: &[Hunk]) -> Result<Self, ToolError> {
+    fn new(files: BTreeMap<String, (Before, Target)>, hunks: &[Hunk]) -> Result<Self, ToolError> {
         let mut states: Vec<State> = Vec::new();
         for hunk in hunks {
             match hunk {
@@ -307,7 +309,7 @@ fn place_of(target: &Target) -> PathBuf {
 /// Returns the state of a named file, which is read from disk the first time.
 fn open(
     states: &mut Vec<State>,
-    files: &BTreeMap<String, (ReadGate, Target)>,
+    files: &BTreeMap<String, (Before, Target)>,
     name: &str,
 ) -> Result<usize, ToolError> {
     let Some((gate, target)) = files.get(name) else {

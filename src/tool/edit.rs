@@ -10,7 +10,7 @@ use super::{
     arguments::arguments,
     diagnostics::{self, Diagnosed},
     edit_match,
-    file::{self, BOM, Change, LineEnds, ReadGate},
+    file::{self, BOM, Before, Change, LineEnds},
     path::{self, Target},
     row::Offer,
 };
@@ -51,12 +51,12 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
 pub(super) async fn change(
     cx: &ToolCx<'_>,
     file_path: &str,
-    plan: impl FnOnce(&Target, &ReadGate) -> Result<Change, ToolError> + Send + 'static,
+    plan: impl FnOnce(&Target, &Before) -> Result<Change, ToolError> + Send + 'static,
 ) -> Result<ToolOutput, ToolError> {
     let target = path::resolve(cx, file_path).await?;
     path::ask_outside(cx, &target).await?;
     let _turn = file::turn(cx, &target).await;
-    let (planned, gate) = (target.clone(), ReadGate::new(cx, &target));
+    let (planned, gate) = (target.clone(), Before::new(cx, &target).await);
     let change = file::plan(&target, move || plan(&planned, &gate)).await?;
     let applied = change.apply(cx, &target).await?;
     let shown = &applied.shown;
@@ -70,7 +70,7 @@ pub(super) async fn change(
     })
 }
 
-fn plan(target: &Target, gate: &ReadGate, args: &Args) -> Result<Change, ToolError> {
+fn plan(target: &Target, gate: &Before, args: &Args) -> Result<Change, ToolError> {
     let path = target.path.as_path();
     let before = gate.load(target)?;
     let Some(bytes) = before else {

@@ -19,7 +19,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    FileStamp, ToolCx, ToolError, blocking, format,
+    FileStamp, ToolCx, ToolError, blocking, editor, format,
     path::{Target, display, unmoved},
     read::is_hidden,
 };
@@ -34,6 +34,7 @@ use crate::{
     permission::{Ask, protected},
 };
 
+mod by_editor;
 mod keep;
 mod swap;
 
@@ -241,15 +242,43 @@ impl LineEnds {
 }
 
 /// The check that the model has seen the content it is about to overwrite (facts: earlier OpenCode, FileTime).
-pub(crate) enum ReadGate {
+enum ReadGate {
     /// No check: it is switched off in the configuration.
     Open,
     /// The session's last known state of the file; `None` if it was never read.
     Known(Option<FileStamp>),
 }
 
+/// A file before a change: what the model knows of it, and the text that the editor has and that is not saved.
+pub(crate) struct Before {
+    gate: ReadGate,
+    unsaved: Option<String>,
+}
+
+impl Before {
+    pub(crate) async fn new(cx: &ToolCx<'_>, target: &Target) -> Self {
+        Self {
+            gate: ReadGate::new(cx, target),
+            unsaved: editor::unsaved(cx, &target.path, &target.real).await,
+        }
+    }
+
+    /// Returns the bytes of a file that may be changed; `None` if it does not exist. Blocks.
+    pub(crate) fn load(&self, target: &Target) -> Result<Option<Vec<u8>>, ToolError> {
+        let saved = load(&target.path, &target.real)?;
+        let before = match &self.unsaved {
+            Some(text) => saved.map(|_| text.clone().into_bytes()),
+            None => saved,
+        };
+        if let Some(content) = &before {
+            self.gate.check(&target.path, content)?;
+        }
+        Ok(before)
+    }
+}
+
 impl ReadGate {
-    pub(crate) fn new(cx: &ToolCx<'_>, target: &Target) -> Self {
+    fn new(cx: &ToolCx<'_>, target: &Target) -> Self {
         if cx.config.file_time { Self::Known(cx.host.known_stamp(&target.real)) } else { Self::Open }
     }
 
@@ -283,15 +312,6 @@ impl ReadGate {
             clock::iso(known.seen_ms),
         )))
     }
-
-    /// Reads the bytes of a file that may be changed; `None` if it does not exist. Blocks.
-    pub(crate) fn load(&self, target: &Target) -> Result<Option<Vec<u8>>, ToolError> {
-        let before = load(&target.path, &target.real)?;
-        if let Some(content) = &before {
-            self.check(&target.path, content)?;
-        }
-        Ok(before)
-    }
 }
 
 /// Returns the file's text, or an error if it is not text.
@@ -307,6 +327,10 @@ pub(crate) fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, ToolErro
 /// Writes the changes that the user was shown, provided that every file is unchanged since then: all of them or
 /// none.
 pub(crate) async fn put(cx: &ToolCx<'_>, swaps: Vec<Swap>) -> Result<(), ToolError> {
+    if editor::writer(cx).is_some() { by_editor::put(cx, swaps).await } else { put_on_disk(cx, swaps).await }
+}
+
+async fn put_on_disk(cx: &ToolCx<'_>, swaps: Vec<Swap>) -> Result<(), ToolError> {
     // Locked in one order everywhere, so that two patches cannot wait for each other.
     let in_order: BTreeSet<&PathBuf> = swaps.iter().map(|swap| &swap.real).collect();
     let mut guards = Vec::new();

@@ -10,7 +10,7 @@ use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     edit::{self, EMPTY_OLD, IDENTICAL},
-    file::{self, Change, ReadGate},
+    file::{self, Before, Change},
     path::Target,
 };
 
@@ -46,7 +46,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     edit::change(cx, &args.file_path, move |target, gate| plan(target, gate, &args.edits)).await
 }
 
-fn plan(target: &Target, gate: &ReadGate, edits: &[Edit]) -> Result<Change, ToolError> {
+fn plan(target: &Target, gate: &Before, edits: &[Edit]) -> Result<Change, ToolError> {
     let path = target.path.as_path();
     let before = gate.load(target)?;
     let mut text = match &before {

@@ -22,7 +22,7 @@ use windlass_protocol::opencode::{
 use super::{
     FileStamp, ToolCx, ToolError, ToolOutput,
     arguments::arguments,
-    blocking,
+    blocking, editor,
     path::{self, Roots, Target, display, one_line},
     walk::StopOnDrop,
 };
@@ -88,12 +88,19 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let stopped = stop.flag();
     let real = target.real.clone();
     let nested = Nested::new(cx.config);
+    let unsaved = tokio::select! {
+        text = editor::unsaved(cx, &target.path, &target.real) => text,
+        () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
+    };
     let reading = blocking(move || {
         // Taken before the text, so that a change in between is noticed later.
         let stamp =
             fs::metadata(&target.real).ok().filter(fs::Metadata::is_file).map(|it| FileStamp::of(&it));
-        let tool_output = read(&target, window, &stopped)?;
-        let stamp = stamp.map(|stamp| with_content(stamp, &target.real));
+        let tool_output = read(&target, window, unsaved.as_deref(), &stopped)?;
+        let stamp = stamp.map(|stamp| match &unsaved {
+            Some(text) => stamp.with_content(text.as_bytes()),
+            None => with_content(stamp, &target.real),
+        });
         let is_text = stamp.is_some() && tool_output.attachments.is_empty();
         let files = if is_text { nested.files(&target.path) } else { Vec::new() };
         Ok((tool_output, stamp, files))
@@ -175,7 +182,13 @@ struct Window {
     limit: usize,
 }
 
-fn read(target: &Target, window: Window, stopped: &AtomicBool) -> Result<ToolOutput, ToolError> {
+/// Reads a directory or a file. `unsaved` is the text that the editor has in the file's place.
+fn read(
+    target: &Target,
+    window: Window,
+    unsaved: Option<&str>,
+    stopped: &AtomicBool,
+) -> Result<ToolOutput, ToolError> {
     // Opens the path that was judged, even if a link is changed meanwhile.
     let (path, real) = (target.path.as_path(), target.real.as_path());
     let failed = |error: io::Error| match error.kind() {
@@ -189,6 +202,10 @@ fn read(target: &Target, window: Window, stopped: &AtomicBool) -> Result<ToolOut
     } else if !metadata.is_file() {
         // Opening a pipe or a device could block for ever.
         return Err(ToolError::Model(format!("Cannot read {}: it is not a regular file.", path.display())));
+    } else if let Some(text) = unsaved {
+        let lines = read_lines(text.as_bytes(), window, true, stopped).map_err(failed)?;
+        let (output, metadata) = show_lines(path, window, &lines)?;
+        (output, metadata, Vec::new())
     } else {
         let mut file = pinned::open_file(real).map_err(failed)?;
         let mut sample = Vec::with_capacity(SAMPLE_BYTES);

@@ -9,7 +9,7 @@ use super::{
     ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     diagnostics::{self, Diagnosed},
-    file::{self, BOM, Change, ReadGate},
+    file::{self, BOM, Before, Change},
     path::{self, Target, display},
 };
 
@@ -29,7 +29,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let target = path::resolve(cx, &args.file_path).await?;
     path::ask_outside(cx, &target).await?;
     let _turn = file::turn(cx, &target).await;
-    let (planned, gate) = (target.clone(), ReadGate::new(cx, &target));
+    let (planned, gate) = (target.clone(), Before::new(cx, &target).await);
     let change = file::plan(&target, move || plan(&planned, &gate, args.content)).await?;
     let applied = change.apply(cx, &target).await?;
     let Diagnosed { metadata, words } = diagnostics::behind(cx, &[&target], true).await;
@@ -47,7 +47,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     })
 }
 
-fn plan(target: &Target, gate: &ReadGate, content: String) -> Result<Change, ToolError> {
+fn plan(target: &Target, gate: &Before, content: String) -> Result<Change, ToolError> {
     let before = gate.load(target)?;
     let had_bom = before.as_deref().is_some_and(|bytes| bytes.starts_with(BOM.as_bytes()));
     let content = match before.as_deref().and_then(file::line_ends) {

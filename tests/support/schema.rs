@@ -19,6 +19,8 @@ pub fn check_call(method: &str, params: &Value, is_request: bool) -> Result<(), 
     match (method, is_request) {
         ("session/update", false) => check::<acp::SessionNotification>(method, params),
         ("session/request_permission", true) => check::<acp::RequestPermissionRequest>(method, params),
+        ("fs/read_text_file", true) => check::<acp::ReadTextFileRequest>(method, params),
+        ("fs/write_text_file", true) => check::<acp::WriteTextFileRequest>(method, params),
         ("elicitation/create", true) => check::<acp::CreateElicitationRequest>(method, params),
         ("$/cancel_request", false) => match params {
             Value::Object(params)

@@ -83,6 +83,10 @@ pub struct ClientCapabilities {
     /// `_meta.terminal_output`: the client shows the output of our commands in terminals of its own (facts: ACP
     /// §1.6).
     pub terminal_output: bool,
+    /// `fs.readTextFile`: the client gives texts of files as its editor has them.
+    pub reads_files: bool,
+    /// `fs.writeTextFile`: the client writes files in our place.
+    pub writes_files: bool,
     /// OpenCode's events wanted as `_windlass/event`.
     pub events: EventChoice,
 }
@@ -136,6 +140,9 @@ pub fn initialize(params: Option<&str>) -> Result<Initialize, InvalidParams> {
             compaction: has(capabilities, &["session", "compaction"]),
             forms: has(capabilities, &["elicitation", "form"]),
             terminal_output: has(capabilities, &["_meta", "terminal_output"]),
+            // Version 2 has no such requests, so that its form offers none.
+            reads_files: has(params.get("clientCapabilities"), &["fs", "readTextFile"]),
+            writes_files: has(params.get("clientCapabilities"), &["fs", "writeTextFile"]),
             events,
         },
         client_name: name.map(|name| format!("{name} {version}")),

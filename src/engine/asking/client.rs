@@ -11,6 +11,7 @@ use crate::{
     base::{lock::lock, queue::Queue},
     bus::{Bus, Filter, Scope, Subscriber},
     engine::Engine,
+    tool::editor::Editor,
 };
 
 /// The requests of its sessions that a front end can answer.
@@ -35,6 +36,7 @@ struct Lease {
     scope: Arc<Scope>,
     answerable: AtomicU8,
     readers: Mutex<Vec<Weak<dyn Subscriber>>>,
+    editor: Mutex<Option<Arc<dyn Editor>>>,
 }
 
 /// All clients of an engine. Cloning it shares it.
@@ -67,6 +69,11 @@ impl Client {
     pub fn set_answerable(&self, answerable: Answerable) {
         self.lease.answerable.store(answerable as u8, Ordering::Relaxed);
         self.engine.refuse_unanswerable();
+    }
+
+    /// Has tools read and write files by the client's editor; not any more for `None`.
+    pub fn set_editor(&self, editor: Option<Arc<dyn Editor>>) {
+        *lock(&self.lease.editor) = editor;
     }
 
     /// Delivers the events of the held sessions until the client is dropped.
@@ -126,6 +133,13 @@ impl Clients {
         able.any(|lease| self.bus.is_in_scope(session_id, &lease.scope))
     }
 
+    /// Returns the editor of a client that holds the session, or one that the session works for.
+    pub fn editor(&self, session_id: &SessionId) -> Option<Arc<dyn Editor>> {
+        let leases = lock(&self.leases);
+        let mut holding = leases.iter().filter(|lease| self.bus.is_in_scope(session_id, &lease.scope));
+        holding.find_map(|lease| lock(&lease.editor).clone())
+    }
+
     fn is_held_beside(&self, session_id: &SessionId, own: &Arc<Lease>) -> bool {
         let leases = lock(&self.leases);
         let mut others = leases.iter().filter(|lease| !Arc::ptr_eq(lease, own));
@@ -137,6 +151,7 @@ impl Clients {
             scope: Arc::default(),
             answerable: AtomicU8::new(answerable as u8),
             readers: Mutex::default(),
+            editor: Mutex::default(),
         });
         lock(&self.leases).push(lease.clone());
         lease

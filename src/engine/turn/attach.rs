@@ -3,6 +3,7 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -27,7 +28,10 @@ use crate::{
         state::{KnownFiles, text_part},
     },
     permission::Ask,
-    tool::{self, AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput},
+    tool::{
+        self, AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput,
+        editor::Editor,
+    },
 };
 
 /// Bytes of a file that is sent inline as media.
@@ -287,6 +291,10 @@ impl Host for UserGave<'_> {
     }
 
     fn progress(&self, _title: Option<String>, _metadata: Map<String, Value>) {}
+
+    fn editor(&self) -> Option<Arc<dyn Editor>> {
+        self.session.engine.clients().editor(&self.session.id)
+    }
 
     fn set_todos(&self, _todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
         Box::pin(std::future::ready(Ok(())))

@@ -29,7 +29,9 @@ use crate::{
     },
     library,
     permission::Ask,
-    tool::{AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolError, ToolOutput},
+    tool::{
+        AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolError, ToolOutput, editor::Editor,
+    },
 };
 
 /// Reports of running tools between two looks of the step's task.
@@ -181,6 +183,10 @@ impl Host for CallHost {
 
     fn notify(&self, text: String) {
         self.parent.warning_log.notify_once(self.engine.bus(), &text);
+    }
+
+    fn editor(&self) -> Option<Arc<dyn Editor>> {
+        self.engine.clients().editor(&self.session_id)
     }
 
     fn edited(&self, path: &Path, real: &Path) {

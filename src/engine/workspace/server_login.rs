@@ -59,7 +59,7 @@ impl Engine {
         let workspace = self.workspace(directory).await?;
         let removed = workspace.log_out_of_server(name).await;
         workspace.close().await;
-        Ok(removed?)
+        removed
     }
 
     /// Says how a server of a directory answers, and what it says of logins, a line for each.

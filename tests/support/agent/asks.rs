@@ -74,6 +74,17 @@ impl Agent {
         self.shared.send(&permission_reply(ask, Answer::Cancelled));
     }
 
+    /// Like it, for a request that is answered by the code of a cancelled one.
+    pub async fn withdrawn_by_code(&self, ask: &Ask) {
+        self.shared
+            .wait(self.deadline, "the agent to withdraw its request", |state| {
+                let asked = state.asks.iter_mut().find(|state| state.ask.id == ask.id).unwrap();
+                asked.is_withdrawn.then(|| asked.is_answered = true)
+            })
+            .await;
+        self.fail(ask, -32800);
+    }
+
     /// Waits until the agent has made that many requests; they stay unread.
     pub async fn has_asked(&self, n_asks: usize) {
         self.shared

@@ -277,6 +277,12 @@ impl State {
         self.lines.iter().any(|line| line.message.pointer(form).is_some_and(Value::is_object))
     }
 
+    /// Returns true if the client has declared that its editor reads, or writes.
+    fn takes_files(&self, capability: &str) -> bool {
+        let place = format!("/params/clientCapabilities/fs/{capability}");
+        self.lines.iter().any(|line| line.message.pointer(&place) == Some(&Value::Bool(true)))
+    }
+
     fn take_request(&mut self, method: &str, id: &Value, params: &Value) -> Option<Value> {
         if let Err(problem) = schema::check_call(method, params, true) {
             self.failures.push(problem);
@@ -289,6 +295,10 @@ impl State {
         }
         if method == "elicitation/create" && !self.takes_forms() {
             self.failures.push(format!("a form for a client that shows none: {params}"));
+        }
+        let of_files = [("fs/read_text_file", "readTextFile"), ("fs/write_text_file", "writeTextFile")];
+        if of_files.iter().any(|(known, capability)| method == *known && !self.takes_files(capability)) {
+            self.failures.push(format!("{method} for a client that did not offer it: {params}"));
         }
         let ask = Ask { id: id.clone(), method: method.to_owned(), params: params.clone() };
         let reply = self.policy.map(|answer| permission_reply(&ask, answer));
