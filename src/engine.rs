@@ -168,6 +168,8 @@ struct OpenSession {
     /// The servers are those of the session that started this one, and end with that.
     is_mcp_lent: bool,
     parent_limits: ParentLimits,
+    /// What its client allows in it, as directories beside the project.
+    granted: Arc<[Rule]>,
     tickets: Arc<Tickets>,
     /// A subagent's: what was told in the session it works for.
     warning_log: Option<WarningLog>,
@@ -401,6 +403,7 @@ impl Engine {
             mcp,
             is_mcp_lent: false,
             parent_limits,
+            granted: Arc::default(),
             tickets,
             warning_log: None,
             task: None,
@@ -415,6 +418,7 @@ impl Engine {
         workspace: Arc<Workspace>,
         mcp: Option<Arc<mcp::Servers>>,
         parent_limits: ParentLimits,
+        granted: Arc<[Rule]>,
         warning_log: WarningLog,
     ) -> Result<(), InUse> {
         let (tickets, warning_log) = (Arc::default(), Some(warning_log));
@@ -423,6 +427,7 @@ impl Engine {
             mcp,
             is_mcp_lent: true,
             parent_limits,
+            granted,
             tickets,
             warning_log,
             task: None,

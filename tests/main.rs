@@ -34,6 +34,7 @@ mod config_layers;
 mod crash;
 mod db;
 mod demo;
+mod directories;
 mod disks;
 mod doctor;
 mod editor;

@@ -8,8 +8,9 @@ use windlass_protocol::acp::{
     schema::{
         AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthMethodAgent, AuthMethodTerminal,
         AuthStatusCapabilities, Implementation, InitializeResponse, LogoutCapabilities, McpCapabilities,
-        PromptCapabilities, SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities,
-        SessionForkCapabilities, SessionListCapabilities, SessionResumeCapabilities,
+        PromptCapabilities, SessionAdditionalDirectoriesCapabilities, SessionCapabilities,
+        SessionCloseCapabilities, SessionDeleteCapabilities, SessionForkCapabilities,
+        SessionListCapabilities, SessionResumeCapabilities,
     },
     version::ProtocolVersion,
 };
@@ -52,7 +53,8 @@ fn capabilities(found: &Found) -> AgentCapabilities {
         .delete(SessionDeleteCapabilities::new())
         .resume(SessionResumeCapabilities::new())
         .close(SessionCloseCapabilities::new())
-        .fork(SessionForkCapabilities::new());
+        .fork(SessionForkCapabilities::new())
+        .additional_directories(SessionAdditionalDirectoriesCapabilities::new());
     let extensions = [
         ext::EVENTS,
         ext::SESSION_ID,

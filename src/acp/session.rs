@@ -31,7 +31,7 @@ use super::{
     outbox::{Outbox, Outgoing, Past, Responder},
     reload, to_proto,
 };
-use crate::engine::{Client as Lease, ClientServer, HistoryPage, NewSession, Opened};
+use crate::engine::{Client as Lease, ClientServer, Engine, HistoryPage, NewSession, Opened};
 
 /// Sessions of one page of `session/list`.
 const PAGE: usize = 50;
@@ -53,10 +53,11 @@ pub fn new(
     };
     let (engine, lease) = (connection.engine.clone(), connection.lease.clone());
     call.spawn(connection, request.session_id.clone(), async move {
-        let OpenSession { cwd, mcp_servers, skipped, .. } = request;
+        let OpenSession { cwd, directories, mcp_servers, skipped, .. } = request;
         let (directory, servers) = (PathBuf::from(cwd), client_servers(mcp_servers));
         let new = NewSession { directory, id: chosen, servers, ..NewSession::default() };
         let opened = engine.create_session(new).await.map_err(|failure| engine_error(&failure))?;
+        grant(&engine, &opened.info.id, directories).await;
         lease.hold(&opened.info.id);
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             let (client_session, modes, options) = first_view(&opened);
@@ -67,6 +68,11 @@ pub fn new(
             attach(connection, info.id, client_session, info.title, 0.0, &skipped);
         }) as Reply)
     })
+}
+
+/// Lets a session reach the directories that its client names beside the project.
+async fn grant(engine: &Engine, id: &SessionId, directories: Vec<String>) {
+    engine.grant_directories(id, directories.into_iter().map(PathBuf::from).collect()).await;
 }
 
 pub fn load(
@@ -82,12 +88,13 @@ pub fn load(
     let (engine, lease, outbox) =
         (connection.engine.clone(), connection.lease.clone(), connection.outbox.clone());
     call.spawn(connection, request.session_id.clone(), async move {
-        let OpenSession { cwd, mcp_servers, skipped, .. } = request;
+        let OpenSession { cwd, directories, mcp_servers, skipped, .. } = request;
         // Events from here on are shown behind the history.
         let hold = Hold::new(&outbox, &id);
         let held = Held::new(&lease, &id);
         let opened = engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
+        grant(&engine, &id, directories).await;
         let workspace = opened.workspace.clone();
         let title = opened.info.title.clone();
         let mut attached = Attached { outbox: outbox.clone(), session_id: id.clone(), is_kept: is_known };
@@ -126,10 +133,11 @@ pub fn resume(
     connection.take_switch(&id);
     let (engine, lease) = (connection.engine.clone(), connection.lease.clone());
     call.spawn(connection, request.session_id.clone(), async move {
-        let OpenSession { cwd, mcp_servers, skipped, .. } = request;
+        let OpenSession { cwd, directories, mcp_servers, skipped, .. } = request;
         let held = Held::new(&lease, &id);
         let opened = engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
+        grant(&engine, &id, directories).await;
         held.keep();
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             let (client_session, modes, options) = first_view(&opened);
@@ -157,13 +165,14 @@ pub fn fork(
     };
     let (engine, lease) = (connection.engine.clone(), connection.lease.clone());
     call.spawn(connection, request.session_id.clone(), async move {
-        let OpenSession { cwd, mcp_servers, skipped, .. } = request;
+        let OpenSession { cwd, directories, mcp_servers, skipped, .. } = request;
         let opened = async {
             let workspace = engine.workspace(&PathBuf::from(cwd)).await?;
             let forked = engine.fork_session(&workspace, &source, before.as_ref()).await?;
             engine.open_session_in(workspace, &forked.id, client_servers(mcp_servers)).await
         };
         let opened = opened.await.map_err(|failure| engine_error(&failure))?;
+        grant(&engine, &opened.info.id, directories).await;
         lease.hold(&opened.info.id);
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             let (client_session, modes, options) = first_view(&opened);

@@ -155,6 +155,8 @@ pub struct OpenSession {
     /// Absent for `session/new`, unless the client chose one by `_meta["windlass/sessionId"]`.
     pub session_id: Option<String>,
     pub cwd: String,
+    /// Directories beside it that are the session's too.
+    pub directories: Vec<String>,
     pub mcp_servers: Vec<McpServer>,
     /// Sentences about the entries of `mcpServers` that were not understood.
     pub skipped: Vec<String>,
@@ -216,7 +218,18 @@ fn open_session(
             Err(reason) => skipped.push(format!("mcpServers[{index}] is ignored: {reason}")),
         }
     }
-    Ok(OpenSession { session_id, cwd, mcp_servers, skipped })
+    let directories = additional_directories(params)?;
+    Ok(OpenSession { session_id, cwd, directories, mcp_servers, skipped })
+}
+
+fn additional_directories(params: &Map<String, Value>) -> Result<Vec<String>, InvalidParams> {
+    let wrong = || invalid("`additionalDirectories` must be a list of absolute paths");
+    let listed = match params.get("additionalDirectories") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(listed) => listed.as_array().ok_or_else(wrong)?,
+    };
+    let path = |it: &Value| it.as_str().filter(|it| it.starts_with('/')).map(|it| directory(it).to_owned());
+    listed.iter().map(|it| path(it).ok_or_else(wrong)).collect()
 }
 
 /// Removes the slashes at the end of a directory, so that it has one name.

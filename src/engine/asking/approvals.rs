@@ -23,6 +23,8 @@ pub struct Approvals {
     /// The store and the project's directory there.
     place: Option<(Storage, String)>,
     state: Arc<Mutex<State>>,
+    /// What the client of one session allows; never stored.
+    granted: Arc<[Rule]>,
 }
 
 #[derive(Default)]
@@ -65,13 +67,18 @@ impl State {
 impl Approvals {
     /// Returns the answers for a directory within a worktree, which is `/` when there is none.
     pub fn new(storage: Storage, directory: &Path, worktree: &Path) -> Self {
-        Self { place: Some((storage, project_key(directory, worktree))), state: Arc::default() }
+        Self { place: Some((storage, project_key(directory, worktree))), ..Self::default() }
     }
 
     /// Returns the answers as they were read last, oldest first.
     pub fn rules(&self) -> Vec<Rule> {
         let state = self.lock();
-        state.stored.iter().chain(&state.unsaved).cloned().collect()
+        self.granted.iter().chain(&state.stored).chain(&state.unsaved).cloned().collect()
+    }
+
+    /// Returns the same answers behind those that a session's client has given for it.
+    pub fn behind(&self, granted: Arc<[Rule]>) -> Self {
+        Self { granted, ..self.clone() }
     }
 
     /// Adds answers; they hold at once and are stored by the next [`Approvals::sync`].

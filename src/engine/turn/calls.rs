@@ -198,7 +198,7 @@ impl<'a> StepCalls<'a> {
             message_id: self.message_id.clone(),
             call_id,
             policy: self.policy.clone(),
-            approvals: cx.session.workspace.approvals.clone(),
+            approvals: cx.session.workspace.approvals.behind(cx.session.engine.granted(&cx.session.id)),
             parent: self.parent.clone(),
             known_files: state.known_files.clone(),
             instructions: self.instructions.clone(),

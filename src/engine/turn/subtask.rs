@@ -224,6 +224,7 @@ async fn open(
             parent.workspace.clone(),
             parent.mcp.clone(),
             parent_limits,
+            engine.granted(&parent.info.id),
             parent.warning_log.clone(),
         )
         .map_err(|in_use| ToolError::Model(taken(&info.id, in_use)))?;
