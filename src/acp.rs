@@ -25,6 +25,7 @@ mod outbox;
 mod output;
 mod permissions;
 mod prompt;
+mod records;
 mod reload;
 mod serve;
 mod session;

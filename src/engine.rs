@@ -19,7 +19,7 @@ use windlass_protocol::opencode::{
     id::SessionId,
     message::ModelRef,
     permission::Rule,
-    session::{Session, SessionModel, SessionTime},
+    session::{ArchiveFilter, Session, SessionModel, SessionTime},
 };
 
 use crate::{
@@ -450,10 +450,11 @@ impl Engine {
     pub async fn list_sessions(
         &self,
         directory: Option<String>,
+        archived: ArchiveFilter,
         after: Option<(i64, String)>,
         limit: usize,
     ) -> Result<Vec<Session>, EngineError> {
-        let mut sessions = self.0.storage.list(SessionQuery { directory, after, limit }).await?;
+        let mut sessions = self.0.storage.list(SessionQuery { directory, archived, after, limit }).await?;
         self.entitle(&mut sessions).await?;
         Ok(sessions)
     }

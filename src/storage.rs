@@ -18,7 +18,7 @@ use windlass_protocol::opencode::{
     id::{MessageId, PartId, SessionId},
     message::{Message, MessageWithParts},
     part::{Part, PartKind},
-    session::{Session, SessionModel, Todo},
+    session::{ArchiveFilter, Session, SessionModel, Todo},
 };
 
 pub mod answers;
@@ -202,6 +202,7 @@ pub struct StoredSession {
 pub struct SessionQuery {
     /// Restricts the list to sessions of this directory.
     pub directory: Option<String>,
+    pub archived: ArchiveFilter,
     /// Continues behind this session: time of its last change, and its id.
     pub after: Option<(i64, String)>,
     pub limit: usize,
@@ -637,9 +638,15 @@ fn list(connection: &Connection, query: &SessionQuery) -> Result<Vec<Session>, S
     let mut statement = connection.prepare_cached(
         "SELECT project_id, data, chosen_title, chosen_agent, chosen_model, patch FROM session WHERE parent_id IS NULL \
          AND (?1 IS NULL OR directory = ?1) AND (updated, id) < (?2, ?3) \
+         AND (?5 IS NULL OR ?5 = (iif(patch IS NULL, data ->> '$.time.archived', patch ->> 'archived') IS NOT NULL)) \
          ORDER BY updated DESC, id DESC LIMIT ?4",
     )?;
-    let mut rows = statement.query(params![query.directory, updated, id, limit])?;
+    let is_archived = match query.archived {
+        ArchiveFilter::Exclude => Some(false),
+        ArchiveFilter::Include => None,
+        ArchiveFilter::Only => Some(true),
+    };
+    let mut rows = statement.query(params![query.directory, updated, id, limit, is_archived])?;
     let mut sessions = Vec::new();
     while let Some(row) = rows.next()? {
         sessions.push(decode_session(row)?);

@@ -89,6 +89,7 @@ mod sandbox_prepared;
 mod sandbox_servers;
 mod serve;
 mod session;
+mod session_records;
 mod session_settings;
 mod sessions_seen;
 mod skill_urls;

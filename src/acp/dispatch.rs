@@ -31,7 +31,7 @@ use super::{
     error::error,
     initialize,
     outbox::Cancel,
-    prompt, session, settings,
+    prompt, records, session, settings,
 };
 
 /// Lines that may wait for one session to open.
@@ -60,6 +60,10 @@ const METHODS: &[(&str, Handler)] = &[
     ("session/list",               session::list),
     ("session/close",              session::close),
     ("session/delete",             session::delete),
+    ("session/archive",            records::archive),
+    ("session/unarchive",          records::unarchive),
+    ("session/status",             records::status),
+    ("session/set_title",          records::set_title),
     // Stored, then answered: spawned, and the lines of their session wait.
     ("session/set_mode",           settings::set_mode),
     ("session/set_config_option",  settings::set_config_option),

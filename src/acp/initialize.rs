@@ -8,9 +8,10 @@ use windlass_protocol::acp::{
     schema::{
         AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthMethodAgent, AuthMethodTerminal,
         AuthStatusCapabilities, Implementation, InitializeResponse, LogoutCapabilities, McpCapabilities,
-        PromptCapabilities, SessionAdditionalDirectoriesCapabilities, SessionCapabilities,
-        SessionCloseCapabilities, SessionDeleteCapabilities, SessionForkCapabilities,
-        SessionListCapabilities, SessionResumeCapabilities,
+        PromptCapabilities, SessionAdditionalDirectoriesCapabilities, SessionArchiveCapabilities,
+        SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities, SessionForkCapabilities,
+        SessionListCapabilities, SessionResumeCapabilities, SessionStatusCapabilities,
+        SessionTitleCapabilities,
     },
     version::ProtocolVersion,
 };
@@ -54,7 +55,10 @@ fn capabilities(found: &Found) -> AgentCapabilities {
         .resume(SessionResumeCapabilities::new())
         .close(SessionCloseCapabilities::new())
         .fork(SessionForkCapabilities::new())
-        .additional_directories(SessionAdditionalDirectoriesCapabilities::new());
+        .additional_directories(SessionAdditionalDirectoriesCapabilities::new())
+        .archive(SessionArchiveCapabilities::new())
+        .status(SessionStatusCapabilities::new())
+        .title(SessionTitleCapabilities::new());
     let extensions = [
         ext::EVENTS,
         ext::SESSION_ID,

@@ -352,7 +352,7 @@ pub fn list(
     let engine = connection.engine.clone();
     call.spawn(connection, None, async move {
         // One more than a page tells whether there is a next one.
-        let sessions = engine.list_sessions(request.cwd, after, PAGE + 1).await;
+        let sessions = engine.list_sessions(request.cwd, request.archived, after, PAGE + 1).await;
         let mut sessions = sessions.map_err(|failure| engine_error(&failure))?;
         let has_more = sessions.len() > PAGE;
         sessions.truncate(PAGE);

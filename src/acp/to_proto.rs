@@ -578,6 +578,7 @@ pub fn session_info(session: &Session) -> SessionInfo {
     SessionInfo::new(session.id.shared(), session.directory.clone())
         .title(session.title.clone())
         .updated_at(clock::iso(session.time.updated))
+        .archived(session.time.archived.is_some())
 }
 
 /// Returns the reason that a turn ended.

@@ -8,7 +8,11 @@ use std::{
 
 use clap::Args;
 use nix::sys::termios::tcgetattr;
-use windlass_protocol::opencode::{id::SessionId, message::ModelRef, session::Session};
+use windlass_protocol::opencode::{
+    id::SessionId,
+    message::ModelRef,
+    session::{ArchiveFilter, Session},
+};
 
 use super::{
     daemon::Daemon,
@@ -421,7 +425,10 @@ impl Chat {
             }
             ("sessions", "") => {
                 let directory = self.place.workspace.directory().display().to_string();
-                let sessions = self.engine.list_sessions(Some(directory), None, N_SESSIONS).await?;
+                let sessions = self
+                    .engine
+                    .list_sessions(Some(directory), ArchiveFilter::Exclude, None, N_SESSIONS)
+                    .await?;
                 let is_empty = |session: &Session| session.id == self.id && !self.is_begun;
                 let lines = sessions
                     .iter()

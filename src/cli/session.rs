@@ -9,7 +9,10 @@ use std::{
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
-use windlass_protocol::opencode::{id::SessionId, session::Session};
+use windlass_protocol::opencode::{
+    id::SessionId,
+    session::{ArchiveFilter, Session},
+};
 
 use super::{output, runtime, view::look::Look};
 use crate::{
@@ -199,7 +202,7 @@ async fn find(engine: &Engine, root: Option<&Path>, limit: usize) -> Result<Vec<
     let mut found = Vec::new();
     let mut after = None;
     loop {
-        let page = engine.list_sessions(None, after, PAGE).await?;
+        let page = engine.list_sessions(None, ArchiveFilter::Include, after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(found) };
         after = Some((last.time.updated, last.id.as_str().to_owned()));
         let is_wanted =

@@ -95,7 +95,8 @@ async fn a_page_continues_behind_the_cursor_even_among_equal_times() {
     let mut seen = Vec::new();
     let mut after = None;
     loop {
-        let query = SessionQuery { directory: Some("/work".into()), after, limit: 2 };
+        let query =
+            SessionQuery { directory: Some("/work".into()), after, limit: 2, ..SessionQuery::default() };
         let page = storage.list(query).await.expect("read");
         let Some(last) = page.last() else { break };
         after = Some((last.time.updated, last.id.to_string()));

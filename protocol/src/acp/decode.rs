@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{ext, schema};
-use crate::opencode::event::EventKind;
+use crate::opencode::{event::EventKind, session::ArchiveFilter};
 
 /// The error for unusable parameters, with the reason for the client's developer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -317,6 +317,7 @@ pub fn prompt(params: Option<&str>) -> Result<Prompt, InvalidParams> {
 pub struct ListSessions {
     pub cwd: Option<String>,
     pub cursor: Option<String>,
+    pub archived: ArchiveFilter,
 }
 
 /// Decodes `session/list`.
@@ -331,7 +332,21 @@ pub fn list_sessions(params: Option<&str>) -> Result<ListSessions, InvalidParams
         return Err(invalid(format!("`cwd` must be an absolute path, not `{cwd}`")));
     }
     let cwd = cwd.map(|cwd| directory(&cwd).to_owned());
-    Ok(ListSessions { cwd, cursor: field("cursor")? })
+    let archived = match field("archived")?.as_deref() {
+        None | Some("exclude") => ArchiveFilter::Exclude,
+        Some("include") => ArchiveFilter::Include,
+        Some("only") => ArchiveFilter::Only,
+        Some(other) => {
+            return Err(invalid(format!("`archived` is `exclude`, `include` or `only`, not `{other}`")));
+        }
+    };
+    Ok(ListSessions { cwd, cursor: field("cursor")?, archived })
+}
+
+/// Decodes `session/set_title`: the session and its title.
+pub fn set_title(params: Option<&str>) -> Result<(String, String), InvalidParams> {
+    let params = object(params)?;
+    Ok((text(&params, "sessionId")?, text(&params, "title")?))
 }
 
 /// Decodes the `sessionId` of any request.

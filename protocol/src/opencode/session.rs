@@ -191,3 +191,14 @@ pub enum SessionStatus {
         next: i64,
     },
 }
+
+/// The sessions that a list has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ArchiveFilter {
+    /// Those that are not archived.
+    #[default]
+    Exclude,
+    Include,
+    /// Archived ones.
+    Only,
+}

@@ -2,7 +2,11 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use windlass_protocol::opencode::{id::SessionId, message::ModelRef, session::Session};
+use windlass_protocol::opencode::{
+    id::SessionId,
+    message::ModelRef,
+    session::{ArchiveFilter, Session},
+};
 
 use super::{super::output, args::TalkArgs, failure::Failure};
 use crate::{
@@ -46,7 +50,9 @@ impl Place {
         let continued = match &args.session {
             Some(id) => Some(known(engine, id).await?),
             None if args.is_continued => {
-                let latest = engine.list_sessions(Some(directory.display().to_string()), None, 1).await?;
+                let latest = engine
+                    .list_sessions(Some(directory.display().to_string()), ArchiveFilter::Exclude, None, 1)
+                    .await?;
                 latest.into_iter().next()
             }
             None => None,

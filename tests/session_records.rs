@@ -1,0 +1,57 @@
+//! What a client does to a session as a whole: its title, the archive, and where it stands.
+
+use serde_json::{Value, json};
+
+use crate::support::{agent::Agent, llm::Reply};
+
+async fn listed(agent: &Agent, filter: Value) -> Vec<(String, Value)> {
+    let params = json!({"cwd": agent.scratch.cwd(), "archived": filter});
+    let answer = agent.request("session/list", params).await.unwrap();
+    let rows = answer["sessions"].as_array().unwrap().iter();
+    rows.map(|row| (row["sessionId"].as_str().unwrap().to_owned(), row["archived"].clone())).collect()
+}
+
+#[tokio::test]
+async fn an_archived_session_is_closed_and_hidden_until_it_is_taken_out() {
+    let agent = Agent::start().await;
+    let (kept, session) = (agent.new_session().await, agent.new_session().await);
+    let id = json!({"sessionId": session});
+    let status = async || agent.request("session/status", id.clone()).await.unwrap()["status"].clone();
+    assert_eq!(status().await, "open");
+    for _ in 0..2 {
+        agent.request("session/archive", id.clone()).await.unwrap();
+    }
+    assert_eq!(status().await, "saved");
+    let refused =
+        agent.request("session/prompt", json!({"sessionId": session, "prompt": []})).await.unwrap_err();
+    assert_eq!(refused.code, -32002);
+    assert_eq!(listed(&agent, Value::Null).await, [(kept.clone(), json!(false))]);
+    assert_eq!(listed(&agent, json!("only")).await, [(session.clone(), json!(true))]);
+    assert_eq!(listed(&agent, json!("include")).await.len(), 2);
+    for _ in 0..2 {
+        agent.request("session/unarchive", id.clone()).await.unwrap();
+    }
+    assert_eq!(listed(&agent, json!("exclude")).await.len(), 2);
+    let wrong = json!({"archived": "some"});
+    assert_eq!(agent.request("session/list", wrong).await.unwrap_err().code, -32602);
+    for method in ["session/archive", "session/unarchive", "session/status"] {
+        let unknown = json!({"sessionId": "ses_0000000000000000000000"});
+        assert_eq!(agent.request(method, unknown).await.unwrap_err().code, -32002, "{method}");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_title_that_was_set_stays() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let params = |title: &str| json!({"sessionId": session, "title": title});
+    let answer = agent.request("session/set_title", params("  Find the   leak ")).await.unwrap();
+    assert_eq!(answer["title"], "Find the leak");
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "something else").await;
+    let rows = agent.request("session/list", json!({})).await.unwrap();
+    assert_eq!(rows["sessions"][0]["title"], "Find the leak");
+    assert_eq!(agent.request("session/set_title", params(" ")).await.unwrap_err().code, -32602);
+    agent.finish().await;
+}
