@@ -33,6 +33,7 @@ mod large;
 pub mod login;
 mod output;
 mod pipes;
+mod prompts;
 mod remote;
 mod resources;
 mod session;
@@ -162,6 +163,24 @@ pub struct McpTool {
     /// JSON schema of an object without further properties.
     pub schema: Arc<Value>,
     slot_id: usize,
+}
+
+/// A prompt of a connected server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpPrompt {
+    /// The name of its slash command: server and prompt with unusual characters replaced.
+    pub command: String,
+    pub server: String,
+    /// The name that the server uses.
+    pub name: String,
+    pub description: String,
+    pub arguments: Vec<PromptArgument>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptArgument {
+    pub name: String,
+    pub is_required: bool,
 }
 
 /// The result of a call.
@@ -374,6 +393,27 @@ impl ServersLease {
         slots.filter(|slot| has_resources(slot)).map(|slot| slot.spec.name.clone()).collect()
     }
 
+    /// Returns the prompts of the connected servers.
+    pub fn prompts(&self) -> Vec<McpPrompt> {
+        let slots = self.slots.values().map(|leased| leased.slot.lock());
+        slots.filter(|state| state.connection.is_some()).flat_map(|state| state.prompts.clone()).collect()
+    }
+
+    /// Asks the server for a prompt's text. Cancelled and timed out like [`ServersLease::call`].
+    pub async fn prompt(
+        &self,
+        prompt: &McpPrompt,
+        arguments: serde_json::Map<String, Value>,
+        cancel: &CancellationToken,
+    ) -> Result<String, CallError> {
+        let mut slots = self.slots.values().rev().map(|leased| &leased.slot);
+        let slot = slots.find(|slot| slot.spec.name == prompt.server);
+        let connection = slot.and_then(|slot| Some((slot.lock().connection.clone()?, slot.spec.timeout)));
+        let gone = || CallError::Failed(format!("MCP server {} is gone", prompt.server));
+        let (connection, timeout) = connection.ok_or_else(gone)?;
+        prompts::text(&connection, prompt, arguments, timeout, cancel).await
+    }
+
     /// Returns the state of the server of that name.
     pub fn status(&self, server: &str) -> Option<Status> {
         let mut slots = self.slots.values().rev().map(|leased| &leased.slot);
@@ -487,6 +527,7 @@ struct State {
     status: Status,
     /// Kept after a failure, so that a late call can report the reason.
     tools: Vec<Arc<McpTool>>,
+    prompts: Vec<McpPrompt>,
     connection: Option<client::Connection>,
     /// False once a prompt has waited in vain for the server to start.
     is_awaited: bool,
@@ -494,7 +535,13 @@ struct State {
 
 impl State {
     fn new() -> Self {
-        Self { status: Status::Connecting, tools: Vec::new(), connection: None, is_awaited: true }
+        Self {
+            status: Status::Connecting,
+            tools: Vec::new(),
+            prompts: Vec::new(),
+            connection: None,
+            is_awaited: true,
+        }
     }
 }
 
@@ -520,6 +567,13 @@ impl Shared {
         self.rebuild_table();
         self.changes.send_replace(());
         self.bus.publish(EventPayload::McpToolsChanged { server: slot.spec.name.clone() });
+    }
+
+    /// Records the prompts of a server that is ready.
+    fn offer_prompts(&self, slot: &Slot, prompts: Vec<McpPrompt>) {
+        if std::mem::replace(&mut slot.lock().prompts, prompts.clone()) != prompts {
+            self.bus.publish(EventPayload::McpToolsChanged { server: slot.spec.name.clone() });
+        }
     }
 
     /// Records that a server which died is being started again.

@@ -56,6 +56,7 @@ mod market;
 mod mcp;
 mod mcp_cli;
 mod mcp_login;
+mod mcp_prompts;
 mod mcp_resources;
 mod models;
 mod network;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_protocol::opencode::message::ModelRef;
 
-use crate::engine::{Loaded, Workspace};
+use crate::engine::{CommandChoice, Loaded, Workspace};
 
 /// See the module's comment.
 pub struct ClientSession {
@@ -15,6 +15,8 @@ pub struct ClientSession {
     pub model: Option<ModelRef>,
     /// The configuration whose modes, options, commands and warnings the client knows.
     pub shown: Arc<Loaded>,
+    /// The prompts of servers as the client was shown them.
+    pub shown_prompts: Vec<CommandChoice>,
     /// Indices of `shown`'s warnings that the user has not seen, for a client without notices.
     pub pending_warnings: Vec<usize>,
 }

@@ -22,6 +22,18 @@ pub fn show(encoder: &mut Encoder, out: &mut Vec<u8>) {
     }
 }
 
+/// Encodes the commands of sessions whose servers offer other prompts than they did.
+pub fn show_prompts(encoder: &mut Encoder, out: &mut Vec<u8>) {
+    for (id, client_session) in &mut encoder.client_sessions {
+        let prompts = client_session.workspace.server_choices();
+        if prompts != client_session.shown_prompts {
+            client_session.shown_prompts = prompts;
+            let commands = commands::update(&client_session.shown, client_session);
+            lines::update(id, SessionUpdate::AvailableCommandsUpdate(commands), out);
+        }
+    }
+}
+
 /// Returns the updates about a session's files that the client does not have yet.
 fn updates(client_session: &mut ClientSession, wants_notices: bool) -> Vec<SessionUpdate> {
     let loaded = client_session.workspace.loaded();

@@ -217,6 +217,10 @@ fn encode_one(connection: &mut Connection, item: Outgoing, lines: &mut Vec<u8>) 
     {
         // The differences come before the event that brought them.
         reload::show(&mut connection.encoder, lines);
+    } else if let Outgoing::Event(event) = &item
+        && let EventPayload::McpToolsChanged { .. } = &event.payload
+    {
+        reload::show_prompts(&mut connection.encoder, lines);
     }
     let engine = &connection.engine;
     let waiting =

@@ -276,6 +276,7 @@ fn client_session_of(opened: &Opened) -> ClientSession {
         agent: opened.info.agent.clone().or_else(|| last.as_ref().map(|(agent, _)| agent.clone())),
         // The demo that stood by for want of a model was not chosen.
         model: model.or_else(|| last.map(|(_, model)| model).filter(|model| !shown.is_demo(model))),
+        shown_prompts: opened.workspace.server_choices(),
         pending_warnings: (0..shown.warnings.len()).collect(),
         shown,
     }

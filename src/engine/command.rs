@@ -32,6 +32,7 @@ use crate::{
 };
 
 pub mod builtin;
+pub mod server_prompt;
 mod shell;
 pub mod slash;
 
@@ -53,7 +54,7 @@ impl Invoked {
     pub fn own(&self) -> Option<BuiltinCommand> {
         match self.command.body {
             Body::Builtin(own) => Some(own),
-            Body::Template(_) | Body::Skill(_) | Body::Compact => None,
+            Body::Template(_) | Body::Skill(_) | Body::ServerPrompt(_) | Body::Compact => None,
         }
     }
 
@@ -74,12 +75,16 @@ pub enum Started {
 /// Takes the command out of a prompt that calls one, and lets the command's agent and model answer it.
 ///
 /// Words that begin with a slash and name no command are words.
-pub fn take(loaded: &Loaded, input: &mut PromptInput) -> Result<Option<Invoked>, EngineError> {
+pub fn take(
+    loaded: &Loaded,
+    offered: &[Command],
+    input: &mut PromptInput,
+) -> Result<Option<Invoked>, EngineError> {
     let (name, arguments, typed, others) = match std::mem::take(&mut input.invocation) {
         Invocation::None | Invocation::Shell => return Ok(None),
         Invocation::Slash => {
             let (typed, others) = split(&loaded.config.directory, &input.parts);
-            let Some((name, arguments)) = called(loaded, &typed) else { return Ok(None) };
+            let Some((name, arguments)) = called(loaded, offered, &typed) else { return Ok(None) };
             (name.to_owned(), arguments.to_owned(), typed, others)
         }
         Invocation::Named(name) => {
@@ -88,8 +93,9 @@ pub fn take(loaded: &Loaded, input: &mut PromptInput) -> Result<Option<Invoked>,
             (name, words, typed, others)
         }
     };
-    let Some(command) = loaded.commands.get(&name).cloned() else {
-        let names: Vec<&str> = loaded.commands.keys().map(String::as_str).collect();
+    let of_server = || offered.iter().rfind(|command| command.name == name);
+    let Some(command) = loaded.commands.get(&name).or_else(of_server).cloned() else {
+        let names: Vec<&str> = names(loaded, offered).collect();
         let message = format!("Command not found: \"{name}\". Available commands: {}", names.join(", "));
         return Err(EngineError::new(EngineErrorKind::InvalidInput, message));
     };
@@ -108,16 +114,21 @@ pub fn take(loaded: &Loaded, input: &mut PromptInput) -> Result<Option<Invoked>,
     Ok(Some(Invoked { command, arguments, typed, others, is_subtask }))
 }
 
+/// Returns the names of all commands: those of the files, then those of servers.
+pub fn names<'a>(loaded: &'a Loaded, offered: &'a [Command]) -> impl Iterator<Item = &'a str> {
+    loaded.commands.keys().map(String::as_str).chain(offered.iter().map(|command| command.name.as_str()))
+}
+
 /// Returns the command that words call and what stands behind its name: of several names that they begin with,
 /// the longest.
-fn called<'a>(loaded: &Loaded, words: &'a str) -> Option<(&'a str, &'a str)> {
+fn called<'a>(loaded: &Loaded, offered: &[Command], words: &'a str) -> Option<(&'a str, &'a str)> {
     let rest = words.trim_start().strip_prefix('/')?;
     // A name may have spaces: a file's may.
-    let is_called = |name: &&String| {
-        rest.strip_prefix(name.as_str())
+    let is_called = |name: &&str| {
+        rest.strip_prefix(name)
             .is_some_and(|behind| behind.is_empty() || behind.starts_with(char::is_whitespace))
     };
-    let n_bytes = loaded.commands.keys().filter(is_called).map(String::len).max()?;
+    let n_bytes = names(loaded, offered).filter(is_called).map(str::len).max()?;
     let (name, arguments) = rest.split_at_checked(n_bytes)?;
     let mut behind = arguments.chars();
     // One space or line break parts them; all behind it is as it was typed.
@@ -194,6 +205,8 @@ pub async fn begin(
     let text = match &command.body {
         Body::Template(text) => Some(text.clone()),
         Body::Skill(_) => Some(Arc::from(skill_text(&command).await?)),
+        // It is asked for below, where it can be cancelled.
+        Body::ServerPrompt(_) => Some(Arc::from("")),
         Body::Compact | Body::Builtin(_) => None,
     };
     let mut journal = Journal::default();
@@ -213,6 +226,26 @@ pub async fn begin(
         return Ok(Started::Ended(compact::run(cx, state, &arguments).await?));
     };
 
+    let text = match &command.body {
+        Body::ServerPrompt(prompt) => {
+            let asked = server_prompt::text(&cx.servers(), prompt, &arguments, &cx.cancel).await;
+            if cx.cancel.is_cancelled() {
+                return Ok(Started::Ended(StopReason::Cancelled));
+            }
+            match asked {
+                Ok(text) => Arc::from(text),
+                Err(reason) => {
+                    let text = format!(
+                        "/{} was not carried out, and the model was not asked: {reason}.",
+                        command.name
+                    );
+                    reply_locally(cx, state, text).await?;
+                    return Ok(Started::Ended(StopReason::EndTurn));
+                }
+            }
+        }
+        _ => text,
+    };
     let policy = toolbox::policy(cx, state, &[]);
     let mut parts = Vec::new();
     let pieces = match &command.body {
@@ -220,6 +253,8 @@ pub async fn begin(
         Body::Skill(skill) if skill.location.is_some() => template::expand_words(&text, &arguments),
         // The built-in one explains places.
         Body::Skill(_) => template::append_words(&text, &arguments),
+        // Another's words are neither evaluated nor looked through for files.
+        Body::ServerPrompt(_) => template::append_words(&text, ""),
         Body::Template(_) | Body::Compact | Body::Builtin(_) => {
             let pieces = template::expand(&text, &arguments);
             parts = mentioned_files(cx, &pieces, &policy).await;

@@ -333,9 +333,12 @@ async fn command(
     Payload(body): Payload<CommandBody>,
 ) -> Result<Answer<MessageWithParts>, Failure> {
     let CommandBody { command, arguments, agent, model, variant, message_id, parts } = body;
-    let loaded = server.open(&id).await?.loaded();
-    if !loaded.commands.contains_key(&command) {
-        let names: Vec<&str> = loaded.commands.keys().map(String::as_str).collect();
+    let workspace = server.open(&id).await?;
+    let (loaded, of_servers) = (workspace.loaded(), workspace.server_commands());
+    let is_servers = of_servers.iter().any(|it| it.name == command);
+    if !loaded.commands.contains_key(&command) && !is_servers {
+        let names = loaded.commands.keys().chain(of_servers.iter().map(|it| &it.name));
+        let names: Vec<&str> = names.map(String::as_str).collect();
         let message = format!("Command not found: \"{command}\". Available commands: {}", names.join(", "));
         return Err(Failure::bad_request(Piece::Payload, message));
     }

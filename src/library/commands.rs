@@ -30,13 +30,14 @@ pub struct Command {
 }
 
 /// The origin of a command.
-// MCP prompts will be a further source, named `server:prompt`, whose text is asked of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     Builtin,
     /// An entry of `command` in the configuration, or a Markdown file.
     Config,
     Skill,
+    /// A prompt of an MCP server.
+    Server,
 }
 
 /// The action of a command.
@@ -46,10 +47,22 @@ pub enum Body {
     Template(Arc<str>),
     /// Sends the text of this skill to the model.
     Skill(Skill),
+    /// Sends the text that a server gives for these arguments to the model.
+    ServerPrompt(ServerPrompt),
     /// Lets the daemon answer by itself, without a model.
     Builtin(BuiltinCommand),
     /// Summarises the conversation so that later turns begin from the summary.
     Compact,
+}
+
+/// A prompt that an MCP server keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerPrompt {
+    pub server: String,
+    /// The name that the server uses.
+    pub name: String,
+    /// The arguments in their order, and true for those that must be given.
+    pub arguments: Vec<(String, bool)>,
 }
 
 /// An action of the daemon without a model.
@@ -72,6 +85,13 @@ impl Command {
             Body::Compact => Some("what the summary must not lose".to_owned()),
             Body::Builtin(BuiltinCommand::Undo) => Some("number or message id".to_owned()),
             Body::Builtin(BuiltinCommand::Fork) => Some("message id".to_owned()),
+            Body::ServerPrompt(prompt) => {
+                let names = prompt.arguments.iter();
+                let names = names
+                    .map(|(name, is_needed)| if *is_needed { name.clone() } else { format!("[{name}]") });
+                let names: Vec<String> = names.collect();
+                (!names.is_empty()).then(|| names.join(" "))
+            }
             Body::Skill(_) | Body::Builtin(_) => None,
         }
     }

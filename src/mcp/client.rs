@@ -40,13 +40,19 @@ pub(super) struct Client {
     root: Option<String>,
     watched: Arc<WatchedCalls>,
     tools_changed: Arc<Notify>,
+    prompts_changed: Arc<Notify>,
 }
 
 impl Client {
-    /// Makes a client that names `directory` as its only root and notifies `tools_changed`.
-    pub(super) fn new(server: &str, directory: &Path, tools_changed: Arc<Notify>) -> Self {
+    /// Makes a client that names `directory` as its only root, and tells of changed lists.
+    pub(super) fn new(
+        server: &str,
+        directory: &Path,
+        tools_changed: Arc<Notify>,
+        prompts_changed: Arc<Notify>,
+    ) -> Self {
         let root = reqwest::Url::from_file_path(directory).ok().map(String::from);
-        Self { server: server.to_owned(), root, watched: Arc::default(), tools_changed }
+        Self { server: server.to_owned(), root, watched: Arc::default(), tools_changed, prompts_changed }
     }
 
     /// Returns the connection to make calls with once the handshake is done.
@@ -70,6 +76,10 @@ impl ClientHandler for Client {
 
     async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         self.watched.progressed(progress);
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.prompts_changed.notify_one();
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
@@ -114,6 +124,11 @@ impl Connection {
             Ok(result) => output::read(result),
             Err(error) => Err(failed(&tool.server, &tool.name, &error)),
         }
+    }
+
+    /// Returns true if the server declared prompts.
+    pub(super) fn has_prompts(&self) -> bool {
+        self.peer.peer_info().is_some_and(|info| info.capabilities.prompts.is_some())
     }
 
     /// Returns true if the server declared resources.

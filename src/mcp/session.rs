@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     ServerSpec, Shared, Slot, Status, cause,
     client::{Client, Connection},
-    tools,
+    prompts, tools,
 };
 
 /// The time between asking a process to end and killing it, and for telling a remote server that its session is
@@ -69,7 +69,9 @@ where
 {
     let spec = task.spec();
     let tools_changed = Arc::new(Notify::new());
-    let client = Client::new(&spec.name, task.shared.directory(), tools_changed.clone());
+    let prompts_changed = Arc::new(Notify::new());
+    let directory = task.shared.directory();
+    let client = Client::new(&spec.name, directory, tools_changed.clone(), prompts_changed.clone());
     let running = match timeout(spec.timeout, serve_client_with_ct(client, transport, cancel)).await {
         Ok(Ok(running)) => running,
         Ok(Err(error)) => return SessionEnd::NotConnected(Box::new(error)),
@@ -81,6 +83,7 @@ where
     let connection = running.service().connection(running.peer().clone());
     tokio::select! {
         never = refresh_tools(task, &connection, &tools_changed) => match never {},
+        never = refresh_prompts(task, &connection, &prompts_changed) => match never {},
         _ = running.waiting() => SessionEnd::Closed,
     }
 }
@@ -98,6 +101,20 @@ async fn refresh_tools(task: &Task<'_>, connection: &Connection, tools_changed: 
             }
             Err(_) => tracing::warn!(server = spec.name, "tools were not listed again in time"),
         }
+    }
+}
+
+/// Lists the prompts, and again when they have changed. A failure costs no tool.
+async fn refresh_prompts(task: &Task<'_>, connection: &Connection, prompts_changed: &Notify) -> Infallible {
+    let spec = task.spec();
+    loop {
+        if connection.has_prompts() {
+            match prompts::list(connection, &spec.name, spec.timeout).await {
+                Ok(prompts) => task.shared.offer_prompts(task.slot, prompts),
+                Err(error) => tracing::warn!(server = spec.name, %error, "prompts were not listed"),
+            }
+        }
+        prompts_changed.notified().await;
     }
 }
 

@@ -77,14 +77,13 @@ fn offered(tool: Tool, server: &str, slot_id: usize) -> McpTool {
 
 /// Returns the name under which the model sees a tool.
 pub(super) fn key(server: &str, tool: &str) -> String {
-    let sanitize = |char: char| match char {
-        'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => char,
-        _ => '_',
-    };
-    let mut key: String = server.chars().map(sanitize).collect();
-    key.push('_');
-    key.extend(tool.chars().map(sanitize));
-    key
+    format!("{}_{}", plain(server), plain(tool))
+}
+
+/// Replaces unusual characters of a name.
+pub(super) fn plain(name: &str) -> String {
+    let is_usual = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    name.chars().map(|c| if is_usual(c) { c } else { '_' }).collect()
 }
 
 /// Completes a schema: providers refuse schemas that are not objects, and strict ones require a closed list of

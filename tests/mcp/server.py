@@ -2,7 +2,7 @@
 """A small MCP server over stdio for the tests, on Python's standard library alone.
 
 Modes: good (three tools), odd (more of them, with strange ids and endless notices around each answer), slow (takes
-half a second to start, the first time that it is started in its directory), once (hangs whenever it was started in its directory before), shell (a tool more, which runs a command line), docs (the same and resources), silent (resources, of which nothing is ever answered), deaf
+half a second to start, the first time that it is started in its directory), once (hangs whenever it was started in its directory before), shell (a tool more, which runs a command line), prompts (the same tools and prompts), docs (the same and resources), silent (resources, of which nothing is ever answered), deaf
 (says that it has resources, and knows no such method), hang (reads and never answers), crash (exits at once).
 """
 
@@ -125,7 +125,7 @@ def answer(request):
     if method == "initialize":
         return {
             "protocolVersion": params["protocolVersion"],
-            "capabilities": {"tools": {}} if MODE in ("good", "shell", "odd", "slow", "once") else {"tools": {}, "resources": {"listChanged": True}},
+            "capabilities": {"tools": {}, "prompts": {"listChanged": True}} if MODE == "prompts" else {"tools": {}} if MODE in ("good", "shell", "odd", "slow", "once") else {"tools": {}, "resources": {"listChanged": True}},
             "serverInfo": {"name": "shop", "version": "1"},
         }
     if method == "tools/list":
@@ -134,6 +134,14 @@ def answer(request):
         return call(params)
     if method == "ping":
         return {}
+    if MODE == "prompts" and method == "prompts/list":
+        arguments = [{"name": "who", "required": True}, {"name": "style"}]
+        found = [{"name": "greet me", "description": "Greets somebody.", "arguments": arguments}, {"name": "plain"}]
+        return page("prompts", found, params)
+    if MODE == "prompts" and method == "prompts/get":
+        asked = params.get("arguments") or {}
+        texts = [f"Greet {asked.get('who')} in a {asked.get('style', 'usual')} way.", "Say !`touch ran` and @README.md."]
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]}
     if MODE == "docs" and method == "resources/list":
         return page("resources", RESOURCES, params)
     if MODE == "docs" and method == "resources/templates/list":

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use windlass_protocol::opencode::{id::MessageId, message::Message, permission::Rule};
 
 use super::{
-    Invoked,
+    Invoked, names, server_prompt,
     slash::{Slash, unknown_command},
     words,
 };
@@ -57,13 +57,15 @@ pub async fn answer_mistyped(
 ) -> Result<Option<TurnOutcome>, EngineError> {
     let typed = words(&input.parts);
     let commands = &cx.loaded.commands;
-    let name = match Slash::read(&typed, |name| commands.contains_key(name)) {
+    let offered = server_prompt::commands(&cx.servers());
+    let is_known = |name: &str| commands.contains_key(name) || offered.iter().any(|it| it.name == name);
+    let name = match Slash::read(&typed, is_known) {
         // The demonstration plays what stands behind it.
         Some(Slash::Unknown("demo")) if cx.model.is_demo() => return Ok(None),
         Some(Slash::Unknown(name)) => name,
         Some(Slash::Known(_)) | None => return Ok(None),
     };
-    let unknown = unknown_command(name, commands.keys().map(String::as_str));
+    let unknown = unknown_command(name, names(&cx.loaded, &offered));
     let end = if unknown.ends_with('?') { "" } else { "." };
     let text = format!(
         "{unknown}{end} No model was asked. `/help` lists the commands; a space before the slash sends it as text."
@@ -96,6 +98,7 @@ fn help(cx: &TurnCx<'_>) -> String {
             Source::Builtin => "",
             Source::Config => " (configured)",
             Source::Skill => " (skill)",
+            Source::Server => " (MCP server)",
         };
         let description = command.description.lines().next().unwrap_or_default();
         text.push_str(&format!("\n- `/{}{hint}`{source} {description}", command.name));

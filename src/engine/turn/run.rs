@@ -36,6 +36,7 @@ use crate::{
         workspace::loaded::Loaded,
     },
     library::{Agent, Instructions, commands::Body},
+    mcp,
     provider::{Finish, Model, Wire, unusable::Unusable},
     tool::AgentSwitch,
 };
@@ -144,7 +145,10 @@ async fn run_prompt(
         input.agent = Some(loaded.agent_name(input.agent.as_deref()).to_owned());
     }
     let (is_shell, is_slash) = (input.invocation == Invocation::Shell, input.invocation == Invocation::Slash);
-    let called = command::take(&loaded, &mut input)?;
+    let of_servers = [Some(session.workspace.mcp()), session.mcp.as_deref()];
+    let of_servers: Vec<_> = of_servers.into_iter().flatten().map(mcp::Servers::lease).collect();
+    let offered = command::server_prompt::commands(&of_servers);
+    let called = command::take(&loaded, &offered, &mut input)?;
     let agent = choose_agent(&loaded, state, &input)?.clone();
     let own = called.as_ref().and_then(Invoked::own);
     let (model, unusable) = match choose_model(&loaded, &agent, &input) {
@@ -174,7 +178,7 @@ async fn run_prompt(
     let called = match called {
         Some(called) => match called.command.body {
             Body::Builtin(own) => return builtin::run(&cx, state, own, called, unusable.as_ref()).await,
-            Body::Template(_) | Body::Skill(_) | Body::Compact => Some(called),
+            Body::Template(_) | Body::Skill(_) | Body::ServerPrompt(_) | Body::Compact => Some(called),
         },
         None if is_slash => match builtin::answer_mistyped(&cx, state, &input).await? {
             Some(outcome) => return Ok(outcome),

@@ -53,6 +53,13 @@ pub struct CommandChoice {
     pub hint: Option<String>,
 }
 
+impl CommandChoice {
+    pub(crate) fn of(command: &library::commands::Command) -> Self {
+        let (name, description) = (command.name.clone(), command.description.clone());
+        Self { name, description, hint: command.hint() }
+    }
+}
+
 /// Contents of the files at their last reading. A turn keeps the one that it began with.
 #[derive(PartialEq)]
 pub struct Loaded {
@@ -231,12 +238,7 @@ impl Loaded {
                 && policy.evaluate("skill", &command.name) == Action::Deny
         };
         let commands = self.commands.values().filter(|command| !is_denied(command));
-        let commands = commands.map(|command| CommandChoice {
-            name: command.name.clone(),
-            description: command.description.clone(),
-            hint: command.hint(),
-        });
-        commands.collect()
+        commands.map(CommandChoice::of).collect()
     }
 
     /// Returns the demo's own command, unless the configuration has one of this name.

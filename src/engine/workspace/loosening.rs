@@ -184,7 +184,7 @@ fn programs(loaded: &Loaded) -> BTreeMap<String, Program> {
     for command in loaded.commands.values() {
         let lines = match &command.body {
             Body::Template(text) => shell_lines(text),
-            Body::Skill(_) | Body::Builtin(_) | Body::Compact => Vec::new(),
+            Body::Skill(_) | Body::ServerPrompt(_) | Body::Builtin(_) | Body::Compact => Vec::new(),
         };
         if !lines.is_empty() {
             add(format!("shell lines of the command /{}", command.name), lines.join("; "), String::new());

@@ -6,10 +6,13 @@ use windlass_protocol::opencode::config::McpConfig;
 
 use super::{
     directory::Workspace,
+    loaded::CommandChoice,
     server_choice::{ServerChoice, specs, switched_off, switched_on},
 };
 use crate::{
     base::lock::lock,
+    engine::command::server_prompt,
+    library::commands::Command,
     mcp::Status,
     tool::format::{self, FormatterState},
 };
@@ -56,6 +59,16 @@ impl Workspace {
         let choice = if is_added { ServerChoice::Added(switched_off(config)) } else { ServerChoice::Off };
         self.choose_server(name, choice);
         true
+    }
+
+    /// Returns the prompts of the directory's servers as commands.
+    pub fn server_commands(&self) -> Vec<Command> {
+        server_prompt::commands(&[self.mcp().lease()])
+    }
+
+    /// Returns them as a user may choose them.
+    pub fn server_choices(&self) -> Vec<CommandChoice> {
+        self.server_commands().iter().map(CommandChoice::of).collect()
     }
 
     /// Returns true if there is a server of this name.

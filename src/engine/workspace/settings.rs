@@ -15,7 +15,7 @@ use crate::{
         patch::{self, PatchError},
     },
     engine::{Engine, EngineError, EngineErrorKind, EngineState, Loaded, Workspace, keys},
-    library::commands::{Body, Source},
+    library::commands::{Body, Command, Source},
     provider::{
         auth,
         catalog::{
@@ -215,15 +215,16 @@ impl Loaded {
     }
 
     /// Returns the commands as clients see them.
-    pub fn shown_commands(&self) -> Vec<Value> {
-        let shown = self.commands.values().map(|command| {
+    pub fn shown_commands(&self, of_servers: &[Command]) -> Vec<Value> {
+        let shown = self.commands.values().chain(of_servers).map(|command| {
             let source = match command.source {
                 Source::Builtin | Source::Config => "command",
                 Source::Skill => "skill",
+                Source::Server => "mcp",
             };
             let template = match &command.body {
                 Body::Template(template) => template.to_string(),
-                Body::Skill(_) | Body::Builtin(_) | Body::Compact => String::new(),
+                Body::Skill(_) | Body::ServerPrompt(_) | Body::Builtin(_) | Body::Compact => String::new(),
             };
             let mut shown = json!({
                 "name": command.name,

@@ -124,6 +124,11 @@ struct Word<'a> {
     end: usize,
 }
 
+/// Returns the words of arguments, without their quotes.
+pub fn split_words(arguments: &str) -> Vec<String> {
+    words(arguments).into_iter().map(|word| word.text.to_owned()).collect()
+}
+
 /// Splits arguments into words. Spaces separate words; quotes keep spaces together.
 fn words(arguments: &str) -> Vec<Word<'_>> {
     let mut words = Vec::new();
