@@ -29,6 +29,7 @@ use crate::{
 mod cause;
 mod client;
 mod connection;
+mod http;
 mod large;
 pub mod login;
 mod output;

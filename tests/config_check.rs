@@ -224,7 +224,6 @@ async fn what_is_only_worth_a_word_is_a_note_and_no_mistake() {
     );
     let expected = [
         "opencode.json:2:20: instructions: gone/*.md names no file here (note)",
-        "opencode.json:3:81: mcp.a.oauth: is understood, but nothing acts on it yet (note)",
         "opencode.json:5:30: provider.anthropic.id: is understood, but nothing acts on it yet (note)",
         "opencode.json:7:5: experimental.hook: is understood, but nothing acts on it yet (note)",
         "opencode.json:8:5: experimental.chatMaxRetries: is understood, but nothing acts on it yet (note)",

@@ -33,7 +33,7 @@ async fn a_prompt_is_a_command_whose_text_the_server_gives() {
     let turn = agent.prompt(&session, "/shop:greet_me").await;
     assert_eq!(
         turn.text(),
-        "/shop:greet_me was not carried out, and the model was not asked: type `who` behind it."
+        "/shop:greet_me was not carried out, and the model was not asked. Type `who` behind it."
     );
     let turn = agent.prompt(&session, "/shop:greet_mee").await;
     assert!(turn.text().contains("did you mean `/shop:greet_me`?"), "{}", turn.text());

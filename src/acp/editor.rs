@@ -17,7 +17,7 @@ use windlass_protocol::{
     rpc::{ErrorBody, Id},
 };
 
-use super::outbox::{Outbox, Outgoing};
+use super::outbox::{EditorCall, Outbox, Outgoing};
 use crate::engine::Editor;
 
 /// Numbers the requests of all connections, so that each can be taken back.
@@ -28,16 +28,6 @@ pub struct ClientEditor {
     pub outbox: Arc<Outbox>,
     pub reads: bool,
     pub writes: bool,
-}
-
-/// A request for the client's editor.
-pub struct EditorCall {
-    pub number: u64,
-    pub session_id: SessionId,
-    pub method: &'static str,
-    /// The parameters but for the session.
-    pub params: Value,
-    pub reply: oneshot::Sender<Result<Value, String>>,
 }
 
 /// The requests that the client has not answered.

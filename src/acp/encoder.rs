@@ -31,9 +31,9 @@ use windlass_protocol::{
 use super::{
     client_session::ClientSession,
     compactions::Compactions,
-    editor::{EditorCall, EditorCalls},
+    editor::EditorCalls,
     lines, options,
-    outbox::{Outgoing, Past},
+    outbox::{EditorCall, Outgoing, Past},
     permissions::{self, Permissions, Waiting},
     terminal::Outputs,
     to_proto,

@@ -5,7 +5,8 @@ use std::{collections::HashMap, sync::Arc};
 use futures_util::future::BoxFuture;
 use jsonrpsee::types::ErrorObjectOwned;
 use serde::Serialize;
-use tokio::sync::mpsc;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::{
     opencode::{
@@ -18,7 +19,7 @@ use windlass_protocol::{
     rpc::{self, Id},
 };
 
-use super::{editor::EditorCall, error::error};
+use super::error::error;
 use crate::{base::queue::Queue, bus::Subscriber, engine::Workspace};
 
 /// Bytes the client may be behind before sessions that stream wait for it.
@@ -104,6 +105,16 @@ fn message_weight(message: &MessageWithParts) -> usize {
         _other => 0,
     });
     texts.map(|n_bytes| ENVELOPE + n_bytes).sum()
+}
+
+/// A request for the client's editor.
+pub struct EditorCall {
+    pub number: u64,
+    pub session_id: SessionId,
+    pub method: &'static str,
+    /// The parameters but for the session.
+    pub params: Value,
+    pub reply: oneshot::Sender<Result<Value, String>>,
 }
 
 /// A page of a session's past.

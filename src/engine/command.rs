@@ -226,25 +226,11 @@ pub async fn begin(
         return Ok(Started::Ended(compact::run(cx, state, &arguments).await?));
     };
 
-    let text = match &command.body {
-        Body::ServerPrompt(prompt) => {
-            let asked = server_prompt::text(&cx.servers(), prompt, &arguments, &cx.cancel).await;
-            if cx.cancel.is_cancelled() {
-                return Ok(Started::Ended(StopReason::Cancelled));
-            }
-            match asked {
-                Ok(text) => Arc::from(text),
-                Err(reason) => {
-                    let text = format!(
-                        "/{} was not carried out, and the model was not asked: {reason}.",
-                        command.name
-                    );
-                    reply_locally(cx, state, text).await?;
-                    return Ok(Started::Ended(StopReason::EndTurn));
-                }
-            }
-        }
-        _ => text,
+    let text = match of_server(cx, &command, &arguments).await {
+        None => text,
+        Some(Ok(text)) => text,
+        Some(Err(_)) if cx.cancel.is_cancelled() => return Ok(Started::Ended(StopReason::Cancelled)),
+        Some(Err(reason)) => return refuse(cx, state, &command, &reason).await,
     };
     let policy = toolbox::policy(cx, state, &[]);
     let mut parts = Vec::new();
@@ -272,12 +258,7 @@ pub async fn begin(
     let subagent = command.agent.as_deref().filter(|_| is_subtask).and_then(|name| cx.loaded.agent(name));
     let text = match shell::fill(cx, state, pieces, subagent).await? {
         shell::Filled::Whole(text) => text,
-        shell::Filled::Refused(reason) => {
-            let text =
-                format!("/{} was not carried out, and the model was not asked. {reason}", command.name);
-            reply_locally(cx, state, text).await?;
-            return Ok(Started::Ended(StopReason::EndTurn));
-        }
+        shell::Filled::Refused(reason) => return refuse(cx, state, &command, &reason).await,
         shell::Filled::Interrupted => {
             state.close_parts(&mut journal);
             commit(cx, &mut journal).await?;
@@ -313,6 +294,25 @@ pub async fn begin(
     journal.known_files(&state.info, &known_files);
     commit(cx, &mut journal).await?;
     Ok(Started::Prompt)
+}
+
+/// Says why a command was not carried out.
+async fn refuse(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    command: &Command,
+    reason: &str,
+) -> Result<Started, EngineError> {
+    let text = format!("/{} was not carried out, and the model was not asked. {reason}", command.name);
+    reply_locally(cx, state, text).await?;
+    Ok(Started::Ended(StopReason::EndTurn))
+}
+
+/// Returns the text of a server's prompt; `None` for other commands.
+async fn of_server(cx: &TurnCx<'_>, command: &Command, arguments: &str) -> Option<Result<Arc<str>, String>> {
+    let Body::ServerPrompt(prompt) = &command.body else { return None };
+    let text = server_prompt::text(&cx.servers(), prompt, arguments, &cx.cancel).await;
+    Some(text.map(Arc::from).map_err(|reason| format!("{reason}.")))
 }
 
 async fn commit(cx: &TurnCx<'_>, journal: &mut Journal) -> Result<(), EngineError> {

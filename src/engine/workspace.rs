@@ -8,6 +8,7 @@ pub mod loaded;
 pub mod loosening;
 pub mod model_names;
 pub mod models;
+pub mod pending_login;
 pub mod project;
 pub mod reload;
 pub mod server_choice;

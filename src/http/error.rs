@@ -66,6 +66,11 @@ impl Failure {
         Self { status, body }
     }
 
+    /// Answers with fields alone, as some routes do.
+    pub fn plain(status: StatusCode, body: Value) -> Self {
+        Self { status, body }
+    }
+
     /// Answers a failure of our own, with its reason.
     pub fn unknown(message: impl Into<String>) -> Self {
         let reference = format!("err_{}", ids::random(8));

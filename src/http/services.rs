@@ -145,8 +145,7 @@ fn login_failed(name: &str, error: &ServerLoginError) -> Failure {
         ServerLoginError::Unknown(_) => no_server(name),
         error => {
             let message = error.to_string();
-            let fields = json!({"error": message, "message": message});
-            Failure::tagged(StatusCode::BAD_REQUEST, "McpUnsupportedOAuthError", fields)
+            Failure::plain(StatusCode::BAD_REQUEST, json!({"error": message, "message": message}))
         }
     }
 }

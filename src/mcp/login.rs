@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use windlass_protocol::opencode::config::McpOauthClient;
 
 use self::store::Store;
-use super::remote;
+use super::http::{install_tls, without_secrets};
 use crate::base::{
     blocking::blocking,
     browser_return::{BrowserReturn, NOBODY_CAME},
@@ -99,7 +99,7 @@ impl LoginPlace {
 
     /// The address without what may be a key.
     fn shown_url(&self) -> String {
-        Url::parse(&self.url).map_or_else(|_| self.url.clone(), |url| remote::without_secrets(&url))
+        Url::parse(&self.url).map_or_else(|_| self.url.clone(), |url| without_secrets(&url))
     }
 
     /// Begins a login.
@@ -175,7 +175,7 @@ impl LoginPlace {
         let (url, runtime) = (self.url.clone(), Handle::current());
         // It reads the system's certificates.
         let made = blocking(move || {
-            remote::install_tls();
+            install_tls();
             runtime.block_on(AuthorizationManager::new(url.as_str()))
         });
         made.await.map_err(|error| self.failed(&error))

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Shared, Status,
+    http::{install_tls, without_secrets},
     login::{LoginError, LoginPlace},
     session::{GRACE, SessionEnd, Task, session},
 };
@@ -116,17 +117,6 @@ pub(super) async fn run(
     }
 }
 
-/// Removes the query and the user from a URL for messages, since both carry keys.
-pub(super) fn without_secrets(url: &Url) -> String {
-    let mut url = url.clone();
-    url.set_query(None);
-    url.set_fragment(None);
-    // Fails only for URLs that cannot have a user.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    url.into()
-}
-
 /// Converts the headers; the error names the first malformed one.
 fn header_map(server: &str, headers: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
     let mut map = HeaderMap::new();
@@ -143,12 +133,6 @@ fn header_map(server: &str, headers: &BTreeMap<String, String>) -> Result<Header
         map.insert(header_name, value);
     }
     Ok(map)
-}
-
-/// Chooses the process's cryptography.
-pub(super) fn install_tls() {
-    // Fails if one is chosen already, which serves as well.
-    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 async fn http_client(shared: &Shared) -> Result<Client, reqwest::Error> {

@@ -6,8 +6,11 @@ use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 use windlass_protocol::opencode::id::SessionId;
 
-use super::{ToolCx, ToolError, blocking, file::BOM, path::display};
+use super::{ToolCx, ToolError, blocking, path::display};
 use crate::base::pinned;
+
+/// The mark at the beginning of some texts.
+pub(crate) const BOM: &str = "\u{feff}";
 
 /// Time that an editor may take to give or take a text.
 const LIMIT: Duration = Duration::from_secs(10);

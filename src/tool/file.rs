@@ -38,6 +38,7 @@ mod by_editor;
 mod keep;
 mod swap;
 
+pub(crate) use super::editor::BOM;
 pub(crate) use swap::Swap;
 
 /// Maximum size of a file to change: text that a model edits is far smaller.
@@ -46,7 +47,6 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_SHOWN_BYTES: usize = 1024 * 1024;
 /// Number of bytes that are compared at once.
 const COMPARED_BYTES: usize = 128 * 1024;
-pub(crate) const BOM: &str = "\u{feff}";
 
 /// A change that is to be made to a file.
 pub(crate) struct Change {

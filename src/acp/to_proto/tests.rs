@@ -646,7 +646,7 @@ fn a_session_is_listed_with_its_title_and_time() {
     }))
     .unwrap();
     let expected = json!({
-        "sessionId": "ses_1", "cwd": "/work", "title": "Fix it", "updatedAt": "2026-09-21T14:13:20.000Z",
+        "sessionId": "ses_1", "cwd": "/work", "title": "Fix it", "updatedAt": "2026-09-21T14:13:20.000Z", "archived": false,
     });
     assert_eq!(serde_json::to_value(session_info(&session)).unwrap(), expected);
 }

@@ -59,7 +59,7 @@ fn given(prompt: &ServerPrompt, typed: &str) -> Result<Map<String, Value>, Strin
         };
         match value {
             Some(value) => _ = given.insert(name.clone(), value.into()),
-            None if *is_needed => return Err(format!("type `{name}` behind it")),
+            None if *is_needed => return Err(format!("Type `{name}` behind it")),
             None => {}
         }
     }
@@ -81,7 +81,7 @@ mod tests {
         let given = |typed: &str| given(&prompt, typed).map(Value::Object);
         assert_eq!(given("Ann"), Ok(json!({"name": "Ann"})));
         assert_eq!(given("\"Ann Lee\" very formal"), Ok(json!({"name": "Ann Lee", "style": "very formal"})));
-        assert_eq!(given(" "), Err("type `name` behind it".to_owned()));
+        assert_eq!(given(" "), Err("Type `name` behind it".to_owned()));
         let none = ServerPrompt { arguments: Vec::new(), ..prompt.clone() };
         assert_eq!(super::given(&none, "words"), Ok(serde_json::Map::new()));
     }

@@ -71,6 +71,12 @@ pub struct TurnCx<'a> {
 }
 
 impl SessionCx {
+    /// Returns the MCP servers of now: the configuration's, then the client's if it gave some.
+    pub fn servers(&self) -> Vec<ServersLease> {
+        let clients = self.mcp.iter().map(|servers| servers.lease());
+        std::iter::once(self.workspace.mcp().lease()).chain(clients).collect()
+    }
+
     /// Takes the session alone: another process that has it in memory would not see that its past changes, and would
     /// write over it.
     ///

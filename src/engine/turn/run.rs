@@ -36,7 +36,6 @@ use crate::{
         workspace::loaded::Loaded,
     },
     library::{Agent, Instructions, commands::Body},
-    mcp,
     provider::{Finish, Model, Wire, unusable::Unusable},
     tool::AgentSwitch,
 };
@@ -145,9 +144,7 @@ async fn run_prompt(
         input.agent = Some(loaded.agent_name(input.agent.as_deref()).to_owned());
     }
     let (is_shell, is_slash) = (input.invocation == Invocation::Shell, input.invocation == Invocation::Slash);
-    let of_servers = [Some(session.workspace.mcp()), session.mcp.as_deref()];
-    let of_servers: Vec<_> = of_servers.into_iter().flatten().map(mcp::Servers::lease).collect();
-    let offered = command::server_prompt::commands(&of_servers);
+    let offered = command::server_prompt::commands(&session.servers());
     let called = command::take(&loaded, &offered, &mut input)?;
     let agent = choose_agent(&loaded, state, &input)?.clone();
     let own = called.as_ref().and_then(Invoked::own);

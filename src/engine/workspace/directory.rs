@@ -15,8 +15,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     loaded::Loaded,
+    pending_login::PendingLogin,
     server_choice::{self, ServerChoices},
-    server_login::PendingLogin,
     state_file,
 };
 use crate::{

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::directory::Workspace;
+use super::{directory::Workspace, pending_login::PendingLogin};
 use crate::{
     base::lock::lock,
     engine::{Engine, EngineError, ServerReport, diagnostics::servers::reports},
@@ -17,13 +17,6 @@ use crate::{
 
 /// Time that a person waits for a server to connect behind a login.
 const SETTLE_LIMIT: Duration = Duration::from_secs(10);
-
-/// A login that waits for the browser, or for a code by another way.
-pub(crate) struct PendingLogin {
-    codes: mpsc::Sender<String>,
-    end: watch::Receiver<Option<Result<(), LoginError>>>,
-    _task: AbortOnDropHandle<()>,
-}
 
 /// The page of a login that has begun.
 #[derive(Debug, Clone)]
