@@ -126,9 +126,12 @@ impl LoginPlace {
         }
         let session = AuthorizationSession::new(manager, request).await;
         let session = session.map_err(|(_, error)| self.failed(&error))?;
-        let state = Url::parse(session.get_authorization_url()).ok().and_then(|url| {
-            let found = url.query_pairs().find(|(name, _)| name == "state")?.1.into_owned();
-            Some(found)
+        // The server names the page, and a browser opens more than pages of the web.
+        let page = Url::parse(session.get_authorization_url()).ok();
+        let page = page.filter(|page| ["https", "http"].contains(&page.scheme()));
+        let state = page.and_then(|page| {
+            let (_, state) = page.query_pairs().find(|(name, _)| name == "state")?;
+            Some(state.into_owned())
         });
         let state = state
             .ok_or_else(|| LoginError::Failed(format!("MCP server {} has no login page", self.server)))?;
