@@ -8,8 +8,9 @@ demo:
 	$(CARGO) build --release
 	sh tests/demo/demo.sh $(RELEASE)
 
+# Plugins are tried in Bun too.
 test:
-	$(CARGO) test --workspace
+	WINDLASS_TEST_BUN=$$(sh tests/clients/bun/path.sh) $(CARGO) test --workspace
 	$(MAKE) clients
 
 lint:

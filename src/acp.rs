@@ -6,6 +6,7 @@
 
 mod auth;
 mod call;
+mod client_call;
 mod client_session;
 mod commands;
 mod compactions;
@@ -17,14 +18,17 @@ mod elicitation;
 mod encoder;
 mod error;
 mod from_proto;
+mod git_patch;
 mod initialize;
 mod input;
 mod lines;
+mod linked;
 mod options;
 mod outbox;
 mod output;
 mod permissions;
 mod prompt;
+mod providers;
 mod records;
 mod reload;
 mod serve;
@@ -33,7 +37,10 @@ mod settings;
 mod terminal;
 mod to_proto;
 mod trace;
+mod v1;
+mod v2;
 mod wire;
 
 pub use connection::{MAX_LINE, Options};
+pub use encoder::alone::Alone;
 pub use serve::{serve, serve_beside};

@@ -31,6 +31,7 @@ mod environment;
 mod import;
 mod log;
 mod logging;
+mod lsp;
 mod mcp;
 mod models;
 mod output;
@@ -166,6 +167,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Start the MCP servers and list their tools or errors.
     Mcp(mcp::McpArgs),
+    /// List language servers, and install those that npm has.
+    Lsp(lsp::LspArgs),
     /// Show, install and update plugins.
     Plugin(plugin::PluginArgs),
     /// Print an editor's entry for windlass, or write it into the editor's settings.
@@ -204,7 +207,7 @@ pub fn run() -> ExitCode {
     }
     let least = match &cli.command {
         // Their answers are what is wrong.
-        Some(Command::Doctor(_) | Command::Mcp(_) | Command::Plugin(_)) => LevelFilter::OFF,
+        Some(Command::Doctor(_) | Command::Lsp(_) | Command::Mcp(_) | Command::Plugin(_)) => LevelFilter::OFF,
         Some(_) | None => LevelFilter::WARN,
     };
     let talks = matches!(
@@ -240,6 +243,7 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         Some(Command::Config(args)) => config::run(environment, args),
         Some(Command::Doctor(args)) => doctor::run(environment, &args),
         Some(Command::Mcp(args)) => mcp::run(environment, args),
+        Some(Command::Lsp(args)) => lsp::run(environment, args),
         Some(Command::Plugin(args)) => plugin::run(environment, args),
         Some(Command::Editor(args)) => editor::run(&environment, &args),
         Some(Command::Completions(args)) => completions::completions(Cli::command(), &args),

@@ -1,7 +1,7 @@
 //! The engine: sessions, turns and steps behind one façade, the API boundary for every front end.
 
 use std::{
-    collections::{BTreeMap, HashMap, hash_map::Entry},
+    collections::{HashMap, hash_map::Entry},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, OnceLock,
@@ -14,7 +14,6 @@ use serde_json::{Map, Value};
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_protocol::opencode::{
-    config::McpOauthClient,
     event::{EventPayload, SessionInfo},
     id::SessionId,
     message::ModelRef,
@@ -22,6 +21,7 @@ use windlass_protocol::opencode::{
     session::{ArchiveFilter, Session, SessionModel, SessionTime},
 };
 
+use self::asking::granted::Granted;
 use crate::{
     base::{clock, ids, lock::lock},
     bus::Bus,
@@ -35,6 +35,9 @@ use crate::{
 };
 
 mod asking;
+mod background;
+mod client_providers;
+mod client_server;
 mod command;
 mod compaction;
 mod diagnostics;
@@ -42,6 +45,7 @@ mod error;
 mod files;
 mod generate;
 pub mod keys;
+mod language_servers;
 pub mod logins;
 pub mod plugins;
 mod remote;
@@ -52,18 +56,25 @@ mod workspace;
 
 pub use crate::{
     library::Agent,
+    lsp::Program as LanguageServer,
+    mcp::{AskServer, Link, LinkAnswer, LinkNotification, LinkRequest, Notifications},
     mcp::{Report as ServerReport, Status as ServerStatus, login::LoginError},
     permission::denying_rules,
     plugin::api::{Api, ApiBody, ApiRequest, ApiResponse},
     provider::{Model, unusable::Unusable},
     pty::{Reader as TerminalReader, Terminal},
-    tool::editor::Editor,
+    tool::editor::{Editor, EditorFailure},
 };
 pub use asking::{
     approvals,
     client::{Answerable, Client},
 };
-pub use command::slash::{Slash, unknown_command};
+pub use client_providers::ProviderRoute;
+pub use client_server::ClientServer;
+pub use command::{
+    server_prompt::ServerPrompts,
+    slash::{Slash, unknown_command},
+};
 pub use diagnostics::{
     doctor::{Finding, Health, Network},
     inspect::AgentView,
@@ -73,9 +84,11 @@ pub use diagnostics::{
 pub use error::{EngineError, EngineErrorKind};
 pub use files::{ApplyError, DiffBase, FileQuery, FilesError, terminals::shells, worktrees::WorktreeError};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
+pub use language_servers::LanguageServers;
 pub use plugins::reports::PluginReport;
 pub use session::{
     auto_summaries::AutoSummaries,
+    client_prompt::ClientPrompt,
     export::SessionFile,
     import::{Imported, OpencodeHistory, OpencodeSession},
     listing::SessionFilter,
@@ -83,13 +96,14 @@ pub use session::{
     patch::SessionPatch,
     records::{Found, FoundLine, Record, SearchQuery},
     request::{
-        Edit, Invocation, OnMissing, PromptInput, PromptPart, RevertTo, Reverted, StopReason, TurnEnd,
-        TurnOutcome,
+        Edit, Invocation, OnMissing, PromptInput, PromptPart, RevertTo, Reverted, StopReason, TurnBegin,
+        TurnEnd, TurnOutcome,
     },
     revert::created,
     stats::{Counts, Scope, Stats},
+    title::is_default as is_default_title,
 };
-pub use tools::{is_own_permission, permission_names, tool_ids, tool_list, tool_look};
+pub use tools::{is_own_permission, permission_names, tool_look};
 pub use turn::{attach::check_readable, structured::check_format};
 pub use workspace::{
     config_change::PERMISSION as CONFIG_PERMISSION,
@@ -136,6 +150,8 @@ struct EngineState {
     questions: questions::Questions,
     workspaces: Mutex<HashMap<PathBuf, Arc<Workspace>>>,
     plugins: plugins::Hosts,
+    client_providers: Mutex<client_providers::ClientProviders>,
+    background: background::Background,
     /// By worktree.
     snapshots: Mutex<HashMap<PathBuf, Arc<Snapshots>>>,
     sessions: Mutex<HashMap<SessionId, OpenSession>>,
@@ -168,8 +184,10 @@ struct OpenSession {
     /// The servers are those of the session that started this one, and end with that.
     is_mcp_lent: bool,
     parent_limits: ParentLimits,
-    /// What its client allows in it, as directories beside the project.
-    granted: Arc<[Rule]>,
+    granted: Granted,
+    /// The directories beside the project as the client named them.
+    directories: Arc<[PathBuf]>,
+    client_prompt: Option<Arc<ClientPrompt>>,
     tickets: Arc<Tickets>,
     /// A subagent's: what was told in the session it works for.
     warning_log: Option<WarningLog>,
@@ -202,37 +220,6 @@ pub struct NewSession {
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// An MCP server that a client brings along for one session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ClientServer {
-    /// A child process: program and arguments.
-    Stdio {
-        name: String,
-        command: Vec<String>,
-        environment: BTreeMap<String, String>,
-    },
-    Http {
-        name: String,
-        url: String,
-        headers: BTreeMap<String, String>,
-    },
-}
-
-impl ClientServer {
-    fn spec(self, sandbox: Option<Enclosure>) -> mcp::ServerSpec {
-        let (name, server) = match self {
-            Self::Stdio { name, command, environment } => {
-                (name, mcp::Server::Local { command, cwd: None, environment })
-            }
-            Self::Http { name, url, headers } => {
-                let oauth = Some(McpOauthClient::default());
-                (name, mcp::Server::Remote { url, headers, oauth })
-            }
-        };
-        mcp::ServerSpec { name, server, timeout: mcp::DEFAULT_TIMEOUT, sandbox }
-    }
-}
-
 impl Engine {
     /// Times that a failed request to a model is sent again.
     pub const MAX_RETRIES: u32 = retry::MAX_RETRIES;
@@ -262,6 +249,8 @@ impl Engine {
             http,
             workspaces: Mutex::default(),
             plugins: plugins::Hosts::default(),
+            client_providers: Mutex::default(),
+            background: background::Background::default(),
             snapshots: Mutex::default(),
             sessions: Mutex::default(),
             session_idle: SESSION_IDLE,
@@ -403,7 +392,9 @@ impl Engine {
             mcp,
             is_mcp_lent: false,
             parent_limits,
-            granted: Arc::default(),
+            granted: Granted::default(),
+            directories: Arc::default(),
+            client_prompt: None,
             tickets,
             warning_log: None,
             task: None,
@@ -418,7 +409,7 @@ impl Engine {
         workspace: Arc<Workspace>,
         mcp: Option<Arc<mcp::Servers>>,
         parent_limits: ParentLimits,
-        granted: Arc<[Rule]>,
+        granted: Granted,
         warning_log: WarningLog,
     ) -> Result<(), InUse> {
         let (tickets, warning_log) = (Arc::default(), Some(warning_log));
@@ -428,6 +419,8 @@ impl Engine {
             is_mcp_lent: true,
             parent_limits,
             granted,
+            directories: Arc::default(),
+            client_prompt: None,
             tickets,
             warning_log,
             task: None,
@@ -471,7 +464,18 @@ impl Engine {
     ///
     /// Returns a ticket for [`Engine::cancel_prompt`].
     pub fn prompt(&self, id: &SessionId, input: PromptInput, on_end: TurnEnd) -> u64 {
-        self.prompt_until(id, input, CancellationToken::new(), on_end)
+        self.prompt_until(id, input, CancellationToken::new(), None, on_end)
+    }
+
+    /// Like [`Engine::prompt`]; `on_begin` is called when the prompt's turn begins.
+    pub fn prompt_watched(
+        &self,
+        id: &SessionId,
+        input: PromptInput,
+        on_begin: TurnBegin,
+        on_end: TurnEnd,
+    ) -> u64 {
+        self.prompt_until(id, input, CancellationToken::new(), Some(on_begin), on_end)
     }
 
     /// Like [`Engine::prompt`], with a token that cancels the turn.
@@ -480,6 +484,7 @@ impl Engine {
         id: &SessionId,
         input: PromptInput,
         cancel: CancellationToken,
+        on_begin: Option<TurnBegin>,
         on_end: TurnEnd,
     ) -> u64 {
         let ticket = self.0.next_ticket.fetch_add(1, Ordering::Relaxed);
@@ -490,7 +495,7 @@ impl Engine {
                 on_end(Err(EngineError::session_not_found(id)));
                 return ticket;
             };
-            open.tickets.issue(ticket, cancel, on_end);
+            open.tickets.issue(ticket, cancel, on_begin, on_end);
             match self.inbox(id, open).try_send(Command::Prompt { ticket, input: Box::new(input) }) {
                 Ok(()) => return ticket,
                 Err(_) => open.tickets.clone(),
@@ -545,12 +550,13 @@ impl Engine {
         }
     }
 
-    /// Cancels every prompt of a session, running or waiting. Unknown sessions are ignored.
+    /// Cancels every prompt of a session, running or waiting, and its subagents in the background. Unknown sessions are ignored.
     pub fn cancel(&self, id: &SessionId) {
         let tickets = lock(&self.0.sessions).get(id).map(|open| open.tickets.clone());
         if let Some(tickets) = tickets {
             tickets.cancel_all();
         }
+        self.cancel_background(id);
     }
 
     /// Cancels one prompt.
@@ -566,6 +572,7 @@ impl Engine {
         let Some(open) = lock(&self.0.sessions).remove(id) else { return false };
         open.tickets.cancel_all();
         self.0.asks.withdraw_apart(id);
+        self.close_background(id).await;
         let workspace = open.workspace.clone();
         end_session(open).await;
         self.0.bus.forget_children(id);
@@ -584,25 +591,6 @@ impl Engine {
         workspace.close().await;
     }
 
-    /// Deletes a session and everything in it. Deleting what is not there succeeds.
-    pub async fn delete_session(&self, id: &SessionId) -> Result<(), EngineError> {
-        // The sessions of its subagents go with it; a client may have opened them by themselves.
-        let mut ids = self.0.storage.children(id.clone()).await?;
-        ids.push(id.clone());
-        let mut deleted = Vec::new();
-        for id in ids {
-            self.close_session(&id).await;
-            deleted.extend(self.0.storage.session(id).await?);
-        }
-        if self.0.storage.delete_session(id.clone()).await? {
-            for info in deleted {
-                let event = SessionInfo { session_id: info.id.clone(), info: Box::new(info) };
-                self.0.bus.publish(EventPayload::SessionDeleted(event));
-            }
-        }
-        Ok(())
-    }
-
     /// Returns true if the engine ends once everything is done.
     pub(crate) fn is_finishing(&self) -> bool {
         self.0.is_finishing.load(Ordering::Relaxed)
@@ -611,6 +599,7 @@ impl Engine {
     /// Ends the engine: running and waiting turns finish first, then everything that was started is ended.
     pub async fn finish(&self) {
         self.0.is_finishing.store(true, Ordering::Relaxed);
+        self.0.background.idle().await;
         let sessions = std::mem::take(&mut *lock(&self.0.sessions));
         lock(&self.0.finishing).extend(sessions.values().map(|open| open.tickets.clone()));
         futures_util::future::join_all(sessions.into_values().map(end_session)).await;

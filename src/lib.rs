@@ -25,3 +25,4 @@ pub mod engine;
 pub mod acp;
 pub mod cli;
 pub mod http;
+pub mod mcp_server;

@@ -85,12 +85,16 @@ pub struct InstructionBlock {
 /// Returns the path of a session's plan: in the project, or in our data directory if there is no project
 /// (facts: OpenCode §3.3).
 pub fn plan_file(config: &Config, session: &Session) -> PathBuf {
-    let directory = if config.worktree == Path::new("/") {
+    plans(config).join(format!("{}-{}.md", session.time.created, session.slug))
+}
+
+/// Returns the directory of plans.
+pub fn plans(config: &Config) -> PathBuf {
+    if config.worktree == Path::new("/") {
         config.paths.data.join("plans")
     } else {
         config.worktree.join(".opencode/plans")
-    };
-    directory.join(format!("{}-{}.md", session.time.created, session.slug))
+    }
 }
 
 /// Returns the built-in agents and those of the configuration: the default agent first, then by name. They may

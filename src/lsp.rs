@@ -25,11 +25,12 @@ mod client;
 mod connection;
 mod documents;
 mod language;
+mod pace;
 mod reply;
 mod table;
 
 use choice::{Choice, Place, Spec};
-pub use choice::{Program, definitions, incomplete, programs};
+pub use choice::{Program, definitions, every_program, incomplete, is_off, programs};
 use client::{Client, End, LIMITS, Phase};
 
 /// Number of starts of a server that ends after it was ready; after that it stays ended until the configuration
@@ -103,6 +104,8 @@ pub enum AskError {
 pub struct Servers {
     clients: Mutex<Clients>,
     tasks: TaskTracker,
+    /// Called whenever a server is ready or has ended.
+    on_change: Arc<dyn Fn() + Send + Sync>,
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
 }
@@ -140,13 +143,19 @@ impl Leased {
 
 impl Default for Servers {
     fn default() -> Self {
-        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        tasks.close();
-        Self { clients: Mutex::default(), tasks, _stop_on_drop: stop.clone().drop_guard(), stop }
+        Self::new(|| {})
     }
 }
 
 impl Servers {
+    /// Calls `on_change` whenever a server is ready or has ended.
+    pub fn new(on_change: impl Fn() + Send + Sync + 'static) -> Self {
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        tasks.close();
+        let _stop_on_drop = stop.clone().drop_guard();
+        Self { clients: Mutex::default(), tasks, on_change: Arc::new(on_change), stop, _stop_on_drop }
+    }
+
     /// Asks the servers for the file's kind, and starts those that are not running.
     ///
     /// Must be called within the runtime. May be dropped, which cancels the requests at the servers.
@@ -201,12 +210,12 @@ impl Servers {
             waiting.extend(leased.into_iter().map(|leased| leased.client.diagnose(path.clone())));
         }
         let mut found: BTreeMap<PathBuf, Vec<Value>> = BTreeMap::new();
-        for (uri, published) in join_all(waiting).await.into_iter().flatten() {
+        for (uri, diagnostics) in join_all(waiting).await.into_iter().flatten() {
             let path = reqwest::Url::parse(&uri).ok().and_then(|url| url.to_file_path().ok());
-            let Some(path) = path.filter(|_| !published.diagnostics.is_empty()) else { continue };
+            let Some(path) = path.filter(|_| !diagnostics.is_empty()) else { continue };
             let known = found.entry(path).or_default();
             // Two files may have one server, which is asked twice.
-            let new = published.diagnostics.into_iter().filter(|it| !known.contains(it));
+            let new = diagnostics.into_iter().filter(|it| !known.contains(it));
             let new: Vec<Value> = new.collect();
             known.extend(new);
         }
@@ -293,8 +302,20 @@ impl Servers {
         let stop = self.stop.child_token();
         let client = Arc::new(Client::new(spec, LIMITS, stop.clone()));
         self.tasks.spawn({
-            let client = client.clone();
-            async move { client.run().await }
+            let (client, on_change) = (client.clone(), self.on_change.clone());
+            async move {
+                let run = client.run();
+                tokio::pin!(run);
+                tokio::select! {
+                    biased;
+                    () = &mut run => {}
+                    Ok(()) = client.ready() => {
+                        on_change();
+                        run.await;
+                    }
+                }
+                on_change();
+            }
         });
         let _stop = Arc::new(stop.drop_guard());
         let leased = Leased { client, n_starts: n_starts + 1, used: n_uses, _stop };
@@ -328,7 +349,7 @@ async fn ask(client: &Arc<Client>, question: &Question<'_>) -> Result<Vec<Value>
     let (opening, path) = (client.clone(), question.path.to_owned());
     let opened = tokio::task::spawn_blocking(move || opening.open(&path)).await;
     match opened {
-        Ok(Ok(())) => {}
+        Ok(Ok(_)) => {}
         Ok(Err(error)) => {
             return Err(format!("was not asked: {} cannot be read: {error}", question.path.display()));
         }
@@ -348,7 +369,7 @@ fn hint(missing: &[(&str, &str)]) -> String {
             .to_owned()
     } else {
         format!(
-            "None of the programs that could serve it is on PATH, and windlass downloads none. Install one of them: {}. \
+            "None of the programs that could serve it is on PATH. Install one of them: {}; `windlass lsp list` says how. \
              Or name another `command` in `lsp` of opencode.json.",
             programs.join(", ")
         )

@@ -2,7 +2,7 @@
 //! offered by name.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
@@ -26,19 +26,35 @@ use crate::{
     config::{sandbox::enclosure::Enclosure, secrets},
 };
 
+mod asking;
+mod body;
 mod cause;
 mod client;
 mod connection;
+mod events;
 mod http;
 mod large;
+mod linked;
 pub mod login;
+mod loss;
 mod output;
 mod pipes;
 mod prompts;
 mod remote;
 mod resources;
 mod session;
+mod sse;
+mod streamable;
+mod subscription;
+mod table;
 mod tools;
+mod watched;
+mod wishes;
+
+use table::{Table, missing, table};
+
+pub use linked::{AskServer, Link, LinkAnswer, LinkNotification, LinkRequest, Notifications};
+pub use wishes::{Caller, Completion, Elicitation, Elicited, Sampled, Sampling, Speaker, Wanted};
 
 /// Default time limit for each of connecting, listing and calling.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -61,6 +77,8 @@ pub enum Server {
         /// Who we are at its login; absent where it is switched off.
         oauth: Option<McpOauthClient>,
     },
+    /// A server that lives in the client.
+    Linked(Link),
 }
 
 impl Server {
@@ -89,6 +107,7 @@ impl std::fmt::Display for Server {
         match self {
             Self::Local { command, .. } => f.write_str(&command.join(" ")),
             Self::Remote { url, .. } => f.write_str(url),
+            Self::Linked(link) => link.fmt(f),
         }
     }
 }
@@ -121,7 +140,7 @@ impl ServerSpec {
             Server::Local { environment, .. } => {
                 environment.values().fold(line.to_owned(), |line, value| secrets::hide(&line, value))
             }
-            Server::Remote { .. } => line.to_owned(),
+            Server::Remote { .. } | Server::Linked(_) => line.to_owned(),
         }
     }
 }
@@ -139,6 +158,11 @@ pub enum Status {
     },
     /// The server wants a login.
     NeedsAuth,
+    /// The server wants a login, and knows only clients that its owner has registered.
+    NeedsClientRegistration {
+        /// The way out, as a sentence for the user.
+        error: String,
+    },
 }
 
 /// A server as shown to users.
@@ -235,7 +259,7 @@ pub enum CallError {
 /// The directories of a set of servers.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// The working directory of local servers, and the only root that servers are told.
+    /// The working directory of local servers, and the first root that servers are told.
     pub directory: PathBuf,
     /// The directory of results that are too long to keep in memory.
     pub results: PathBuf,
@@ -260,11 +284,13 @@ impl Servers {
     pub fn start(specs: Vec<ServerSpec>, place: Place, bus: Bus) -> Servers {
         let shared = Arc::new(Shared {
             slots: Mutex::default(),
-            place,
             bus,
             starts: Semaphore::new(1),
             table: Mutex::default(),
+            collisions: Mutex::default(),
             changes: watch::Sender::new(()),
+            roots: watch::Sender::new(vec![place.directory.clone()]),
+            place,
             http: OnceCell::new(),
         });
         let tasks = TaskTracker::new();
@@ -335,6 +361,13 @@ impl Servers {
         ServersLease { shared: self.shared.clone(), slots: self.shared.slots() }
     }
 
+    /// Tells the servers these roots beside the directory of the place.
+    pub fn set_more_roots(&self, directories: &[PathBuf]) {
+        let first = self.shared.directory().to_owned();
+        let roots: Vec<PathBuf> = std::iter::once(first).chain(directories.iter().cloned()).collect();
+        self.shared.roots.send_if_modified(|told| std::mem::replace(told, roots.clone()) != roots);
+    }
+
     /// Waits until no server is connecting any more, or until `limit` has passed.
     pub async fn settled(&self, limit: Duration) {
         let mut changes = self.shared.changes.subscribe();
@@ -350,6 +383,7 @@ impl Servers {
     pub async fn close(&self) {
         self.stop.cancel();
         self.tasks.wait().await;
+        login::renewals_ended().await;
     }
 }
 
@@ -366,8 +400,19 @@ impl ServersLease {
         self.table().values().cloned().collect()
     }
 
-    /// Calls a tool by its key and waits for the result. `on_progress` sees the newest of what the server reports
-    /// meanwhile.
+    /// Returns the instructions of the connected servers of which a tool is used, each with the server's name.
+    pub fn instructions(&self, is_used: impl Fn(&McpTool) -> bool) -> Vec<(String, String)> {
+        let told = self.slots.values().filter_map(|leased| {
+            let state = leased.slot.lock();
+            let words = state.connection.as_ref()?.instructions()?;
+            let has_used = state.tools.iter().any(|tool| is_used(tool));
+            has_used.then(|| (leased.slot.spec.name.clone(), words))
+        });
+        told.collect()
+    }
+
+    /// Calls a tool by its key and waits for the result. `caller` sees the newest of what the server reports meanwhile,
+    /// and answers what it wants.
     ///
     /// Tells the server if the call is cancelled, times out or is dropped.
     pub async fn call(
@@ -375,7 +420,7 @@ impl ServersLease {
         key: &str,
         input: Value,
         cancel: &CancellationToken,
-        on_progress: &(dyn Fn(&Progress) + Send + Sync),
+        caller: &dyn Caller,
     ) -> Result<CallOutput, CallError> {
         let tool = self.table().get(key).cloned();
         let Some(tool) = tool else { return Err(missing(&self.slots, key)) };
@@ -385,34 +430,13 @@ impl ServersLease {
         let Some(leased) = self.slots.get(&tool.slot_id) else { return Err(CallError::Unknown) };
         let connection = leased.slot.lock().connection.clone();
         let Some(connection) = connection else { return Err(missing(&self.slots, key)) };
-        connection.call(&tool, arguments, leased.slot.spec.timeout, cancel, on_progress).await
+        connection.call(&tool, arguments, leased.slot.spec.timeout, cancel, caller).await
     }
 
     /// Returns the names of the connected servers that offer resources.
     pub fn with_resources(&self) -> Vec<String> {
         let slots = self.slots.values().map(|leased| &leased.slot);
         slots.filter(|slot| has_resources(slot)).map(|slot| slot.spec.name.clone()).collect()
-    }
-
-    /// Returns the prompts of the connected servers.
-    pub fn prompts(&self) -> Vec<McpPrompt> {
-        let slots = self.slots.values().map(|leased| leased.slot.lock());
-        slots.filter(|state| state.connection.is_some()).flat_map(|state| state.prompts.clone()).collect()
-    }
-
-    /// Asks the server for a prompt's text. Cancelled and timed out like [`ServersLease::call`].
-    pub async fn prompt(
-        &self,
-        prompt: &McpPrompt,
-        arguments: serde_json::Map<String, Value>,
-        cancel: &CancellationToken,
-    ) -> Result<String, CallError> {
-        let mut slots = self.slots.values().rev().map(|leased| &leased.slot);
-        let slot = slots.find(|slot| slot.spec.name == prompt.server);
-        let connection = slot.and_then(|slot| Some((slot.lock().connection.clone()?, slot.spec.timeout)));
-        let gone = || CallError::Failed(format!("MCP server {} is gone", prompt.server));
-        let (connection, timeout) = connection.ok_or_else(gone)?;
-        prompts::text(&connection, prompt, arguments, timeout, cancel).await
     }
 
     /// Returns the state of the server of that name.
@@ -448,15 +472,15 @@ impl ServersLease {
 
     /// Waits until every server has started or failed, except those that a prompt has waited for in vain.
     pub async fn started(&self) {
+        self.all(|state| state.status != Status::Connecting || !state.is_awaited).await;
+    }
+
+    /// Waits until this holds for every server.
+    async fn all(&self, holds: impl Fn(&State) -> bool) {
         let mut changes = self.shared.changes.subscribe();
-        let is_started = |(): &()| {
-            self.slots.values().all(|leased| {
-                let state = leased.slot.lock();
-                state.status != Status::Connecting || !state.is_awaited
-            })
-        };
+        let is_over = |(): &()| self.slots.values().all(|leased| holds(&leased.slot.lock()));
         // A closed channel means that the servers have ended.
-        let _ = changes.wait_for(is_started).await;
+        let _ = changes.wait_for(is_over).await;
     }
 
     /// Lets no later prompt wait for the servers that are still starting.
@@ -500,7 +524,11 @@ struct Shared {
     table: Mutex<Arc<Table>>,
     /// Notified after every change of a status.
     changes: watch::Sender<()>,
+    /// The directories that servers are told as roots, which begin with that of the place.
+    roots: watch::Sender<Vec<PathBuf>>,
     http: OnceCell<reqwest::Client>,
+    /// Keys of tools of which one hides another, as far as that was logged.
+    collisions: Mutex<HashSet<String>>,
 }
 
 /// The servers by an id, in the given order.
@@ -512,8 +540,6 @@ struct Leased {
     slot: Arc<Slot>,
     _stop: DropGuard,
 }
-
-type Table = BTreeMap<String, Arc<McpTool>>;
 
 #[derive(Debug)]
 struct Slot {
@@ -528,7 +554,8 @@ struct State {
     status: Status,
     /// Kept after a failure, so that a late call can report the reason.
     tools: Vec<Arc<McpTool>>,
-    prompts: Vec<McpPrompt>,
+    /// `None` until the server was asked for them.
+    prompts: Option<Vec<McpPrompt>>,
     connection: Option<client::Connection>,
     /// False once a prompt has waited in vain for the server to start.
     is_awaited: bool,
@@ -539,7 +566,7 @@ impl State {
         Self {
             status: Status::Connecting,
             tools: Vec::new(),
-            prompts: Vec::new(),
+            prompts: None,
             connection: None,
             is_awaited: true,
         }
@@ -570,13 +597,6 @@ impl Shared {
         self.bus.publish(EventPayload::McpToolsChanged { server: slot.spec.name.clone() });
     }
 
-    /// Records the prompts of a server that is ready.
-    fn offer_prompts(&self, slot: &Slot, prompts: Vec<McpPrompt>) {
-        if std::mem::replace(&mut slot.lock().prompts, prompts.clone()) != prompts {
-            self.bus.publish(EventPayload::McpToolsChanged { server: slot.spec.name.clone() });
-        }
-    }
-
     /// Records that a server which died is being started again.
     fn begin_again(&self, slot: &Slot, is_awaited: bool) {
         {
@@ -604,12 +624,14 @@ impl Shared {
 
     fn rebuild_table(&self) {
         let table = table(&self.slots(), |tool, hidden| {
-            tracing::warn!(
-                key = tool.key,
-                by = %format_args!("{}/{}", tool.server, tool.name),
-                hidden = %format_args!("{}/{}", hidden.server, hidden.name),
-                "two MCP tools have the same key; the later one is used"
-            );
+            // Lists may change often.
+            if lock(&self.collisions).insert(tool.key.clone()) {
+                let [used, left_out] = [tool, hidden].map(|it| format!("{}/{}", it.server, it.name));
+                let key = &tool.key;
+                tracing::warn!(
+                    "the MCP tools {left_out} and {used} are both called {key}; the latter is used"
+                );
+            }
         });
         *self.lock_table() = Arc::new(table);
     }
@@ -633,44 +655,6 @@ impl Shared {
 
 fn has_resources(slot: &Slot) -> bool {
     slot.lock().connection.as_ref().is_some_and(client::Connection::has_resources)
-}
-
-/// Collects the tools of connected servers. The later one of two with the same key wins; `on_hidden` gets both.
-fn table(slots: &Slots, on_hidden: impl Fn(&McpTool, &McpTool)) -> Table {
-    let mut table = Table::new();
-    for leased in slots.values() {
-        let state = leased.slot.lock();
-        let tools = if state.connection.is_some() { state.tools.as_slice() } else { &[] };
-        for tool in tools {
-            if let Some(hidden) = table.insert(tool.key.clone(), tool.clone()) {
-                on_hidden(tool, &hidden);
-            }
-        }
-    }
-    table
-}
-
-/// Returns the reason that `key` cannot be called.
-fn missing(slots: &Slots, key: &str) -> CallError {
-    for leased in slots.values().rev() {
-        let slot = &leased.slot;
-        let state = slot.lock();
-        let is_its_tool = state.tools.iter().any(|tool| tool.key == key);
-        match &state.status {
-            Status::Failed { error } if is_its_tool => {
-                return CallError::Failed(format!("the tool is gone: {error}"));
-            }
-            Status::Disabled if is_its_tool => {
-                return CallError::Failed(format!("MCP server {} was closed", slot.spec.name));
-            }
-            Status::Failed { .. }
-            | Status::Disabled
-            | Status::Connecting
-            | Status::Connected
-            | Status::NeedsAuth => {}
-        }
-    }
-    CallError::Unknown
 }
 
 #[cfg(test)]

@@ -473,6 +473,9 @@ pub enum ProviderError {
     /// The provider fell silent, or sent nothing but signs of life, for as long as it may.
     #[error("{message}")]
     Silent { message: String },
+    /// A hook of a plugin failed, so that the request was not sent.
+    #[error("{message}")]
+    Unsent { message: String },
 }
 
 impl ProviderError {
@@ -483,7 +486,10 @@ impl ProviderError {
                 after.is_none_or(|after| after <= retry::LONGEST_ASKED)
             }
             ProviderError::Transport { .. } | ProviderError::Silent { .. } => true,
-            ProviderError::Auth { .. } | ProviderError::Overflow { .. } | ProviderError::Api { .. } => false,
+            ProviderError::Auth { .. }
+            | ProviderError::Overflow { .. }
+            | ProviderError::Api { .. }
+            | ProviderError::Unsent { .. } => false,
         }
     }
 
@@ -495,7 +501,8 @@ impl ProviderError {
             | ProviderError::Overflow { .. }
             | ProviderError::Api { .. }
             | ProviderError::Transport { .. }
-            | ProviderError::Silent { .. } => None,
+            | ProviderError::Silent { .. }
+            | ProviderError::Unsent { .. } => None,
         }
     }
 

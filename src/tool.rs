@@ -17,7 +17,7 @@ use windlass_protocol::opencode::{
     id::{MessageId, SessionId},
     part::FilePart,
     permission::Rule,
-    question::Question,
+    question::{Question, ServerWish},
     session::Todo,
     tool::{Kind, Look, Subject},
 };
@@ -31,7 +31,7 @@ use crate::{
     },
     library::skills::Skill,
     lsp::Servers,
-    mcp::{ResourceList, ServersLease},
+    mcp::{Completion, ResourceList, Sampled, Sampling, ServersLease},
     permission::Ask,
 };
 
@@ -332,8 +332,8 @@ pub fn schema(name: &str) -> &'static Value {
 }
 
 /// Permissions whose name is not that of a built-in tool.
-pub const OTHER_PERMISSIONS: [&str; 5] =
-    ["doom_loop", "external_directory", "plan_enter", "plan_exit", LEAVE_SANDBOX];
+pub const OTHER_PERMISSIONS: [&str; 6] =
+    ["doom_loop", "external_directory", "plan_enter", "plan_exit", LEAVE_SANDBOX, mcp::SAMPLING];
 
 /// Returns the permission that decides if a tool is shown and may run.
 pub fn permission_name(tool: &str) -> &str {
@@ -404,6 +404,22 @@ pub trait Host: Send + Sync {
     fn subtask(&self, subtask: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
     /// Asks the user; returns one list of answers for each question.
     fn question(&self, questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, ToolError>>;
+    /// Asks the user for what an MCP server wants: as it is where the front end can show that, else by questions.
+    fn grant_wish(
+        &self,
+        _: ServerWish,
+        questions: Vec<Question>,
+    ) -> BoxFuture<'_, Result<Answers, ToolError>> {
+        self.question(questions)
+    }
+    /// Returns the call's id.
+    fn call_id(&self) -> &str {
+        ""
+    }
+    /// Returns the way to say that the page of a wish is done with.
+    fn page_completion(&self, _id: String) -> Completion {
+        Completion(Box::new(|| {}))
+    }
     /// Returns the path of the session's plan.
     fn plan_file(&self) -> PathBuf;
     /// Lets another agent answer from the next step on.
@@ -414,6 +430,8 @@ pub trait Host: Send + Sync {
     fn todos(&self) -> Vec<Todo>;
     /// Returns the file's stamp from the session's last read or write; `path` must have its links followed.
     fn known_stamp(&self, path: &Path) -> Option<FileStamp>;
+    /// Returns the files that the session has read or written, with every link followed.
+    fn known_paths(&self) -> Vec<PathBuf>;
     /// Remembers a file's stamp at the time the model learnt its content.
     fn record_read(&self, path: &Path, stamp: FileStamp);
     /// Returns true if an instruction file is new to the model. The caller must then show it, because no later
@@ -422,9 +440,13 @@ pub trait Host: Send + Sync {
     /// Warns the user about instructions that do not reach the model, once per session for each.
     fn warn(&self, warnings: Vec<Warning>);
     /// Tells the user something, once in a session.
-    fn notify(&self, text: String);
+    fn notify(&self, about: &str, text: String);
     /// Reports a change of a file to all subscribers: the path as it was named, and the path it led to.
     fn edited(&self, path: &Path, real: &Path);
+    /// Has the session's model answer a server.
+    fn sample(&self, _: Sampling) -> BoxFuture<'_, Result<Sampled, ToolError>> {
+        Box::pin(std::future::ready(Err(ToolError::Model("no model can be asked here".to_owned()))))
+    }
     /// Returns the editor that has the session's files open, where there is one.
     fn editor(&self) -> Option<Arc<dyn Editor>> {
         None
@@ -441,6 +463,8 @@ pub struct Subtask {
     pub agent: String,
     /// The session of an earlier task to continue.
     pub task_id: Option<String>,
+    /// The call does not wait for its result.
+    pub is_background: bool,
 }
 
 /// The user's answers: for each question the chosen labels and any text of their own.

@@ -176,6 +176,77 @@ async fn cancelling_a_queued_request_leaves_the_running_turn_alone() {
 }
 
 #[tokio::test]
+async fn cancelled_requests_that_are_no_prompts_get_one_answer_each() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("hello"));
+    agent.prompt(&session, "go").await;
+    let mut load = agent.session_params();
+    load["sessionId"] = json!(session);
+    let of_session = json!({"sessionId": session});
+    let titled = json!({"sessionId": session, "title": "another"});
+    // The later ones wait for the load, and are cancelled behind it or answered.
+    let pending = [
+        agent.send_request("session/list", json!({})),
+        agent.send_request("session/new", agent.session_params()),
+        agent.send_request("session/load", load),
+        agent.send_request("session/set_title", titled),
+        agent.send_request("session/status", of_session.clone()),
+        agent.send_request("session/close", of_session),
+        agent.send_request_with_id(json!("an id of text"), "session/list", json!({})),
+        agent.send_request("_no/such", json!({})),
+    ];
+    for request in &pending {
+        agent.notify("$/cancel_request", json!({"requestId": request.id}));
+        agent.notify("$/cancel_request", json!({"requestId": request.id}));
+    }
+    for request in &pending {
+        if let Err(error) = request.answer().await {
+            assert!([-32800, -32601].contains(&error.code), "{}: {error:?}", request.id);
+        }
+    }
+    agent.request("session/list", json!({})).await.unwrap();
+    let answers = agent.lines().into_iter().filter(|it| it.from_agent && it.message.get("method").is_none());
+    let mut ids: Vec<String> = answers.map(|it| it.message["id"].to_string()).collect();
+    let n_answers = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), n_answers, "a request was answered twice");
+    let reopened = agent.new_session().await;
+    works(&agent, &reopened).await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn only_the_very_id_of_a_request_cancels_it() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::text("busy ").and_gate(&gate).and_text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    gate.reached().await;
+    for id in
+        [json!(prompt.id.to_string()), json!(-1), json!(1.5), json!(null), json!([prompt.id]), json!({})]
+    {
+        agent.notify("$/cancel_request", json!({"requestId": id}));
+    }
+    agent.notify("$/cancel_request", json!({"id": prompt.id}));
+    agent.notify("$/cancel_request", json!([prompt.id]));
+    agent.notify("$/cancel_request", json!(null));
+    agent.raw("{\"jsonrpc\":\"2.0\",\"method\":\"$/cancel_request\"}\n");
+    // Answered behind all of them.
+    agent.request("session/list", json!({})).await.unwrap();
+    assert!(!prompt.is_answered());
+    gate.open();
+    let turn = prompt.turn().await;
+    assert_eq!((turn.stop.as_str(), turn.text().as_str()), ("end_turn", "busy done"));
+    // The cancel of what was answered does nothing.
+    agent.notify("$/cancel_request", json!({"requestId": prompt.id}));
+    works(&agent, &session).await;
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn an_idle_or_unknown_session_ignores_a_cancel() {
     let agent = Agent::start().await;
     let session = agent.new_session().await;
@@ -253,5 +324,35 @@ async fn a_prompt_that_waits_for_its_session_is_cancelled_at_once() {
     holder.execute_batch("ROLLBACK").unwrap();
     opening.answer().await.unwrap();
     works(&agent, &other).await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_thousand_cancels_in_a_row_leave_nothing_behind() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.answer_with(|request| match request.last_user().as_str() {
+        "run" => Reply::call("call_1", "bash", json!({"command": "sleep 1000"})),
+        _ => Reply::text("never read"),
+    });
+    let n_open = || std::fs::read_dir(format!("/proc/{}/fd", agent.pid())).unwrap().count();
+    works(&agent, &session).await;
+    let before = n_open();
+    for _ in 0..100 {
+        let prompts = (0..10).map(|place| {
+            let prompt = agent.send_prompt(&session, if place == 0 { "run" } else { "talk" });
+            agent.cancel(&session);
+            prompt
+        });
+        for prompt in prompts.collect::<Vec<_>>() {
+            let stop = prompt.answer().await.unwrap()["stopReason"].clone();
+            // One that is over before the cancel comes has ended as usual.
+            assert!(stop == "cancelled" || stop == "end_turn", "{stop}");
+        }
+    }
+    works(&agent, &session).await;
+    agent.childless(CANCEL_LIMIT).await;
+    // Connections to the provider are kept for a while, a few of them.
+    assert!(n_open() <= before + 8, "{} open files before, {} behind", before, n_open());
     agent.finish().await;
 }

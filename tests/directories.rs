@@ -1,10 +1,13 @@
 //! Directories that a client names beside the project.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::support::{
-    agent::{Agent, Answer},
-    llm::Reply,
+use crate::{
+    mcp::named,
+    support::{
+        agent::{Agent, Answer},
+        llm::Reply,
+    },
 };
 
 #[tokio::test]
@@ -25,6 +28,8 @@ async fn directories_that_the_client_names_beside_the_project_are_reached_withou
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "read").await;
     assert_eq!(agent.n_asked(), 0);
+    let listed = agent.request("session/list", json!({})).await.unwrap();
+    assert_eq!(listed["sessions"][0]["additionalDirectories"], json!([beside]));
     assert!(agent.llm.last_request().body.to_string().contains("outside text"));
     // Others are asked about, and a load without the list has none.
     agent.llm.reply(Reply::call("call_2", "read", read("other")));
@@ -43,5 +48,21 @@ async fn directories_that_the_client_names_beside_the_project_are_reached_withou
         let params = json!({"cwd": agent.scratch.cwd(), "mcpServers": [], "additionalDirectories": wrong});
         assert_eq!(agent.request("session/new", params).await.unwrap_err().code, -32602, "{wrong}");
     }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_sessions_own_servers_are_told_them_as_roots() {
+    let agent = Agent::start().await;
+    let (cwd, servers) = (agent.scratch.cwd(), json!([named("shop", "wishes")]));
+    let params = json!({"cwd": cwd, "mcpServers": servers, "additionalDirectories": ["/srv/beside"]});
+    let session =
+        agent.request("session/new", params).await.unwrap()["sessionId"].as_str().unwrap().to_owned();
+    agent.llm.reply(Reply::call("call_1", "shop_roots", json!({})));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    let told: Value = serde_json::from_str(&agent.llm.last_request().tool_result("call_1")).unwrap();
+    let roots = [format!("file://{}", cwd), "file:///srv/beside".to_owned()];
+    assert_eq!(told, json!({"roots": roots.map(|uri| json!({"uri": uri}))}));
     agent.finish().await;
 }

@@ -130,6 +130,68 @@ async fn of_a_patch_that_the_editor_does_not_finish_nothing_stays() {
 }
 
 #[tokio::test]
+async fn a_patch_that_has_begun_is_written_whole_though_its_turn_is_cancelled() {
+    let config = json!({
+        "model": "mock/gpt-5", "provider": {"mock": {"models": {"gpt-5": {"name": "GPT"}}}},
+        "windlass": {"file_time": false},
+    });
+    let agent = Agent::builder().config(config).spawn().await;
+    agent.initialize_with(json!({"fs": {"writeTextFile": true}})).await;
+    let session = agent.new_session().await;
+    agent.scratch.write("a.txt", "old\n");
+    agent.scratch.write("b.txt", "old\n");
+    agent.scratch.write("c.bin", "gone\n");
+    let patch = "*** Begin Patch\n*** Update File: a.txt\n@@\n-old\n+new\n*** Update File: b.txt\n@@\n-old\n+new\n\
+                 *** Delete File: c.bin\n*** End Patch";
+    agent.llm.reply(Reply::call("call_1", "apply_patch", json!({"patchText": patch})));
+    let prompt = agent.send_prompt(&session, "patch");
+    let first = take(&agent).await;
+    agent.cancel(&session);
+    assert_eq!(prompt.answer().await.unwrap()["stopReason"], "cancelled");
+    agent.fill_in(&first, json!({}));
+    let second = take(&agent).await;
+    assert!(second.params["path"].as_str().unwrap().ends_with("b.txt"));
+    agent.fill_in(&second, json!({}));
+    script(&agent, "bash", json!({"command": "while [ -e c.bin ]; do sleep 0.01; done"}));
+    agent.prompt(&session, "wait").await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_the_editor_does_not_tell_or_is_no_text_is_written_on_the_disk() {
+    let config = json!({"windlass": {"file_time": false}});
+    let agent = Agent::builder().config(config).spawn().await;
+    agent.initialize_with(json!({ "fs": both() })).await;
+    let session = agent.new_session().await;
+    fs::write(agent.scratch.work.join("a.txt"), b"\xff\xfe bytes").unwrap();
+    script(&agent, "write", json!({"filePath": "a.txt", "content": "text\n"}));
+    agent.prompt(&session, "write it").await;
+    assert_eq!(agent.scratch.read("a.txt"), "text\n");
+
+    script(&agent, "edit", json!({"filePath": "a.txt", "oldString": "text", "newString": "more"}));
+    let prompt = agent.send_prompt(&session, "edit it");
+    for _ in 0..2 {
+        agent.fail(&agent.permission().await, -32002);
+    }
+    prompt.turn().await;
+    assert_eq!(agent.scratch.read("a.txt"), "more\n");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_with_unsaved_changes_is_left_alone_where_the_editor_does_not_write() {
+    let (agent, session) = open(json!({"readTextFile": true})).await;
+    agent.scratch.write("a.txt", "one\n");
+    script(&agent, "edit", json!({"filePath": "a.txt", "oldString": "one", "newString": "two"}));
+    let prompt = agent.send_prompt(&session, "edit it");
+    give(&agent, "one unsaved\n").await;
+    prompt.turn().await;
+    assert!(agent.llm.last_request().body.to_string().contains("unsaved changes in the editor"));
+    assert_eq!(agent.scratch.read("a.txt"), "one\n");
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn an_editor_that_fails_or_has_the_saved_text_leaves_the_disk_to_be_read() {
     let (agent, session) = open(json!({"readTextFile": true})).await;
     agent.scratch.write("a.txt", "\u{feff}one\r\ntwo\r\n");
@@ -177,5 +239,49 @@ async fn a_subagent_reads_by_the_editor_of_the_session_it_works_for() {
     let turn = prompt.turn().await;
     let texts: Vec<String> = turn.all("tool_call_update").iter().map(|it| content_text(it)).collect();
     assert!(texts.iter().any(|text| text.contains("unsaved")), "{texts:?}");
+    agent.finish().await;
+}
+
+/// Answers so many requests for files with the editor's texts, in any order; files without one are as on the disk.
+async fn give_files(agent: &Agent, n: usize, texts: &[(&str, &str)]) {
+    for _ in 0..n {
+        let ask = agent.permission().await;
+        let path = ask.params["path"].as_str().unwrap().to_owned();
+        let text = texts.iter().find(|(name, _)| path.ends_with(name)).map(|(_, text)| (*text).to_owned());
+        let text = text.unwrap_or_else(|| fs::read_to_string(&path).unwrap());
+        agent.fill_in(&ask, json!({ "content": text }));
+    }
+}
+
+#[tokio::test]
+async fn grep_searches_unsaved_texts_of_files_that_the_session_knows_or_that_have_matches() {
+    let (agent, session) = open(json!({"readTextFile": true})).await;
+    for (name, text) in
+        [("known.txt", "old\n"), ("gone.txt", "a needle\n"), ("saved.txt", "needle\n"), ("other.txt", "x\n")]
+    {
+        agent.scratch.write(name, text);
+    }
+    let texts = [
+        ("known.txt", "one\na needle unsaved\n"),
+        ("gone.txt", "nothing\n"),
+        ("other.txt", "needle unseen\n"),
+    ];
+    script(&agent, "read", json!({"filePath": "known.txt"}));
+    let prompt = agent.send_prompt(&session, "read it");
+    give_files(&agent, 1, &texts).await;
+    prompt.turn().await;
+    script(&agent, "grep", json!({"pattern": "needle"}));
+    let prompt = agent.send_prompt(&session, "search");
+    give_files(&agent, 3, &texts).await;
+    let turn = prompt.turn().await;
+    let updates = turn.all("tool_call_update");
+    let told = &updates.into_iter().rfind(|it| it["status"] == "completed").unwrap()["rawOutput"]["output"];
+    let path = |name: &str| agent.scratch.path(name);
+    let expected = format!(
+        "Found 2 matches\n{}:\n  Line 2: a needle unsaved\n\n{}:\n  Line 1: needle",
+        path("known.txt"),
+        path("saved.txt")
+    );
+    assert_eq!(*told, expected);
     agent.finish().await;
 }

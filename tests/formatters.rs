@@ -91,7 +91,9 @@ async fn formatters_are_off_unless_they_are_asked_for() {
 
 #[tokio::test]
 async fn a_formatter_that_fails_is_told_once_and_the_change_stays() {
-    let failing = json!({"command": ["sh", "-c", "echo it is broken >&2; exit 3"], "extensions": ["txt"]});
+    // It says something else each time.
+    let words = "cat said >&2 2>/dev/null || echo it is broken >&2; echo broken otherwise > said; exit 3";
+    let failing = json!({"command": ["sh", "-c", words], "extensions": ["txt"]});
     let agent = Agent::builder().config(json!({"formatter": {"bad": failing}})).spawn().await;
     agent.initialize_with(json!({"session": {"notices": {}}})).await;
     let session = agent.new_session().await;
@@ -107,6 +109,25 @@ async fn a_formatter_that_fails_is_told_once_and_the_change_stays() {
     let expected =
         "The formatter bad failed: it is broken. `formatter.bad.disabled` set to true does without it.";
     assert_eq!(told, [expected]);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_formatter_of_ones_own_without_its_program_is_told_once() {
+    let missing = json!({"command": ["no-such-formatter", "$FILE"], "extensions": ["txt"]});
+    let agent = Agent::builder().config(json!({"formatter": {"own": missing}})).spawn().await;
+    agent.initialize_with(json!({"session": {"notices": {}}})).await;
+    let session = agent.new_session().await;
+    for id in ["call_1", "call_2"] {
+        agent.llm.reply(Reply::call(id, "write", write(id)));
+        agent.llm.reply(Reply::text("done"));
+        agent.prompt(&session, "go").await;
+    }
+    let notices = agent.updates(&session);
+    let told: Vec<&str> = notices.iter().filter_map(|notice| notice["title"].as_str()).collect();
+    let of_formatter: Vec<_> = told.iter().filter(|title| title.contains("formatter own")).collect();
+    assert_eq!(of_formatter.len(), 1, "{told:?}");
+    assert!(of_formatter[0].contains("there is no program no-such-formatter"), "{told:?}");
     agent.finish().await;
 }
 

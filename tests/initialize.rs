@@ -9,27 +9,13 @@ fn request(version: Value) -> Value {
 }
 
 #[tokio::test]
-async fn any_version_asked_for_is_answered_with_one() {
-    for version in [1, 0, 2, 65535] {
+async fn the_highest_version_that_both_know_is_spoken_and_at_least_the_first() {
+    for (asked, answered) in [(1, 1), (0, 1), (2, 2), (65535, 2)] {
         let agent = Agent::builder().spawn().await;
-        let answer = agent.request("initialize", request(json!(version))).await.unwrap();
-        assert_eq!(answer["protocolVersion"], 1, "asked for {version}");
+        let answer = agent.request("initialize", request(json!(asked))).await.unwrap();
+        assert_eq!(answer["protocolVersion"], answered, "asked for {asked}");
         agent.finish().await;
     }
-}
-
-#[tokio::test]
-async fn a_request_in_the_shape_of_version_two_is_accepted() {
-    let agent = Agent::builder().spawn().await;
-    let params = json!({
-        "protocolVersion": 2,
-        "info": {"name": "e2e", "version": "1"},
-        "capabilities": {"auth": {"terminal": {}}, "elicitation": {"form": {}}},
-    });
-    let answer = agent.request("initialize", params).await.unwrap();
-    assert_eq!(answer["protocolVersion"], 1);
-    agent.new_session().await;
-    agent.finish().await;
 }
 
 #[tokio::test]
@@ -105,7 +91,8 @@ async fn capabilities_name_what_works() {
     assert_eq!((&prompt["image"], &prompt["embeddedContext"]), (&json!(true), &json!(true)));
     assert_ne!(prompt["audio"], true);
     assert_eq!(capabilities["mcpCapabilities"]["http"], true);
-    assert_ne!(capabilities["mcpCapabilities"]["sse"], true);
+    assert_eq!(capabilities["mcpCapabilities"]["sse"], true);
+    assert_eq!(capabilities["mcpCapabilities"]["acp"], true);
     assert_eq!(capabilities["auth"]["logout"], json!({}));
     for name in ["list", "resume", "close", "delete"] {
         assert_eq!(capabilities["sessionCapabilities"][name], json!({}), "{name}");

@@ -22,13 +22,13 @@ const FLAG: &str = "OPENCODE_EXPERIMENTAL_LSP_TOOL";
 const LEFT_ALONE: &str = "\nIt is not started again until the configuration changes.";
 
 /// Configures `tests/lsp/server.py`, which is written against the protocol's text, without a library.
-fn server(mode: &str, extensions: &[&str]) -> Value {
+pub fn server(mode: &str, extensions: &[&str]) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lsp/server.py");
     json!({"command": ["python3", script, mode], "extensions": extensions, "env": {"LSP_LOG": "lsp.log"}})
 }
 
 /// Returns an agent whose files `*.toy` are of one server.
-fn toys(mode: &str) -> Builder {
+pub fn toys(mode: &str) -> Builder {
     let scratch = Scratch::new();
     scratch.write("a.toy", "toy one\ntoy two\n");
     Agent::builder().scratch(&scratch).env(FLAG, "1").config(json!({"lsp": {"toy": server(mode, &[".toy"])}}))
@@ -46,19 +46,19 @@ fn configure(scratch: &Scratch, toy: Value) {
     scratch.write("opencode.json", json!({"lsp": {"toy": toy}}).to_string());
 }
 
-fn ask(operation: &str) -> Value {
+pub fn ask(operation: &str) -> Value {
     json!({"operation": operation, "filePath": "a.toy", "line": 2, "character": 5})
 }
 
 /// Returns what the server logged under a key: what it was told or asked.
-fn logged(agent: &Agent, key: &str) -> Vec<Value> {
+pub fn logged(agent: &Agent, key: &str) -> Vec<Value> {
     let text = if agent.scratch.exists("lsp.log") { agent.scratch.read("lsp.log") } else { String::new() };
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.filter_map(|it| it.get(key).cloned()).collect()
 }
 
 /// Waits for a line of the server's log.
-async fn until_logged(agent: &Agent, key: &str) -> Value {
+pub async fn until_logged(agent: &Agent, key: &str) -> Value {
     for _ in 0..1000 {
         if let Some(found) = logged(agent, key).pop() {
             return found;
@@ -506,6 +506,33 @@ async fn errors_behind_a_change_are_told_by_a_server_that_runs() {
     assert_eq!(metadata[agent.scratch.path("a.toy")].as_array().map(Vec::len), Some(2), "{metadata}");
     let edit = json!({"filePath": "a.toy", "oldString": "all wrong", "newString": "fine"});
     assert_eq!(agent.told(&session, "edit", edit).await, "Edit applied successfully.");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn errors_are_those_of_the_newest_text_also_of_a_slow_server_that_repeats_nothing() {
+    let agent = toys("late").start().await;
+    let session = agent.new_session().await;
+    agent.told(&session, "read", json!({"filePath": "a.toy"})).await;
+    agent.told(&session, "lsp", ask("documentSymbol")).await;
+    let write =
+        async |text: &str| agent.told(&session, "write", json!({"filePath": "a.toy", "content": text})).await;
+    for round in 0..3 {
+        // A busy machine may make it later than it was; then it is waited for longer.
+        let mut told = String::new();
+        for attempt in 0..3 {
+            // On another line, because the server repeats nothing.
+            told = write(&format!("{}{round} wrong", "\n".repeat(attempt))).await;
+            if told.contains("is wrong") {
+                break;
+            }
+        }
+        assert!(told.contains("is wrong"), "{told}");
+        for text in ["fine", "as fine"] {
+            let told = write(&format!("{round} {text}")).await;
+            assert!(!told.contains("is wrong"), "{text}: {told}");
+        }
+    }
     agent.finish().await;
 }
 

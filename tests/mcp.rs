@@ -74,6 +74,28 @@ async fn a_denied_server_tool_is_not_offered() {
 }
 
 #[tokio::test]
+async fn the_system_prompt_has_the_instructions_of_servers_whose_tools_may_be_used() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/server.py");
+    let server = |words: &str| json!({"type": "local", "command": ["python3", script, "good"], "environment": {"INSTRUCTIONS": words}});
+    let long = "Words without end. ".repeat(2000);
+    let servers =
+        json!({"shop": server("Ask for prices first."), "lamp": server("Denied."), "talk": server(&long)});
+    let agent = Agent::start_with(json!({"mcp": servers, "permission": {"lamp_*": "deny"}})).await;
+    let session = agent.new_session().await;
+    for tool in ["shop_price", "talk_price"] {
+        until_offered(&agent, &session, tool).await;
+    }
+    let system = agent.llm.last_request().system();
+    let (_, told) = system.split_once("<mcp_instructions>\n").unwrap();
+    let (told, _) = told.split_once("</mcp_instructions>").unwrap();
+    let own =
+        "<server name=\"shop\">\nAsk for prices first.\n</server>\n<server name=\"talk\">\nWords without";
+    assert!(told.starts_with(own) && told.ends_with("...\n</server>\n"), "{told}");
+    assert!(told.len() < 9000 && !system.contains("Denied."), "{} bytes", told.len());
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn an_error_of_a_tool_is_told_to_the_model() {
     let agent = Agent::start().await;
     let session = session_with(&agent, json!([server("good")])).await;
@@ -123,15 +145,34 @@ async fn a_hanging_tool_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn a_closed_session_takes_its_servers_with_it() {
-    let agent = Agent::start().await;
-    let session = session_with(&agent, json!([server("good")])).await;
-    until_offered(&agent, &session, "shop_price").await;
-    assert!(!agent.descendants().is_empty());
-    agent.request("session/close", json!({"sessionId": session})).await.unwrap();
-    // A stubborn one is killed after 2 s.
-    agent.childless(Duration::from_secs(3)).await;
-    agent.finish().await;
+async fn a_session_that_is_closed_archived_or_deleted_takes_its_servers_with_it() {
+    for method in ["session/close", "session/archive", "session/delete"] {
+        let agent = Agent::start().await;
+        let session = session_with(&agent, json!([server("good")])).await;
+        until_offered(&agent, &session, "shop_price").await;
+        assert!(!agent.descendants().is_empty());
+        agent.request(method, json!({"sessionId": session})).await.unwrap();
+        // A stubborn one is killed after 2 s.
+        agent.childless(Duration::from_secs(3)).await;
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn servers_of_a_client_that_is_gone_end_with_it_whatever_they_do() {
+    for mode in ["good", "hang"] {
+        let mut agent = Agent::start().await;
+        let session = session_with(&agent, json!([server(mode)])).await;
+        if mode == "good" {
+            until_offered(&agent, &session, "shop_price").await;
+        }
+        agent.close_stdin();
+        agent.close_stdout().await;
+        agent.wait_exit(Duration::from_secs(3)).await;
+        agent.allow_cut_output();
+        // It fails on every process that is left.
+        agent.finish().await;
+    }
 }
 
 #[tokio::test]

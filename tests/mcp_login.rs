@@ -10,7 +10,7 @@ use tokio::{
 
 use crate::{
     cli::{Ended, Machine, ended},
-    support::server::Server,
+    support::{llm::Reply, server::Server},
 };
 
 /// A guarded server, which ends with this.
@@ -138,6 +138,43 @@ async fn a_login_that_cannot_be_is_one_sentence() {
 }
 
 #[tokio::test]
+async fn a_server_that_takes_none_of_its_tokens_is_told_and_not_asked_again_and_again() {
+    let guarded = Guarded::start("foreign").await;
+    let machine = machine(&guarded, Value::Null).await;
+    let login = run(&machine, &["mcp", "auth", "shop"]).await;
+    assert_eq!((login.code, login.stdout.as_str()), (Some(1), ""), "{login:?}");
+    assert!(login.stderr.contains("shop rejects the token of this login"), "{login:?}");
+    assert_eq!(status(&machine).await, "needs_auth");
+    let log = guarded.log().await;
+    assert!(log.len() <= 3, "{log:?}");
+}
+
+#[tokio::test]
+async fn a_login_that_the_server_does_not_renew_is_needed_again() {
+    let guarded = Guarded::start("ended").await;
+    let machine = machine(&guarded, Value::Null).await;
+    let login = run(&machine, &["mcp", "auth", "shop"]).await;
+    assert!(login.stderr.contains("shop rejects the token of this login"), "{login:?}");
+    assert_eq!(status(&machine).await, "needs_auth");
+    let log = guarded.log().await;
+    assert!(log.iter().filter(|it| it["kind"] == "refresh_token").count() <= 4, "{log:?}");
+    let listed = run(&machine, &["mcp", "list"]).await;
+    assert!(listed.stdout.contains("`windlass mcp auth shop`"), "{listed:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_registers_nobody_says_so_until_a_client_is_named() {
+    let guarded = Guarded::start("closed").await;
+    assert_eq!(status(&machine(&guarded, Value::Null).await).await, "needs_client_registration");
+    assert_eq!(status(&machine(&guarded, json!({"clientId": "known"})).await).await, "needs_auth");
+    let server = Server::builder().config("mcp", json!({"shop": guarded.config()})).start().await;
+    let shop = server.get("/mcp").await.ok()["shop"].clone();
+    assert_eq!(shop["status"], "needs_client_registration");
+    assert!(shop["error"].as_str().unwrap().contains("`mcp.shop.oauth.clientId`"), "{shop}");
+    server.finish().await;
+}
+
+#[tokio::test]
 async fn a_known_client_needs_no_registration_and_a_probe_says_what_the_server_tells() {
     let guarded = Guarded::start("closed").await;
     let oauth = json!({"clientId": "known", "callbackPort": 0, "scope": "read"});
@@ -183,6 +220,18 @@ async fn programs_log_in_over_http() {
     while state != json!({"status": "connected"}) {
         state = server.get("/mcp").await.ok()["shop"].clone();
     }
+
+    // A login that ends in the middle of a session is wanted again.
+    reqwest::get(format!("{}/revoke", guarded.base)).await.unwrap();
+    let id = server.session().await;
+    server.llm.reply(Reply::call("call_1", "shop_price", json!({})));
+    server.llm.reply(Reply::text("done"));
+    server.prompt(&id, "go").await;
+    let told = server.llm.last_request().tool_result("call_1");
+    assert!(told.contains("shop wants a login again") && told.contains("`windlass mcp auth shop`"), "{told}");
+    while state != json!({"status": "needs_auth"}) {
+        state = server.get("/mcp").await.ok()["shop"].clone();
+    }
     server.finish().await;
 }
 
@@ -211,6 +260,14 @@ async fn servers_are_added_to_the_configuration_and_taken_out_again() {
     assert_eq!(machine.run(&["mcp", "remove", "web"]).await.code, Some(0));
     let gone = machine.run(&["mcp", "rm", "web"]).await;
     assert!(gone.code == Some(1) && gone.stderr.contains("There is no MCP server web"), "{gone:?}");
+    machine.scratch.write("opencode.json", "{\"mcp\": {");
+    for command in [["mcp", "remove", "web"], ["plugin", "remove", "web"]] {
+        let broken = machine.run(&command).await;
+        assert!(
+            broken.code == Some(1) && broken.stderr.contains("opencode.json: line 1, column"),
+            "{broken:?}"
+        );
+    }
     for arguments in [
         &["mcp", "add", "x"][..],
         &["mcp", "add", "x", "--url", "u", "--", "c"],

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    mcp::named,
+    mcp::{named, session_with},
     support::{agent::Agent, llm::Reply, server::Server},
 };
 
@@ -37,6 +37,27 @@ async fn a_prompt_is_a_command_whose_text_the_server_gives() {
     );
     let turn = agent.prompt(&session, "/shop:greet_mee").await;
     assert!(turn.text().contains("did you mean `/shop:greet_me`?"), "{}", turn.text());
+    assert!(
+        agent.prompt(&session, "/help").await.text().contains("`/shop:greet_me who [style]` (MCP server)")
+    );
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_prompt_of_the_clients_own_server_can_be_called_at_once_and_is_listed() {
+    let agent = Agent::start().await;
+    let session = session_with(&agent, json!([named("shop", "prompts"), named("lamp", "crash")])).await;
+    agent.llm.reply(Reply::text("Hello."));
+    assert_eq!(agent.prompt(&session, "/shop:greet_me Ann").await.text(), "Hello.");
+    assert!(agent.llm.last_request().body.to_string().contains("Greet Ann in a usual way."));
+    let is_listed = |update: &Value| update["availableCommands"].to_string().contains("shop:plain");
+    agent.has_update(&session, "the prompt among the commands", is_listed).await;
+    // Words that no argument takes are not lost.
+    agent.llm.reply(Reply::text("Yes."));
+    agent.prompt(&session, "/shop:plain and say it loud").await;
+    assert!(agent.llm.last_request().body.to_string().contains("and say it loud"));
+    let turn = agent.prompt(&session, "/lamp:on").await;
+    assert!(turn.text().contains("MCP server lamp"), "{}", turn.text());
     agent.finish().await;
 }
 
@@ -60,4 +81,17 @@ async fn programs_find_prompts_among_the_commands_and_carry_them_out() {
     assert_eq!(answer["parts"][1]["text"], "Hello.", "{answer}");
     assert!(server.llm.last_request().body.to_string().contains("Greet Ann in a usual way."));
     server.finish().await;
+}
+
+#[tokio::test]
+async fn a_prompt_that_a_server_learns_is_told_to_the_client() {
+    let agent = Agent::start().await;
+    let session = session_with(&agent, json!([named("shop", "prompts")])).await;
+    agent.told(&session, "shop_learn", json!({})).await;
+    let is_listed = |update: &Value| {
+        let commands = update["availableCommands"].as_array().into_iter().flatten();
+        commands.into_iter().any(|it| it["name"] == "shop:learnt" && it["description"] == "A new one.")
+    };
+    agent.has_update(&session, "the list with the new prompt", is_listed).await;
+    agent.finish().await;
 }

@@ -8,6 +8,7 @@ use crate::{
         agent::{Agent, Answer},
         llm::Reply,
         message::content_text,
+        server::Server,
     },
 };
 
@@ -279,8 +280,7 @@ async fn a_server_that_never_answers_is_given_up_and_the_others_are_listed() {
     let told = agent.told(&session, TEMPLATES, json!({"server": "mute"})).await;
     assert_eq!(told, format!("Cannot list MCP resource templates of mute: {error}"));
     let told = agent.told(&session, READ, json!({"server": "mute", "uri": "docs://guide"})).await;
-    let hint = "(answers of over 16 MiB are not taken)";
-    assert_eq!(told, format!("Failed to read MCP resource: mute/docs://guide: {error} {hint}"));
+    assert_eq!(told, format!("Failed to read MCP resource: mute/docs://guide: {error}"));
     agent.finish().await;
 }
 
@@ -302,4 +302,47 @@ async fn a_read_that_hangs_can_be_cancelled_and_a_server_that_died_is_asked_agai
     agent.prompt(&session, "still there?").await;
     assert!(agent.llm.last_request().tools().contains(&READ.to_owned()), "it is started again");
     agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_resource_that_the_user_names_is_read_into_the_prompt() {
+    let agent = Agent::start().await;
+    // The prompt comes while the server starts.
+    let session = session_with(&agent, json!([named("docs", "docs")])).await;
+    agent.llm.reply(Reply::text("read"));
+    agent.prompt(&session, "Sum up @docs:docs://guide, @docs:docs://logo and @nobody:docs://x.").await;
+    let sent = agent.llm.last_request().body.to_string();
+    for words in [
+        "Reading MCP resource: docs:docs://guide (docs://guide)",
+        "# Guide",
+        "a logo",
+        "data:image/png;base64",
+    ] {
+        assert!(sent.contains(words), "{words}: {sent}");
+    }
+    assert!(!sent.contains("nobody:docs://x ("), "{sent}");
+    agent.llm.reply(Reply::text("no"));
+    agent.prompt(&session, "And @docs:docs://nope?").await;
+    assert!(
+        agent.llm.last_request().body.to_string().contains("Failed to read MCP resource: docs/docs://nope")
+    );
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn programs_list_those_of_a_server_that_they_have_added() {
+    let server = Server::start().await;
+    assert_eq!(server.get("/experimental/resource").await.ok(), json!({}));
+    let named = named("docs", "docs");
+    let command =
+        [&json!([named["command"]]), &named["args"]].map(|it| it.as_array().unwrap().clone()).concat();
+    let config = json!({"type": "local", "command": command});
+    let states = server.post("/mcp", json!({"name": "docs", "config": config})).await.ok();
+    assert_eq!(states["docs"]["status"], "connected");
+    let listed = server.get("/experimental/resource").await.ok();
+    let keys: Vec<_> = listed.as_object().unwrap().keys().cloned().collect();
+    assert_eq!(keys, ["docs:archive", "docs:guide", "docs:logo", "docs:settings"]);
+    let guide = &listed["docs:guide"];
+    assert_eq!((&guide["client"], &guide["uri"]), (&json!("docs"), &json!("docs://guide")));
+    server.finish().await;
 }

@@ -152,6 +152,22 @@ async fn a_flood_costs_little_more_on_the_wire_than_what_is_shown() {
 }
 
 #[tokio::test]
+async fn thirty_five_thousand_lines_cost_at_most_three_times_their_bytes_live_and_on_load() {
+    for has_terminals in [false, true] {
+        let agent = Agent::builder().spawn().await;
+        let agent = if has_terminals { with_terminals(agent).await } else { agent.initialized().await };
+        let session = agent.new_session().await;
+        let turn = run(&agent, &session, "seq 35000").await;
+        let n_printed: usize = (1..=35_000).map(|line: u32| line.to_string().len() + 1).sum();
+        let on_wire =
+            |updates: &[Value]| updates.iter().map(|update| update.to_string().len()).sum::<usize>();
+        let (live, loaded) = (on_wire(&turn.updates), on_wire(&agent.load(&session).await));
+        assert!(live <= 3 * n_printed && loaded <= 3 * n_printed, "{live} and {loaded} for {n_printed}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn what_a_command_printed_survives_a_sudden_death() {
     let mut agent = with_terminals(Agent::builder().spawn().await).await;
     let session = agent.new_session().await;

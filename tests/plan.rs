@@ -215,3 +215,24 @@ async fn a_cancel_takes_the_question_back_and_the_mode_stays() {
     assert!(agent.llm.last_request().body["messages"].to_string().contains("Plan mode is active"));
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn a_client_that_shows_plans_is_told_where_the_plan_is() {
+    let agent = Agent::builder().spawn().await;
+    agent.initialize_with(json!({"plan": {}})).await;
+    let session = agent.new_session().await;
+    agent.request("session/set_mode", json!({"sessionId": session, "modeId": "plan"})).await.unwrap();
+    agent.llm.reply(Reply::text("looking"));
+    agent.prompt(&session, "look around").await;
+    let plan = plan_file(&agent);
+    agent.llm.reply(Reply::call("call_1", "write", json!({"filePath": plan, "content": "1. do it\n"})));
+    agent.llm.reply(Reply::text("planned"));
+    let turn = agent.prompt(&session, "plan it").await;
+    let told = turn.all("plan_update");
+    let id = plan.rsplit('/').next().unwrap().strip_suffix(".md").unwrap();
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0]["plan"], json!({"type": "file", "planId": id, "uri": format!("file://{plan}")}));
+    let loaded = agent.load(&session).await;
+    assert_eq!(loaded.iter().filter(|update| tag(update) == "plan_update").collect::<Vec<_>>(), told);
+    agent.finish().await;
+}

@@ -2,12 +2,20 @@
 
 mod changes;
 mod examples;
+mod fault_table;
 mod faults;
+mod guards;
+mod hooks;
 mod loading;
 mod logins;
 mod notes;
+mod order;
+mod packages;
 mod probe;
 mod programs;
+mod requests;
+mod runtimes;
+mod tools;
 
 use std::path::Path;
 
@@ -16,7 +24,7 @@ use serde_json::{Value, json};
 use crate::{
     cli::Machine,
     support::{
-        agent::{Agent, Answer},
+        agent::{Agent, Answer, merge},
         llm::Reply,
         message::mode_ids,
         scratch::Scratch,
@@ -42,6 +50,18 @@ pub fn runtimes() -> Vec<Value> {
     let bun = std::env::var("WINDLASS_TEST_BUN").unwrap_or_else(|_| "/nowhere".to_owned());
     let bun = Path::new(&bun).is_file().then(|| json!({"windlass": {"plugin": {"runtime": bun}}}));
     bun.into_iter().chain([json!({"windlass": {"plugin": {"runtime": "node"}}})]).collect()
+}
+
+/// Checks something in each of the runtimes, side by side.
+async fn in_each_runtime(check: impl AsyncFn(Value)) {
+    futures_util::future::join_all(runtimes().into_iter().map(|runtime| check(runtime))).await;
+}
+
+/// Returns the settings of a runtime with these beside them.
+fn with(runtime: &Value, more: Value) -> Value {
+    let mut config = runtime.clone();
+    merge(&mut config, more);
+    config
 }
 
 #[tokio::test]
@@ -70,7 +90,7 @@ async fn a_plugin_changes_requests_and_calls_and_a_tool_file_is_a_tool() {
             args: { name: tool.schema.string().describe("the name"), loud: tool.schema.boolean().default(true) },
             async execute(args, context) {
                 context.metadata({ title: "greeting" })
-                return `hello ${args.name} ${args.loud} ${context.agent} ${context.messages.length}`
+                return `hello ${args.name} ${args.loud} ${context.agent} ${context.messages.length} ${context.extra.model.id}`
             },
         })"#;
     let files = [(".opencode/plugin/probe.ts", plugin), (".opencode/tool/greet.ts", tool)];
@@ -87,7 +107,7 @@ async fn check_requests_and_calls(files: &[(&str, &str)], config: Value) {
     let turn = agent.prompt(&session, "go").await;
     assert_eq!(turn.text(), "done");
     let request = agent.llm.last_request();
-    assert_eq!(request.tool_result("call_1"), "hello you! true build 2 (seen)");
+    assert_eq!(request.tool_result("call_1"), "hello you! true build 1 mock (seen)");
     assert_eq!(request.body["max_tokens"], 77);
     assert_eq!(request.body["top_z"], 7);
     assert_eq!(request.header("x-probe"), Some("from the shell"));

@@ -72,3 +72,27 @@ async fn instruction_files_on_the_way_follow_the_answers_as_they_are_now() {
     assert!(!read.contains("Rules of two."), "{read}");
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn a_rejection_for_ever_may_come_by_request_and_is_remembered() {
+    let agent = Agent::builder().config(json!({"permission": {"bash": "ask"}})).spawn().await;
+    agent.initialize_with(json!({"_meta": {"windlass/events": ["permission.asked"]}})).await;
+    let session = agent.new_session().await;
+    let call = |id: &str| Reply::call(id, "bash", json!({"command": "touch made"}));
+    agent.llm.reply(call("call_1"));
+    let prompt = agent.send_prompt(&session, "go");
+    let is_asked = |message: &serde_json::Value| message["params"]["event"]["type"] == "permission.asked";
+    let asked = agent.wait_for("permission.asked", is_asked).await;
+    let ask = agent.permission().await;
+    let request = &asked["params"]["event"]["properties"]["id"];
+    let reply = json!({"sessionId": session, "requestId": request, "reply": "reject_always"});
+    agent.request("_windlass/permission/reply", reply).await.unwrap();
+    agent.withdrawn(&ask).await;
+    prompt.turn().await;
+    agent.llm.reply(call("call_2"));
+    agent.llm.reply(Reply::text("done"));
+    let turn = agent.prompt(&session, "again").await;
+    assert_eq!((turn.tool("call_2")["status"].as_str(), agent.n_asked()), (Some("failed"), 1));
+    assert!(!agent.scratch.exists("made"));
+    agent.finish().await;
+}

@@ -113,8 +113,10 @@ async fn the_daemon_hides_its_memory_and_variables_from_its_own_user() {
     let agent = Agent::builder().scratch(&scratch).config(config).started_by(&drop).start().await;
     let session = agent.new_session().await;
     let pid = agent.pid();
-    let look =
-        format!("id -u; cat /proc/{pid}/environ | wc -c; head -c 1 /proc/{pid}/mem; ls /proc/{pid}/fd; true");
+    // One behind the other: what two programs print at once may share a line.
+    let look = format!(
+        "id -u; cat /proc/{pid}/environ > seen; wc -c < seen; head -c 1 /proc/{pid}/mem; ls /proc/{pid}/fd; true"
+    );
     let told = agent.told(&session, "bash", json!({"command": look})).await;
     assert!(["65534", "0"].iter().all(|line| told.lines().any(|it| it == *line)), "{told}");
     for name in ["environ", "mem", "fd"] {

@@ -1,6 +1,7 @@
 //! `windlass serve`: OpenCode's HTTP API, spoken to as its clients do.
 
 mod access;
+mod acp_requests;
 mod api;
 mod busy;
 mod errors;

@@ -584,3 +584,38 @@ async fn a_subagent_has_no_list_and_none_of_the_tools_kept_for_primary_agents() 
     assert!(child.tools().contains(&"read".to_owned()));
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn the_switch_for_edits_reaches_a_subagent_that_works_when_it_is_set_and_taken_back() {
+    let agent = Agent::builder().config(json!({"permission": {"edit": "ask"}})).spawn().await;
+    agent.initialize_with(json!({"session": {"configOptions": {"boolean": {}}}})).await;
+    let session = agent.new_session().await;
+    let switch = async |value: bool| {
+        let params =
+            json!({"sessionId": session, "configId": "accept_edits", "type": "boolean", "value": value});
+        agent.request("session/set_config_option", params).await.unwrap();
+    };
+    let write = |id: &str, name: &str| Reply::call(id, "write", json!({"filePath": name, "content": name}));
+    let task = json!({"description": "write", "prompt": "write files", "subagent_type": "general"});
+    agent.llm.reply(Reply::call("call_1", "task", task));
+    let gate = Gate::new();
+    agent.llm.reply_to("write files", write("call_2", "a.txt"));
+    agent.llm.reply_to("write files", write("call_3", "b.txt"));
+    agent.llm.reply_to("write files", write("call_4", "c.txt").and_gate(&gate));
+    agent.llm.reply_to("write files", Reply::text("written"));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let first = agent.permission().await;
+    switch(true).await;
+    agent.answer(&first, Answer::AllowOnce);
+    gate.reached().await;
+    assert_eq!(agent.scratch.read("b.txt"), "b.txt");
+    assert_eq!(agent.n_asked(), 1);
+    switch(false).await;
+    gate.open();
+    let second = agent.permission().await;
+    agent.answer(&second, Answer::AllowOnce);
+    prompt.turn().await;
+    assert_eq!(agent.scratch.read("c.txt"), "c.txt");
+    agent.finish().await;
+}

@@ -32,6 +32,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("acp", 5),
     ("cli", 5),
     ("http", 5),
+    ("mcp_server", 5),
 ];
 
 /// Modules that front ends may import: `engine`, and of the floors below only these. Paths and the environment enter
@@ -40,8 +41,14 @@ const FRONT_END_IMPORTS: &[&str] = &["base", "bus", "config", "engine", "transcr
 
 /// Imports between modules of one floor that the floors' own order allows: on floor 1 the store and the bus know the
 /// configuration's paths. The thin command line starts the other front ends, and the HTTP server ACP on a socket.
-const SAME_FLOOR: &[(&str, &str)] =
-    &[("storage", "config"), ("storage", "bus"), ("cli", "acp"), ("cli", "http"), ("http", "acp")];
+const SAME_FLOOR: &[(&str, &str)] = &[
+    ("storage", "config"),
+    ("storage", "bus"),
+    ("cli", "acp"),
+    ("cli", "http"),
+    ("cli", "mcp_server"),
+    ("http", "acp"),
+];
 
 const MAX_LINES: usize = 700;
 
@@ -330,7 +337,7 @@ const TOOLS: &[(&str, &[&str], &[&str])] = &[
     ("skill", &["name"], &["name"]),
     (
         "task",
-        &["description", "prompt", "subagent_type", "task_id", "command"],
+        &["description", "prompt", "subagent_type", "task_id", "command", "background"],
         &["description", "prompt", "subagent_type"],
     ),
     ("todowrite", &["todos"], &["todos"]),

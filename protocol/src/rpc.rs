@@ -19,6 +19,8 @@ pub mod code {
     pub const INTERNAL_ERROR: i32 = -32603;
     /// The request was cancelled.
     pub const REQUEST_CANCELLED: i32 = -32800;
+    /// No version of the protocol that both sides speak (ACP version 2).
+    pub const UNSUPPORTED_VERSION: i32 = -32022;
     /// Credentials are missing or refused.
     pub const AUTH_REQUIRED: i32 = -32000;
     /// No such session or resource.
@@ -154,6 +156,10 @@ fn parse_text(line: &[u8]) -> Result<Incoming<'_>, Malformed> {
     };
     if envelope.jsonrpc.as_deref() != Some("2.0") {
         return Err(Malformed::NotRpc { reason: "`jsonrpc` must be \"2.0\"" });
+    }
+    let is_answer = envelope.error.is_some() || envelope.result.is_some_and(|result| result.get() != "null");
+    if envelope.method.is_some() && is_answer {
+        return Err(Malformed::NotRpc { reason: "both `method` and an answer" });
     }
     let id = match envelope.id {
         None => None,

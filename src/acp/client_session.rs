@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_protocol::opencode::message::ModelRef;
 
-use crate::engine::{CommandChoice, Loaded, Workspace};
+use crate::engine::{CommandChoice, Loaded, ServerPrompts, Workspace};
 
 /// See the module's comment.
 pub struct ClientSession {
@@ -13,9 +13,12 @@ pub struct ClientSession {
     pub agent: Option<String>,
     /// The model the client chose, or the session had.
     pub model: Option<ModelRef>,
+    /// Edits are made without a question.
+    pub accepts_edits: bool,
     /// The configuration whose modes, options, commands and warnings the client knows.
     pub shown: Arc<Loaded>,
-    /// The prompts of servers as the client was shown them.
+    /// The prompts of its servers, and as the client was shown them.
+    pub prompts: ServerPrompts,
     pub shown_prompts: Vec<CommandChoice>,
     /// Indices of `shown`'s warnings that the user has not seen, for a client without notices.
     pub pending_warnings: Vec<usize>,

@@ -4,7 +4,7 @@ use windlass_protocol::{
     acp::schema::{CompactionStatus, CompactionUpdate, ContentBlock, SessionUpdate, TextContent},
     opencode::{
         id::{MessageId, PartId},
-        message::{Message, MessageError},
+        message::{AssistantMessage, Message, MessageError, MessageWithParts},
         part::{Part, PartKind},
     },
 };
@@ -45,11 +45,28 @@ impl Compactions {
         None
     }
 
-    /// Takes a message; returns an update if a compaction ends with it.
-    pub fn message(&mut self, message: &Message) -> Option<SessionUpdate> {
+    /// Takes a message of the history with its parts; returns an update if a compaction ends with it.
+    ///
+    /// Its beginning is not told, since one that a sudden death cut off has no end.
+    pub fn stored(&mut self, message: &MessageWithParts) -> Option<SessionUpdate> {
+        self.answer(&message.info);
+        for part in &message.parts {
+            self.part(part);
+        }
+        self.message(&message.info)
+    }
+
+    /// Returns a message that answers the request for the running compaction, and notes it.
+    fn answer<'a>(&mut self, message: &'a Message) -> Option<&'a AssistantMessage> {
         let Message::Assistant(answer) = message else { return None };
         let running = self.running.as_mut().filter(|running| running.id == answer.parent_id)?;
         running.answer = Some(answer.id.clone());
+        Some(answer)
+    }
+
+    /// Takes a message; returns an update if a compaction ends with it.
+    pub fn message(&mut self, message: &Message) -> Option<SessionUpdate> {
+        let answer = self.answer(message)?;
         answer.time.completed?;
         let running = self.running.take()?;
         let update = |status| CompactionUpdate::new(running.id.shared(), status);

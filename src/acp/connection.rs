@@ -123,7 +123,7 @@ impl Connection {
     /// Notes that the client can answer nothing any more. Requests that wait for it are refused.
     pub fn give_up(&mut self) {
         self.encoder.permissions.give_up();
-        self.encoder.editor_calls.give_up();
+        self.encoder.client_calls.give_up();
         self.lease.set_editor(None);
         self.lease.set_answerable(Answerable::Nothing);
     }

@@ -1,25 +1,29 @@
 //! Questions of tools to the client's user: as one form where the client shows forms, else one choice after another.
+//! A form or a page of an MCP server is shown as the server made it, where the client can show it.
 
 use serde_json::{Map, Value, json};
 use windlass_protocol::{
     acp::{
-        decode::{self, FormOutcome},
+        decode::{self, ClientCapabilities, FormOutcome},
         schema::{
             ContentBlock, CreateElicitationRequest, ElicitationFormMode, ElicitationPropertySchema,
-            ElicitationSchema, ElicitationSessionScope, EnumOption, MultiSelectPropertySchema,
-            PermissionOption, PermissionOptionKind, RequestPermissionRequest, StringPropertySchema,
-            TextContent, ToolCallId, ToolCallUpdate, ToolCallUpdateFields,
+            ElicitationSchema, ElicitationSessionScope, ElicitationUrlMode, EnumOption,
+            MultiSelectPropertySchema, PermissionOption, PermissionOptionKind, RequestPermissionRequest,
+            StringPropertySchema, TextContent, ToolCallId, ToolCallUpdate, ToolCallUpdateFields,
         },
     },
     opencode::{
         id::{QuestionId, SessionId},
-        question::{Question, QuestionRequest},
+        question::{Question, QuestionRequest, ServerWanted},
     },
     rpc::{ErrorBody, code},
 };
 
+use self::server_form::{answers, schema};
 use super::to_proto;
 use crate::base::text;
+
+mod server_form;
 
 const DONE: &str = "done";
 const DISMISS: &str = "dismiss";
@@ -32,12 +36,21 @@ const MAX_HEADER: usize = 60;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dialog {
     request: QuestionRequest,
+    /// The server's wish that is shown in place of the questions.
+    wanted: Option<Shape>,
     /// All questions stand in one form.
     is_form: bool,
     /// Answers to the questions that are done.
     answers: Vec<Vec<String>>,
     /// Options chosen so far for the current question, by index.
     chosen: Vec<usize>,
+}
+
+/// A server's wish in the client's form.
+#[derive(Debug, Clone, PartialEq)]
+enum Shape {
+    Form(ElicitationSchema),
+    Page { id: String, url: String },
 }
 
 /// Message to the client that shows a question.
@@ -54,11 +67,23 @@ pub enum Progress {
     Continue,
     Answered(Vec<Vec<String>>),
     Dismissed,
+    /// The user has neither answered nor declined a server's wish.
+    Closed,
 }
 
 impl Dialog {
-    pub fn new(request: QuestionRequest, is_form: bool) -> Self {
-        Self { request, is_form, answers: Vec::new(), chosen: Vec::new() }
+    pub fn new(request: QuestionRequest, client: &ClientCapabilities) -> Self {
+        let wanted = request.wish.as_ref().map(|wish| &wish.wanted);
+        let (wanted, is_form) = match wanted {
+            Some(ServerWanted::Form(form)) if client.forms => (schema(form).map(Shape::Form), true),
+            Some(ServerWanted::Page { id, url }) if client.pages => {
+                (Some(Shape::Page { id: id.clone(), url: url.clone() }), false)
+            }
+            // A page may be for secrets, which no form may ask for.
+            Some(ServerWanted::Page { .. }) => (None, false),
+            Some(ServerWanted::Form(_)) | None => (None, client.forms),
+        };
+        Self { request, wanted, is_form, answers: Vec::new(), chosen: Vec::new() }
     }
 
     /// Returns the question's id.
@@ -73,6 +98,19 @@ impl Dialog {
             Some(tool) => to_proto::child_call_id(&self.request.session_id, &tool.call_id),
             None => self.request.id.to_string(),
         };
+        if let (Some(wanted), Some(wish)) = (&self.wanted, &self.request.wish) {
+            let scope = ElicitationSessionScope::new(root.shared()).tool_call_id(ToolCallId::new(call_id));
+            let message = to_proto::label(&wish.message);
+            return Shown::Form(match wanted {
+                Shape::Form(schema) => {
+                    CreateElicitationRequest::new(ElicitationFormMode::new(scope, schema.clone()), message)
+                }
+                Shape::Page { id, url } => {
+                    let mode = ElicitationUrlMode::new(scope, id.clone(), url.clone());
+                    CreateElicitationRequest::new(mode, message)
+                }
+            });
+        }
         match self.request.questions.get(self.answers.len()) {
             Some(question) if !self.is_form => Shown::Choice(self.choice(root, call_id, question)),
             Some(_) | None => Shown::Form(self.form(root, call_id)),
@@ -148,6 +186,9 @@ impl Dialog {
 
     /// Applies the client's answer to what was shown.
     pub fn apply_reply(&mut self, result: Result<Option<&str>, &ErrorBody>) -> Progress {
+        if self.wanted.is_some() {
+            return self.granted(result);
+        }
         match result {
             Err(failure) if self.is_form && is_unsupported(failure) => {
                 self.is_form = false;
@@ -163,13 +204,42 @@ impl Dialog {
                         Progress::Continue
                     }
                 },
-                Ok(FormOutcome::Refused) | Err(_) => Progress::Dismissed,
+                Ok(FormOutcome::Declined | FormOutcome::Cancelled) | Err(_) => Progress::Dismissed,
             },
             Ok(result) => match decode::permission_outcome(result.unwrap_or("{}")) {
                 Ok(Some(option)) => self.chose(&option),
                 Ok(None) | Err(_) => Progress::Dismissed,
             },
         }
+    }
+
+    /// Applies the client's answer to a server's wish. The values are checked where the server's call is.
+    fn granted(&mut self, result: Result<Option<&str>, &ErrorBody>) -> Progress {
+        let outcome = match result {
+            // The questions take its place.
+            Err(failure) if is_unsupported(failure) => {
+                self.wanted = None;
+                return Progress::Continue;
+            }
+            Err(_) => return Progress::Closed,
+            Ok(result) => decode::form_outcome(result.unwrap_or("{}")),
+        };
+        let form = self.request.wish.as_ref().map(|wish| &wish.wanted);
+        match (outcome, form) {
+            (Ok(FormOutcome::Accepted(content)), Some(ServerWanted::Form(form))) => {
+                Progress::Answered(answers(form, &content).unwrap_or_else(|| self.agreed()))
+            }
+            (Ok(FormOutcome::Accepted(_)), _) => Progress::Answered(self.agreed()),
+            (Ok(FormOutcome::Declined), _) => Progress::Dismissed,
+            (Ok(FormOutcome::Cancelled) | Err(_), _) => Progress::Closed,
+        }
+    }
+
+    /// Returns the first answer to each question, which agrees where nothing else is asked.
+    fn agreed(&self) -> Vec<Vec<String>> {
+        let first =
+            |it: &Question| it.options.first().map(|option| option.label.clone()).into_iter().collect();
+        self.request.questions.iter().map(first).collect()
     }
 
     /// Returns the answers in a form, checked again because a client may send anything; `None` for answers that the

@@ -16,7 +16,8 @@ use jsonrpsee::{
 use serde_json::value::RawValue;
 use windlass_protocol::{
     acp::{
-        decode, ext,
+        decode::{self, Version},
+        ext,
         schema::{PromptResponse, StopReason},
     },
     opencode::id::SessionId,
@@ -29,9 +30,9 @@ use super::{
     connection::{Connection, Handled},
     elicitation,
     error::error,
-    initialize,
+    initialize, linked,
     outbox::Cancel,
-    prompt, records, session, settings,
+    prompt, providers, records, session, settings,
 };
 
 /// Lines that may wait for one session to open.
@@ -40,39 +41,55 @@ const MAX_PARKED: usize = 256;
 /// A method's handler: it answers through the call now or later, or returns the error.
 type Handler = fn(&mut Connection, &mut Call, Option<&str>) -> Result<(), ErrorObjectOwned>;
 
-/// Cell for the handler that was found in the table.
+/// Cell for the row that was found in the table.
 #[derive(Clone, Default)]
-struct Found(Arc<OnceLock<Handler>>);
+struct Found(Arc<OnceLock<(Versions, Handler)>>);
+
+/// The versions of the protocol that have a method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Versions {
+    Both,
+    Only(Version),
+}
+
+const BOTH: Versions = Versions::Both;
+const V1: Versions = Versions::Only(Version::V1);
+const V2: Versions = Versions::Only(Version::V2);
 
 /// Every method of the agent, in the order of the protocol's documentation.
 #[rustfmt::skip]
-const METHODS: &[(&str, Handler)] = &[
+const METHODS: &[(&str, Versions, Handler)] = &[
     // Answered on the spot: nothing to wait for.
-    ("initialize",                 initialize::initialize),
+    ("initialize",                 BOTH, initialize::initialize),
     // Read or write files, the store or git: spawned, in their session's order.
-    ("authenticate",               auth::authenticate),
-    ("logout",                     auth::logout),
-    ("auth/status",                auth::auth_status),
-    ("session/new",                session::new),
-    ("session/load",               session::load),
-    ("session/resume",             session::resume),
-    ("session/fork",               session::fork),
-    ("session/list",               session::list),
-    ("session/close",              session::close),
-    ("session/delete",             session::delete),
-    ("session/archive",            records::archive),
-    ("session/unarchive",          records::unarchive),
-    ("session/status",             records::status),
-    ("session/set_title",          records::set_title),
+    ("authenticate",               V1,   auth::authenticate),
+    ("logout",                     V1,   auth::logout),
+    ("auth/login",                 V2,   auth::authenticate),
+    ("auth/logout",                V2,   auth::logout),
+    ("auth/status",                BOTH, auth::auth_status),
+    ("providers/list",             BOTH, providers::list),
+    ("providers/set",              BOTH, providers::set),
+    ("providers/disable",          BOTH, providers::disable),
+    ("session/new",                BOTH, session::new),
+    ("session/load",               V1,   session::load),
+    ("session/resume",             BOTH, session::resume),
+    ("session/fork",               BOTH, session::fork),
+    ("session/list",               BOTH, session::list),
+    ("session/close",              BOTH, session::close),
+    ("session/delete",             BOTH, session::delete),
+    ("session/archive",            BOTH, records::archive),
+    ("session/unarchive",          BOTH, records::unarchive),
+    ("session/status",             BOTH, records::status),
+    ("session/set_title",          BOTH, records::set_title),
     // Stored, then answered: spawned, and the lines of their session wait.
-    ("session/set_mode",           settings::set_mode),
-    ("session/set_config_option",  settings::set_config_option),
-    ("session/set_model",          settings::set_model),
+    ("session/set_mode",           V1,   settings::set_mode),
+    ("session/set_config_option",  BOTH, settings::set_config_option),
+    ("session/set_model",          V1,   settings::set_model),
     // Handed to the session's task on the spot, so that their order is the order of the lines.
-    ("session/prompt",             prompt::prompt),
-    (ext::PERMISSION_REPLY,        prompt::permission_reply),
-    (ext::QUESTION_REPLY,          elicitation::reply),
-    (ext::QUESTION_REJECT,         elicitation::reject),
+    ("session/prompt",             BOTH, prompt::prompt),
+    (ext::PERMISSION_REPLY,        BOTH, prompt::permission_reply),
+    (ext::QUESTION_REPLY,          BOTH, elicitation::reply),
+    (ext::QUESTION_REJECT,         BOTH, elicitation::reject),
 ];
 
 /// Returns the method table.
@@ -81,25 +98,26 @@ const METHODS: &[(&str, Handler)] = &[
 /// finds the handler, and [`call`] calls it: nothing is encoded that would have to be parsed again.
 pub fn methods() -> Result<Methods, RegisterMethodError> {
     let mut module = RpcModule::new(());
-    for (name, handler) in METHODS {
+    for (name, versions, handler) in METHODS {
         module.register_method(name, move |_: Params<'_>, (), extensions: &Extensions| {
             if let Some(found) = extensions.get::<Found>() {
                 // Each lookup brings a place of its own.
-                let _ = found.0.set(*handler);
+                let _ = found.0.set((*versions, *handler));
             }
         })?;
     }
     Ok(module.into())
 }
 
-/// Finds a method's handler in the table.
-fn handler(methods: &Methods, method: &str) -> Option<Handler> {
+/// Finds the handler of a version's method in the table.
+fn handler(methods: &Methods, method: &str, version: Version) -> Option<Handler> {
     let MethodCallback::Sync(callback) = methods.method(method)? else { return None };
     let found = Found::default();
     let mut extensions = Extensions::new();
     extensions.insert(found.clone());
     callback(RpcId::Null, Params::new(None), usize::MAX, extensions);
-    found.0.get().copied()
+    let (versions, handler) = found.0.get().copied()?;
+    (versions == Versions::Both || versions == Versions::Only(version)).then_some(handler)
 }
 
 /// Dispatches one line.
@@ -128,6 +146,7 @@ pub fn line(connection: &mut Connection, line: &[u8]) {
                         }
                     }
                 }
+                linked::MESSAGE => linked::notification(connection, params),
                 // Unknown notifications are ignored (facts: ACP §1.4.4).
                 _ => {}
             }
@@ -188,7 +207,8 @@ fn call(connection: &mut Connection, id: Id, method: &str, params: Option<&str>)
     if connection.client().is_none() && method != "initialize" {
         return responder.fail(&error(code::INVALID_REQUEST, "The connection must begin with `initialize`."));
     }
-    let Some(handler) = handler(&connection.methods, method) else {
+    let version = connection.encoder.client.version;
+    let Some(handler) = handler(&connection.methods, method, version) else {
         let data = serde_json::json!({ "method": method });
         return responder.fail(&ErrorObjectOwned::owned(
             code::METHOD_NOT_FOUND,
@@ -228,7 +248,9 @@ fn cancel_parked(connection: &mut Connection, is_meant: impl Fn(&[u8]) -> bool) 
         let Some(Ok(Incoming::Call { id, method, .. })) = rpc::parse(line) else { continue };
         let responder = connection.responder(id);
         match method.as_ref() {
-            "session/prompt" => responder.succeed(&PromptResponse::new(StopReason::Cancelled)),
+            "session/prompt" if connection.encoder.client.version == Version::V1 => {
+                responder.succeed(&PromptResponse::new(StopReason::Cancelled));
+            }
             _ => responder.fail(&error(code::REQUEST_CANCELLED, "The request was cancelled.")),
         }
     }

@@ -24,6 +24,7 @@ pub fn answered(connection: &mut Connection, id: &QuestionId, result: Result<Opt
         None => {}
         Some(Progress::Continue) => connection.outbox.push(Outgoing::NextQuestion(id.clone())),
         Some(Progress::Answered(answers)) => _ = connection.engine.reply_question(id, answers),
+        Some(Progress::Closed) => _ = connection.engine.close_question(id),
         Some(Progress::Dismissed) => _ = connection.engine.reject_question(id),
     }
 }

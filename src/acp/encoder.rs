@@ -6,44 +6,55 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::json;
+use reqwest::Url;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_protocol::{
     acp::{
         decode::{ClientCapabilities, EventChoice},
         ext,
         schema::{
-            ContentBlock, ContentChunk, Cost, Notice, NoticeSeverity, SessionInfoUpdate, SessionUpdate,
-            TextContent, UsageUpdate,
+            ContentBlock, ContentChunk, Cost, Notice, NoticeSeverity, PlanUpdate, PlanUpdateContent,
+            SessionUpdate, TextContent, UsageUpdate,
         },
     },
     opencode::{
-        event::{Event, EventPayload, SessionInfo, ToastVariant},
+        event::{Event, EventPayload, ToastVariant},
         id::{MessageId, PartId, SessionId},
-        message::{Message, MessageWithParts, ModelRef},
+        message::{Message, ModelRef},
         part::{Part, PartKind, ToolPart, ToolState},
         session::{SessionStatus, Todo},
+        tool::Kind,
         tool_metadata::{Todos, decode},
     },
     rpc,
 };
 
 use super::{
+    client_call::{ClientCall, ClientCalls},
     client_session::ClientSession,
     compactions::Compactions,
-    editor::EditorCalls,
-    lines, options,
-    outbox::{EditorCall, Outgoing, Past},
+    lines::{Dialect, Lines},
+    options,
+    outbox::{Outgoing, Past},
     permissions::{self, Permissions, Waiting},
     terminal::Outputs,
     to_proto,
+    v2::State,
 };
+use foreground::Foreground;
+
 use crate::{
-    base::{clock, ids, money},
-    engine::{AutoSummaries, Workspace, task_session},
+    base::{ids, money},
+    engine::{AutoSummaries, Workspace, tool_look},
 };
 
+pub mod alone;
 mod asks;
+mod children;
+mod foreground;
+mod titles;
+mod turns;
 
 /// Sessions whose creation is remembered until the client knows them.
 const MAX_UNKNOWN: usize = 64;
@@ -58,19 +69,33 @@ pub struct Encoder {
     sessions: HashMap<SessionId, Shown>,
     /// Sessions of subagents, and the session the client knows that they work for.
     roots: HashMap<SessionId, SessionId>,
-    /// Events that wait behind a replay.
-    held: HashMap<SessionId, Vec<Arc<Event>>>,
+    /// Those of them that work now; in the background they do so behind the turn that started them.
+    working: HashSet<SessionId>,
+    /// Subagents that the client was told of as sessions of their own.
+    children: HashMap<SessionId, Child>,
+    /// Events, and ends of prompts, that wait behind a replay.
+    held: HashMap<SessionId, Vec<Outgoing>>,
     /// `session.created` of sessions that are not attached yet.
     created: VecDeque<Arc<Event>>,
     outputs: Outputs,
-    /// Requests to the client's editor.
-    pub editor_calls: EditorCalls,
+    /// Requests of tools and servers that the client has not answered.
+    pub client_calls: ClientCalls,
+}
+
+/// A subagent's session that the client knows.
+struct Child {
+    /// The session that started it, which may be another subagent's.
+    parent: SessionId,
+    /// The session that the client has opened.
+    root: SessionId,
 }
 
 /// Destination of lines, and the requests that wait for the user.
 pub struct Sink<'a> {
-    pub lines: &'a mut Vec<u8>,
+    pub lines: Lines<'a>,
     pub waiting: &'a Waiting<'a>,
+    /// Requests of the client whose answers are among the lines.
+    pub answered: Vec<rpc::Id>,
 }
 
 /// The part of a session that the client has been shown.
@@ -93,9 +118,28 @@ struct Shown {
     compactions: Compactions,
     /// The plan as it was shown last.
     todos: Vec<Todo>,
+    foreground: Foreground,
 }
 
 impl Shown {
+    fn new(workspace: Arc<Workspace>, title: String, cost: f64) -> Self {
+        Self {
+            cwd: workspace.directory().to_owned(),
+            home: workspace.loaded().config.environment.home.clone(),
+            workspace,
+            title,
+            cost,
+            model: None,
+            user_messages: HashSet::new(),
+            summaries: AutoSummaries::default(),
+            texts: HashMap::new(),
+            progress: HashMap::new(),
+            compactions: Compactions::default(),
+            todos: Vec::new(),
+            foreground: Foreground::default(),
+        }
+    }
+
     fn place(&self) -> to_proto::Place<'_> {
         to_proto::Place { cwd: &self.cwd, home: &self.home }
     }
@@ -118,8 +162,13 @@ struct Text {
 impl Encoder {
     /// Stores the capabilities that the client announced.
     pub fn set_client(&mut self, client: ClientCapabilities) {
-        self.outputs.has_terminals = client.terminal_output;
+        self.outputs.terminals = client.terminals;
         self.client = client;
+    }
+
+    /// Returns the form of the client's messages.
+    pub fn dialect(&self) -> Dialect {
+        Dialect { version: self.client.version, has_diff_patches: self.client.diff_patches }
     }
 
     /// Returns the time at which [`Encoder::encode_due`] has something to send without a new event.
@@ -128,16 +177,17 @@ impl Encoder {
     }
 
     /// Encodes what was held back to spare the client.
-    pub fn encode_due(&mut self, lines: &mut Vec<u8>) {
-        self.outputs.show_due(Instant::now(), lines);
+    pub fn encode_due(&mut self, bytes: &mut Vec<u8>) {
+        let dialect = self.dialect();
+        self.outputs.show_due(Instant::now(), &mut Lines { dialect, bytes });
     }
 
     /// Encodes an item as lines with their line feeds.
     pub fn encode(&mut self, item: Outgoing, out: &mut Sink<'_>) {
         match item {
             Outgoing::Line(line) | Outgoing::Answer { line, .. } => {
-                out.lines.extend_from_slice(&line);
-                out.lines.push(b'\n');
+                out.lines.bytes.extend_from_slice(&line);
+                out.lines.bytes.push(b'\n');
             }
             Outgoing::Event(event) => self.event(&event, out),
             Outgoing::Attach { session_id, workspace, title, cost } => {
@@ -153,15 +203,20 @@ impl Encoder {
             }
             Outgoing::Detach(session_id) => {
                 self.sessions.remove(&session_id);
+                self.forget_children(&session_id);
                 self.outputs.forget(&session_id);
             }
-            Outgoing::EditorCall(call) => self.call_editor(*call, out),
-            Outgoing::EditorCallDropped(number) => {
-                if let Some(id) = self.editor_calls.take_back(number) {
+            Outgoing::ClientCall(call) => self.call_client(*call, out),
+            Outgoing::ClientCallDropped(number) => {
+                if let Some(id) = self.client_calls.cancel(number) {
                     let withdrawal = rpc::notification("$/cancel_request", json!({"requestId": id}));
-                    lines::write(&withdrawal, out.lines);
+                    out.lines.write(&withdrawal);
                 }
             }
+            Outgoing::Update(session_id, update) => out.lines.update(&session_id, *update),
+            Outgoing::PromptBegan { session_id, responder } => self.begin_prompt(&session_id, responder),
+            Outgoing::PromptEnded { session_id, end } => self.end_prompt(session_id, end, out),
+            Outgoing::State { session_id, is_working } => self.show_state(&session_id, is_working, out),
             Outgoing::NextQuestion(id) => {
                 if let Some(root) = self.permissions.session_to_ask_next(&id) {
                     self.show_ask(&root, out);
@@ -170,14 +225,20 @@ impl Encoder {
         }
     }
 
-    /// Sends a request for the editor, about a session that the client knows.
-    fn call_editor(&mut self, call: EditorCall, out: &mut Sink<'_>) {
-        let EditorCall { number, session_id, method, mut params, reply } = call;
-        let root = self.roots.get(&session_id).filter(|_| !self.sessions.contains_key(&session_id));
-        params["sessionId"] = root.unwrap_or(&session_id).as_str().into();
+    /// Sends a request for the client; a session in it is one that the client knows.
+    fn call_client(&mut self, call: ClientCall, out: &mut Sink<'_>) {
+        let ClientCall { number, session_id, method, mut params, notified, reply } = call;
+        // Whoever asked was cancelled before its turn came, or learns that nobody answers.
+        if reply.is_closed() || self.client_calls.is_given_up() {
+            return;
+        }
+        if let Some(session_id) = session_id {
+            let root = self.roots.get(&session_id).filter(|_| !self.sessions.contains_key(&session_id));
+            params["sessionId"] = root.unwrap_or(&session_id).as_str().into();
+        }
         let id = self.permissions.next_rpc_id();
-        lines::write(&rpc::request(&id, method, params), out.lines);
-        self.editor_calls.insert(id, number, reply);
+        out.lines.write(&rpc::request(&id, method, params));
+        self.client_calls.insert(id, number, notified, reply);
     }
 
     /// Merges two neighbouring deltas of one part and returns true, unless the client gets the events themselves.
@@ -209,22 +270,14 @@ impl Encoder {
     ) {
         let created = self.created.iter().position(|event| event.payload.session_id() == Some(&session_id));
         let created = created.and_then(|index| self.created.remove(index));
-        let shown = Shown {
-            cwd: workspace.directory().to_owned(),
-            home: workspace.loaded().config.environment.home.clone(),
-            workspace,
-            title,
-            cost,
-            model: None,
-            user_messages: HashSet::new(),
-            summaries: AutoSummaries::default(),
-            texts: HashMap::new(),
-            progress: HashMap::new(),
-            compactions: Compactions::default(),
-            todos: Vec::new(),
-        };
+        let mut shown = Shown::new(workspace, title, cost);
+        if let Some(before) = self.sessions.remove(&session_id) {
+            shown.foreground = before.foreground;
+        }
         // Reopening a session replays it in full.
         self.outputs.forget(&session_id);
+        self.forget_children(&session_id);
+        self.children.remove(&session_id);
         self.roots.remove(&session_id);
         self.sessions.insert(session_id.clone(), shown);
         if let Some(created) = created {
@@ -239,69 +292,26 @@ impl Encoder {
     fn event(&mut self, event: &Arc<Event>, out: &mut Sink<'_>) {
         let session_id = event.payload.session_id();
         let Some(id) = session_id else { return self.raw_event(event, out) };
-        self.note_child(&event.payload);
+        self.note_child(&event.payload, out);
         // A subagent's session that the client has opened is shown as itself.
         let is_open = self.sessions.contains_key(id) || self.held.contains_key(id);
         if let Some(root) = self.roots.get(id).filter(|_| !is_open).cloned() {
             return self.child_event(&root, event, out);
         }
         if let Some(held) = self.held.get_mut(id) {
-            held.push(event.clone());
+            held.push(Outgoing::Event(event.clone()));
         } else if self.sessions.contains_key(id) {
-            self.update(id, &event.payload, false, out);
+            if let EventPayload::PartUpdated { part, .. } = &event.payload {
+                self.add_childs_cost(id, part);
+            }
+            self.update(id, &event.payload, out);
+            self.show_childs_state(id, &event.payload, out);
             self.raw_event(event, out);
         } else if let Some(settled) = permissions::settled(&event.payload) {
             // Also for a session that is closed by now: its question must not stay open.
             self.settle(&settled, out);
         } else {
             self.remember(event);
-        }
-    }
-
-    /// Learns of a subagent's session by the parent it names.
-    fn note_child(&mut self, payload: &EventPayload) {
-        let (EventPayload::SessionCreated(info) | EventPayload::SessionUpdated(info)) = payload else {
-            return;
-        };
-        let Some(parent) = &info.info.parent_id else { return };
-        // A client that has opened the subagent's session is shown it there.
-        if self.sessions.contains_key(&info.session_id) {
-            return;
-        }
-        let root = self.roots.get(parent).unwrap_or(parent).clone();
-        if self.sessions.contains_key(&root) || self.held.contains_key(&root) {
-            self.roots.insert(info.session_id.clone(), root);
-        }
-    }
-
-    /// Shows a subagent's calls, questions and cost in the session that it works for.
-    fn child_event(&mut self, root: &SessionId, event: &Arc<Event>, out: &mut Sink<'_>) {
-        if let Some(held) = self.held.get_mut(root) {
-            return held.push(event.clone());
-        }
-        if let EventPayload::PartUpdated { part, .. } = &event.payload {
-            self.child_part(root, part, out);
-        } else if let EventPayload::PermissionAsked(request) = &event.payload {
-            self.ask(root, request, out);
-        } else if let EventPayload::QuestionAsked(request) = &event.payload {
-            self.ask_question(root, request, out);
-        } else if let Some(settled) = permissions::settled(&event.payload) {
-            self.settle(&settled, out);
-        } else if let EventPayload::SessionDeleted(info) = &event.payload {
-            self.roots.remove(&info.session_id);
-        }
-        self.raw_event(event, out);
-    }
-
-    fn child_part(&mut self, root: &SessionId, part: &Part, out: &mut Sink<'_>) {
-        if let PartKind::Tool(tool) = &part.kind {
-            let call_id = to_proto::child_call_id(&part.session_id, &tool.call_id);
-            self.tool(root, &part.id, &ToolPart { call_id, ..(**tool).clone() }, false, out);
-        } else if let PartKind::StepFinish { cost, .. } = &part.kind
-            && let Some(shown) = self.sessions.get_mut(root)
-        {
-            // The window it fills is the subagent's own; what it costs is the user's.
-            shown.cost = money::sum(shown.cost, *cost);
         }
     }
 
@@ -318,19 +328,19 @@ impl Encoder {
     fn raw_event(&self, event: &Event, out: &mut Sink<'_>) {
         if self.client.events.wants(event.payload.kind()) {
             let params = ext::EventNotification { session_id: event.payload.session_id(), event };
-            lines::write(&rpc::notification(ext::EVENT, params), out.lines);
+            out.lines.write(&rpc::notification(ext::EVENT, params));
         }
     }
 
     fn past(&mut self, past: Past, out: &mut Sink<'_>) {
         let Past { session_id, messages, children } = past;
         for message in messages {
-            let info = EventPayload::MessageUpdated { session_id: session_id.clone(), info: message.info };
-            self.update(&session_id, &info, true, out);
-            for part in message.parts {
-                self.part(&session_id, &part, true, out);
-                self.replay_child(&session_id, &part, &children, out);
+            self.message(&session_id, &message.info, true, out);
+            for part in &message.parts {
+                self.part(&session_id, part, true, out);
+                self.replay_child(&session_id, part, &children, out);
             }
+            self.compaction(&session_id, |compactions| compactions.stored(&message), out);
         }
     }
 
@@ -345,33 +355,19 @@ impl Encoder {
         if !is_shown {
             self.plan(session_id, todos, out);
         }
+        self.show_title(session_id, out);
         self.ask_again(session_id, children, out);
         self.release(session_id, out);
     }
 
-    /// Shows the calls of the subagent that a `task` call started.
-    fn replay_child(
-        &mut self,
-        root: &SessionId,
-        part: &Part,
-        children: &HashMap<SessionId, Vec<MessageWithParts>>,
-        out: &mut Sink<'_>,
-    ) {
-        let child = task_session(part).and_then(|id| children.get(&id));
-        for part in child.into_iter().flatten().flat_map(|message| &message.parts) {
-            self.child_part(root, part, out);
-            self.replay_child(root, part, children, out);
-        }
-    }
-
     /// Shows what was held back.
     fn release(&mut self, session_id: &SessionId, out: &mut Sink<'_>) {
-        for event in self.held.remove(session_id).into_iter().flatten() {
-            self.event(&event, out);
+        for item in self.held.remove(session_id).into_iter().flatten() {
+            self.encode(item, out);
         }
     }
 
-    fn update(&mut self, id: &SessionId, payload: &EventPayload, is_replay: bool, out: &mut Sink<'_>) {
+    fn update(&mut self, id: &SessionId, payload: &EventPayload, out: &mut Sink<'_>) {
         match payload {
             EventPayload::SessionCreated(info) => {
                 if let Some(shown) = self.sessions.get_mut(id) {
@@ -381,7 +377,7 @@ impl Encoder {
             EventPayload::SessionUpdated(info) => self.session_info(id, info, out),
             EventPayload::SessionStatus { status, .. } => self.status(id, status, out),
             EventPayload::SessionIdle { .. } => {
-                self.compaction(id, is_replay, Compactions::abandon, out);
+                self.compaction(id, Compactions::abandon, out);
                 if let Some(shown) = self.sessions.get_mut(id) {
                     shown.texts.clear();
                     shown.progress.clear();
@@ -389,20 +385,21 @@ impl Encoder {
                     shown.summaries.clear();
                 }
                 self.outputs.forget(id);
-                // Later events of the subagents belong to no turn.
-                self.roots.retain(|_, root| root != id);
+                // Later events of the subagents belong to no turn, but for those in the background.
+                self.roots.retain(|child, root| root != id || self.working.contains(child));
+                self.show_idle(id, out);
             }
             EventPayload::SessionDeleted(_) => {
                 self.sessions.remove(id);
                 self.outputs.forget(id);
             }
             EventPayload::MessageUpdated { info, .. } => {
-                self.message(id, info);
-                self.compaction(id, is_replay, |compactions| compactions.message(info), out);
+                self.message(id, info, false, out);
+                self.compaction(id, |compactions| compactions.message(info), out);
             }
             EventPayload::PartUpdated { part, .. } => {
-                self.compaction(id, is_replay, |compactions| compactions.part(part), out);
-                self.part(id, part, is_replay, out);
+                self.compaction(id, |compactions| compactions.part(part), out);
+                self.part(id, part, false, out);
             }
             EventPayload::PartDelta { message_id, part_id, delta, offset, .. } => {
                 self.delta(id, message_id, part_id, delta, *offset, out);
@@ -416,6 +413,7 @@ impl Encoder {
                     self.settle(&settled, out);
                 }
             }
+            EventPayload::PageCompleted { id, .. } => self.page_completed(id, out),
             EventPayload::AgentSwitched { .. } => self.switched(id, out),
             EventPayload::TodoUpdated { todos, .. } => self.plan(id, todos, out),
             EventPayload::Toast { title, message, variant, .. } => {
@@ -434,35 +432,25 @@ impl Encoder {
         }
     }
 
-    /// Shows what a live event means for the session's compaction, where the client wants to know.
-    fn compaction(
+    /// Shows what an event or a stored message means for the session's compaction, where the client wants to know.
+    pub(super) fn compaction(
         &mut self,
         id: &SessionId,
-        is_replay: bool,
         take: impl FnOnce(&mut Compactions) -> Option<SessionUpdate>,
         out: &mut Sink<'_>,
     ) {
         let Some(shown) = self.sessions.get_mut(id) else { return };
         if self.client.compaction
-            && !is_replay
             && let Some(update) = take(&mut shown.compactions)
         {
-            lines::update(id, update, out.lines);
+            out.lines.update(id, update);
         }
     }
 
-    fn session_info(&mut self, id: &SessionId, info: &SessionInfo, out: &mut Sink<'_>) {
-        let Some(shown) = self.sessions.get_mut(id) else { return };
-        if shown.title != info.info.title {
-            shown.title.clone_from(&info.info.title);
-            let update = SessionInfoUpdate::new()
-                .title(info.info.title.clone())
-                .updated_at(clock::iso(info.info.time.updated));
-            lines::update(id, SessionUpdate::SessionInfoUpdate(update), out.lines);
+    fn status(&mut self, id: &SessionId, status: &SessionStatus, out: &mut Sink<'_>) {
+        if *status == SessionStatus::Busy {
+            self.set_state(id, State::Running, out);
         }
-    }
-
-    fn status(&self, id: &SessionId, status: &SessionStatus, out: &mut Sink<'_>) {
         if let SessionStatus::Retry { attempt, message, .. } = status {
             let title = format!("The provider did not answer; trying again (attempt {}).", attempt + 1);
             self.toast(id, &title, message, ToastVariant::Warning, out);
@@ -478,15 +466,22 @@ impl Encoder {
                 ToastVariant::Error => NoticeSeverity::Error,
             };
             let notice = Notice::new(severity, title.to_owned()).description(message.to_owned());
-            lines::update(id, SessionUpdate::Notice(notice), out.lines);
+            out.lines.update(id, SessionUpdate::Notice(notice));
             return;
         }
         // An id of its own, so that no client joins it to a thought of the model.
         let chunk = chunk(&format!("{title}\n{message}"), ids::message().shared());
-        lines::update(id, SessionUpdate::AgentThoughtChunk(chunk), out.lines);
+        out.lines.update(id, SessionUpdate::AgentThoughtChunk(chunk));
     }
 
-    fn message(&mut self, id: &SessionId, message: &Message) {
+    pub(super) fn message(&mut self, id: &SessionId, message: &Message, is_replay: bool, out: &mut Sink<'_>) {
+        self.note_message(id, message);
+        if let Message::User(user) = message {
+            self.insert_prompt(id, user, is_replay, out);
+        }
+    }
+
+    fn note_message(&mut self, id: &SessionId, message: &Message) {
         let Some(shown) = self.sessions.get_mut(id) else { return };
         shown.summaries.note_message(message);
         match message {
@@ -510,10 +505,11 @@ impl Encoder {
         let is_summary = shown.summaries.contains(&part.message_id);
         match &part.kind {
             PartKind::Text(text) if is_users => {
-                // Live, the client shows what its user said by itself.
-                if is_replay && text.synthetic != Some(true) && !text.text.is_empty() {
+                // Live, a client of version 1 shows what its user said by itself.
+                let is_unknown = is_replay || self.is_second_version() || self.children.contains_key(id);
+                if is_unknown && text.synthetic != Some(true) && !text.text.is_empty() {
                     let chunk = chunk(&text.text, part.message_id.shared());
-                    lines::update(id, SessionUpdate::UserMessageChunk(chunk), out.lines);
+                    out.lines.update(id, SessionUpdate::UserMessageChunk(chunk));
                 }
             }
             PartKind::Text(text) => self.text(id, part, &text.text, is_summary, out),
@@ -531,13 +527,13 @@ impl Encoder {
                 // Without the model's limit there is no window to show a share of.
                 if let Some(size) = shown.model.as_ref().and_then(|model| loaded.context_size(model)) {
                     let update = UsageUpdate::new(tokens.context(), size).cost(cost);
-                    lines::update(id, SessionUpdate::UsageUpdate(update), out.lines);
+                    out.lines.update(id, SessionUpdate::UsageUpdate(update));
                 }
             }
-            PartKind::File(file) if is_users && is_replay => {
+            PartKind::File(file) if is_users && (is_replay || self.is_second_version()) => {
                 let chunk = ContentChunk::new(to_proto::file_block(file))
                     .message_id(windlass_protocol::acp::schema::MessageId::new(part.message_id.shared()));
-                lines::update(id, SessionUpdate::UserMessageChunk(chunk), out.lines);
+                out.lines.update(id, SessionUpdate::UserMessageChunk(chunk));
             }
             PartKind::File(_)
             | PartKind::StepStart { .. }
@@ -557,7 +553,7 @@ impl Encoder {
         let rest = text.get(known.n_bytes..).unwrap_or_default();
         known.n_bytes = known.n_bytes.max(text.len());
         if !rest.is_empty() {
-            lines::update(id, text_update(is_thought, &part.message_id, &part.id, rest), out.lines);
+            out.lines.update(id, text_update(is_thought, &part.message_id, &part.id, rest));
         }
     }
 
@@ -578,7 +574,7 @@ impl Encoder {
         known.n_bytes = known.n_bytes.max(offset + delta.len());
         let is_thought = known.is_thought;
         if !rest.is_empty() {
-            lines::update(id, text_update(is_thought, message_id, part_id, rest), out.lines);
+            out.lines.update(id, text_update(is_thought, message_id, part_id, rest));
         }
     }
 
@@ -604,9 +600,11 @@ impl Encoder {
         shown.progress.insert(part_id.clone(), progress);
         let is_new = before.is_none();
         if is_new {
-            let call = self.outputs.open(to_proto::tool_call(tool, shown.place()), tool, shown.place());
-            lines::tool_call(id, &call, out.lines);
-        } else if before == Some(progress) && self.outputs.more(id, part_id, tool, Instant::now(), out.lines)
+            let call = to_proto::tool_call(tool, shown.place());
+            let call = self.outputs.open(id, call, tool, shown.place(), &mut out.lines);
+            out.lines.tool_call(id, &call);
+        } else if before == Some(progress)
+            && self.outputs.more(id, part_id, tool, Instant::now(), &mut out.lines)
         {
             return;
         }
@@ -620,13 +618,14 @@ impl Encoder {
             Progress::Running => {
                 let opened_in = (before == Some(Progress::Pending)).then_some(shown.place());
                 let update = to_proto::tool_call_update(tool, shown.place());
-                let update = self.outputs.begin(update, tool, opened_in);
-                lines::update(id, SessionUpdate::ToolCallUpdate(update), out.lines);
-                self.outputs.more(id, part_id, tool, Instant::now(), out.lines);
+                let update = self.outputs.begin(id, update, tool, shown.place(), opened_in, &mut out.lines);
+                out.lines.update(id, SessionUpdate::ToolCallUpdate(update));
+                self.outputs.more(id, part_id, tool, Instant::now(), &mut out.lines);
             }
             Progress::Done => {
                 let update = to_proto::tool_call_update(tool, shown.place());
-                self.outputs.end(id, part_id, tool, update, out.lines);
+                self.outputs.end(id, part_id, tool, update, &mut out.lines);
+                self.plan_file(id, tool, out);
             }
         }
     }
@@ -635,14 +634,30 @@ impl Encoder {
         if let Some(shown) = self.sessions.get_mut(id) {
             shown.todos = todos.to_vec();
         }
-        lines::update(id, SessionUpdate::Plan(to_proto::plan(todos)), out.lines);
+        out.lines.plan(id, todos);
+    }
+
+    /// Names the plan that a call has written, where the client shows plans by their ids.
+    fn plan_file(&self, id: &SessionId, tool: &ToolPart, out: &mut Sink<'_>) {
+        let Some(shown) = self.sessions.get(id).filter(|_| self.client.plans) else { return };
+        let ToolState::Completed { input, .. } = &tool.state else { return };
+        let path = input.get("filePath").and_then(Value::as_str).map(|path| shown.cwd.join(path));
+        let is_written = tool_look(&tool.tool).kind == Kind::Edit;
+        let Some(path) = path.filter(|path| is_written && shown.workspace.loaded().is_plan(path)) else {
+            return;
+        };
+        let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let Ok(uri) = Url::from_file_path(&path) else { return };
+        let plan = PlanUpdateContent::file(name, String::from(uri));
+        out.lines.update(id, SessionUpdate::PlanUpdate(PlanUpdate::new(plan)));
     }
 
     /// Sends the mode of the agent that a tool had the user choose. Prompts do already (see [`super::outbox::Done`]).
     fn switched(&self, id: &SessionId, out: &mut Sink<'_>) {
         let Some(client_session) = self.client_sessions.get(id) else { return };
-        for update in options::mode_updates(&client_session.workspace.loaded(), client_session) {
-            lines::update(id, update, out.lines);
+        for update in options::mode_updates(&client_session.workspace.loaded(), client_session, &self.client)
+        {
+            out.lines.update(id, update);
         }
     }
 }

@@ -2,18 +2,23 @@
 
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::{Map, Value, json};
-use windlass_protocol::acp::{
-    decode::{self, ClientCapabilities},
-    ext,
-    schema::{
-        AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthMethodAgent, AuthMethodTerminal,
-        AuthStatusCapabilities, Implementation, InitializeResponse, LogoutCapabilities, McpCapabilities,
-        PromptCapabilities, SessionAdditionalDirectoriesCapabilities, SessionArchiveCapabilities,
-        SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities, SessionForkCapabilities,
-        SessionListCapabilities, SessionResumeCapabilities, SessionStatusCapabilities,
-        SessionTitleCapabilities,
+use windlass_protocol::{
+    acp::{
+        decode::{self, ClientCapabilities, Version},
+        ext,
+        schema::{
+            AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthMethodAgent, AuthMethodTerminal,
+            AuthStatusCapabilities, Implementation, InitializeResponse, LogoutCapabilities, McpCapabilities,
+            PromptCapabilities, ProvidersCapabilities, SessionAdditionalDirectoriesCapabilities,
+            SessionArchiveCapabilities, SessionCapabilities, SessionCloseCapabilities,
+            SessionDeleteCapabilities, SessionForkCapabilities, SessionListCapabilities,
+            SessionResumeCapabilities, SessionStatusCapabilities, SessionSystemPromptCapabilities,
+            SessionSystemPromptModeCapabilities, SessionSystemPromptOverrideCapabilities,
+            SessionTitleCapabilities,
+        },
+        version::ProtocolVersion,
     },
-    version::ProtocolVersion,
+    rpc::code,
 };
 
 use super::{
@@ -22,6 +27,7 @@ use super::{
     connection::{Connection, Reply},
     error::invalid_params,
     outbox::Responder,
+    v2::agent,
 };
 use crate::base::sandbox::{self, Found};
 
@@ -30,25 +36,44 @@ pub fn initialize(
     call: &mut Call,
     params: Option<&str>,
 ) -> Result<(), ErrorObjectOwned> {
-    let request = decode::initialize(params).map_err(|reason| invalid_params(&reason))?;
+    let agreed = connection.client().map(|client| client.version);
+    let request = decode::initialize(params, agreed).map_err(|reason| invalid_params(&reason))?;
     let client_name = request.client_name.as_deref().unwrap_or("an unnamed client");
     tracing::info!(client = client_name, "initialize");
     let methods = auth_methods(&request.client, &connection.options.login_command);
+    let version = request.client.version;
+    if version == Version::V2 && request.requested < 2 {
+        let data = json!({ "requested": request.requested, "supported": [version.number()] });
+        let message = "Unsupported protocol version: this connection speaks version 2 already.";
+        return Err(ErrorObjectOwned::owned(code::UNSUPPORTED_VERSION, message, Some(data)));
+    }
+    let air = request.client.air.then(|| Map::from_iter([("jetbrains".to_owned(), air())]));
     connection.set_client(request.client);
     call.spawn(connection, None, async move {
         let found = sandbox::level().await;
-        // Whatever version is asked for, ours is 1 (facts: ACP §1.1).
         let response = InitializeResponse::new(ProtocolVersion::V1)
             .agent_capabilities(capabilities(found))
             .auth_methods(methods)
             .agent_info(
                 Implementation::new("windlass", env!("CARGO_PKG_VERSION")).title("windlass".to_owned()),
-            );
-        Ok(Box::new(move |_: &mut Connection, responder: Responder| responder.succeed(&response)) as Reply)
+            )
+            .meta(air);
+        Ok(Box::new(move |_: &mut Connection, responder: Responder| match version {
+            Version::V1 => responder.succeed(&response),
+            Version::V2 => responder.succeed(&agent::initialized(&response)),
+        }) as Reply)
     })
 }
 
+/// Returns the extensions of JetBrains that we know.
+fn air() -> Value {
+    json!({ "air": {"version": 1, "capabilities": ["diffPatch"]} })
+}
+
 fn capabilities(found: &Found) -> AgentCapabilities {
+    let modes =
+        SessionSystemPromptModeCapabilities::new().override_(SessionSystemPromptOverrideCapabilities::new());
+    let system_prompt = SessionSystemPromptCapabilities::new().mode(modes);
     let session = SessionCapabilities::new()
         .list(SessionListCapabilities::new())
         .delete(SessionDeleteCapabilities::new())
@@ -58,7 +83,8 @@ fn capabilities(found: &Found) -> AgentCapabilities {
         .additional_directories(SessionAdditionalDirectoriesCapabilities::new())
         .archive(SessionArchiveCapabilities::new())
         .status(SessionStatusCapabilities::new())
-        .title(SessionTitleCapabilities::new());
+        .title(SessionTitleCapabilities::new())
+        .system_prompt(system_prompt);
     let extensions = [
         ext::EVENTS,
         ext::SESSION_ID,
@@ -73,7 +99,8 @@ fn capabilities(found: &Found) -> AgentCapabilities {
     AgentCapabilities::new()
         .load_session(true)
         .prompt_capabilities(PromptCapabilities::new().image(true).embedded_context(true))
-        .mcp_capabilities(McpCapabilities::new().http(true))
+        .mcp_capabilities(McpCapabilities::new().http(true).sse(true).acp(true))
+        .providers(ProvidersCapabilities::new())
         .session_capabilities(session)
         .auth(
             AgentAuthCapabilities::new()

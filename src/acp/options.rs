@@ -1,8 +1,12 @@
 //! Modes and configuration options of a session, in both generations of the protocol (facts: ACP §1.4.10). Pure.
 
-use windlass_protocol::acp::schema::{
-    ConfigOptionUpdate, CurrentModeUpdate, Meta, SessionConfigOption, SessionConfigOptionCategory,
-    SessionConfigSelectOption, SessionMode, SessionModeState, SessionUpdate,
+use serde::Serialize;
+use windlass_protocol::acp::{
+    decode::ClientCapabilities,
+    schema::{
+        ConfigOptionUpdate, CurrentModeUpdate, Meta, SessionConfigOption, SessionConfigOptionCategory,
+        SessionConfigSelectOption, SessionMode, SessionModeState, SessionUpdate,
+    },
 };
 
 use super::client_session::ClientSession;
@@ -14,8 +18,10 @@ pub const MODE: &str = "mode";
 pub const MODEL: &str = "model";
 /// Id of the option that chooses how long the model thinks.
 pub const THOUGHT_LEVEL: &str = "thought_level";
-/// The value of that option for a model that is left to itself.
+/// The value of the option above for a model that is left to itself.
 pub const DEFAULT_LEVEL: &str = "default";
+/// Id of the switch by which edits are made without a question, in this session and as long as it is open.
+pub const ACCEPT_EDITS: &str = "accept_edits";
 /// The model's value where none is known.
 const NO_MODEL: &str = "none";
 
@@ -55,21 +61,59 @@ pub fn modes(loaded: &Loaded, client_session: &ClientSession) -> SessionModeStat
 }
 
 /// Returns the complete list of options with their current values.
-pub fn config_options(loaded: &Loaded, client_session: &ClientSession) -> Vec<SessionConfigOption> {
-    let model = current_model(loaded, client_session);
-    let mut models = loaded.model_choices();
-    if !models.iter().any(|choice| choice.id == model.id) {
-        models.insert(0, model.clone());
-    }
+pub fn config_options(
+    loaded: &Loaded,
+    client_session: &ClientSession,
+    client: &ClientCapabilities,
+) -> Vec<SessionConfigOption> {
+    let (model, models) = models_to_choose(loaded, client_session);
     let mode = current_agent(loaded, client_session).to_owned();
     let mut options = vec![
-        SessionConfigOption::select(MODEL, "Model", model.id, select_options(models))
+        SessionConfigOption::select(MODEL, "Model", model, select_options(models))
             .category(SessionConfigOptionCategory::Model),
         SessionConfigOption::select(MODE, "Session Mode", mode, select_options(loaded.agent_choices()))
             .category(SessionConfigOptionCategory::Mode),
     ];
     options.extend(thought_level(loaded, client_session));
+    if client.switches {
+        let accept_edits =
+            SessionConfigOption::boolean(ACCEPT_EDITS, "Accept edits", client_session.accepts_edits);
+        let description = "Changes files without asking wherever the rules would ask. Denials hold.";
+        options.push(accept_edits.description(description.to_owned()));
+    }
     options
+}
+
+/// The models as the older `session/set_model` has them, which the published types no longer have.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Models {
+    current_model_id: String,
+    available_models: Vec<AvailableModel>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AvailableModel {
+    model_id: String,
+    name: String,
+}
+
+/// Returns the models that the older `session/set_model` can choose.
+pub fn models(loaded: &Loaded, client_session: &ClientSession) -> Models {
+    let (current, models) = models_to_choose(loaded, client_session);
+    let models = models.into_iter().map(|Choice { id, name, .. }| AvailableModel { model_id: id, name });
+    Models { current_model_id: current, available_models: models.collect() }
+}
+
+/// Returns the id of the session's model, and every model that can be chosen.
+fn models_to_choose(loaded: &Loaded, client_session: &ClientSession) -> (String, Vec<Choice>) {
+    let current = current_model(loaded, client_session);
+    let mut models = loaded.model_choices();
+    if !models.iter().any(|choice| choice.id == current.id) {
+        models.insert(0, current.clone());
+    }
+    (current.id, models)
 }
 
 /// Returns the option that chooses how long the model thinks, for a model that can be told.
@@ -92,9 +136,13 @@ fn capitalized(name: &str) -> String {
 }
 
 /// Returns the updates that tell a client about another agent.
-pub fn mode_updates(loaded: &Loaded, client_session: &ClientSession) -> [SessionUpdate; 2] {
+pub fn mode_updates(
+    loaded: &Loaded,
+    client_session: &ClientSession,
+    client: &ClientCapabilities,
+) -> [SessionUpdate; 2] {
     let mode = CurrentModeUpdate::new(current_agent(loaded, client_session).to_owned());
-    let options = ConfigOptionUpdate::new(config_options(loaded, client_session));
+    let options = ConfigOptionUpdate::new(config_options(loaded, client_session, client));
     [SessionUpdate::CurrentModeUpdate(mode), SessionUpdate::ConfigOptionUpdate(options)]
 }
 

@@ -1,6 +1,12 @@
 //! The one ordered queue of everything that goes to the client, and the answer that every request gets exactly once.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use futures_util::future::BoxFuture;
 use jsonrpsee::types::ErrorObjectOwned;
@@ -9,6 +15,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::{
+    acp::schema::SessionUpdate,
     opencode::{
         event::{Event, EventPayload},
         id::{QuestionId, SessionId},
@@ -19,8 +26,18 @@ use windlass_protocol::{
     rpc::{self, Id},
 };
 
-use super::error::error;
-use crate::{base::queue::Queue, bus::Subscriber, engine::Workspace};
+use super::{
+    client_call::{CallFailure, ClientCall, Notified},
+    error::error,
+};
+use crate::{
+    base::queue::Queue,
+    bus::Subscriber,
+    engine::{TurnOutcome, Workspace},
+};
+
+/// Numbers the requests of all connections, so that each can be taken back.
+static NEXT_CALL: AtomicU64 = AtomicU64::new(0);
 
 /// Bytes the client may be behind before sessions that stream wait for it.
 const HIGH_WATER: usize = 64 * 1024;
@@ -51,10 +68,25 @@ pub enum Outgoing {
     Detach(SessionId),
     /// A tool's questions go on with the next one.
     NextQuestion(QuestionId),
-    /// A request for the client's editor.
-    EditorCall(Box<EditorCall>),
+    /// A request that a tool or a server has for the client.
+    ClientCall(Box<ClientCall>),
     /// Nothing waits for the answer to such a request any more.
-    EditorCallDropped(u64),
+    ClientCallDropped(u64),
+    /// An update of a session, of the connection's own.
+    Update(SessionId, Box<SessionUpdate>),
+    /// The turn of a prompt begins, which is answered once its message is there, as version 2 has it.
+    PromptBegan { session_id: SessionId, responder: Responder },
+    /// The turn of such a prompt has ended.
+    PromptEnded { session_id: SessionId, end: Box<PromptEnd> },
+    /// The client of version 2 is to know whether the session works.
+    State { session_id: SessionId, is_working: bool },
+}
+
+/// End of a prompt of version 2.
+pub struct PromptEnd {
+    /// The duty to answer, where the turn never began.
+    pub responder: Option<Responder>,
+    pub outcome: Result<TurnOutcome, ErrorObjectOwned>,
 }
 
 impl Outgoing {
@@ -68,11 +100,23 @@ impl Outgoing {
             | Outgoing::Release(_)
             | Outgoing::Detach(_)
             | Outgoing::NextQuestion(_)
-            | Outgoing::EditorCallDropped(_) => 0,
-            Outgoing::EditorCall(call) => ENVELOPE + call.params["content"].as_str().map_or(0, str::len),
+            | Outgoing::PromptBegan { .. }
+            | Outgoing::ClientCallDropped(_) => 0,
+            Outgoing::Update(..) | Outgoing::PromptEnded { .. } | Outgoing::State { .. } => ENVELOPE,
+            Outgoing::ClientCall(call) => ENVELOPE + value_weight(&call.params),
             Outgoing::Past(past) => past.messages.iter().map(message_weight).sum(),
             Outgoing::PastEnd { .. } => ENVELOPE,
         }
+    }
+}
+
+/// Bytes of the texts of a value.
+fn value_weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(value_weight).sum(),
+        Value::Object(fields) => fields.iter().map(|(key, value)| key.len() + value_weight(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 
@@ -105,16 +149,6 @@ fn message_weight(message: &MessageWithParts) -> usize {
         _other => 0,
     });
     texts.map(|n_bytes| ENVELOPE + n_bytes).sum()
-}
-
-/// A request for the client's editor.
-pub struct EditorCall {
-    pub number: u64,
-    pub session_id: SessionId,
-    pub method: &'static str,
-    /// The parameters but for the session.
-    pub params: Value,
-    pub reply: oneshot::Sender<Result<Value, String>>,
 }
 
 /// A page of a session's past.
@@ -162,10 +196,42 @@ impl Outbox {
         }
     }
 
+    /// Makes a request of the client, behind all that was said before, and returns its answer. Dropping that takes the
+    /// request back.
+    pub fn call(
+        self: &Arc<Self>,
+        session_id: Option<&SessionId>,
+        method: &'static str,
+        params: Value,
+        notified: Option<Notified>,
+    ) -> impl Future<Output = Result<Value, CallFailure>> + Send + use<> {
+        let (reply, answer) = oneshot::channel();
+        let number = NEXT_CALL.fetch_add(1, Ordering::Relaxed);
+        let call = ClientCall { number, session_id: session_id.cloned(), method, params, notified, reply };
+        self.push(Outgoing::ClientCall(Box::new(call)));
+        let guard = CancelOnDrop { outbox: self.clone(), number };
+        async move {
+            let _guard = guard;
+            answer.await.unwrap_or(Err(CallFailure::Gone))
+        }
+    }
+
     /// Appends an item.
     pub fn push(&self, item: Outgoing) {
         let weight = item.weight();
         self.queue.push(item, weight);
+    }
+}
+
+/// Cancels a request when nothing waits for it any more.
+struct CancelOnDrop {
+    outbox: Arc<Outbox>,
+    number: u64,
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.outbox.push(Outgoing::ClientCallDropped(self.number));
     }
 }
 
@@ -220,6 +286,19 @@ impl Responder {
     pub fn fail(mut self, error: &ErrorObjectOwned) {
         let id = self.id.clone();
         self.answer(&Failure { jsonrpc: "2.0", id: &id, error });
+    }
+
+    /// Returns the message that answers with a result, for its place among the updates that are being encoded.
+    pub fn success_line(mut self, result: &impl Serialize) -> (Id, Vec<u8>) {
+        self.is_answered = true;
+        (self.id.clone(), encode(&rpc::success(&self.id, result)).unwrap_or_default())
+    }
+
+    /// Returns the message that answers with an error, as [`Responder::success_line`] does.
+    pub fn failure_line(mut self, error: &ErrorObjectOwned) -> (Id, Vec<u8>) {
+        self.is_answered = true;
+        let failure = Failure { jsonrpc: "2.0", id: &self.id, error };
+        (self.id.clone(), encode(&failure).unwrap_or_default())
     }
 
     fn answer(&mut self, message: &impl Serialize) {

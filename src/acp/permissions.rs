@@ -93,6 +93,8 @@ pub struct Settled {
     pub withdrawn: Option<Id>,
     /// The session, as the client knows it, whose next question is to be shown.
     pub next: Option<SessionId>,
+    /// The session whose shown question it was.
+    pub session_id: Option<SessionId>,
 }
 
 impl Permissions {
@@ -178,7 +180,9 @@ impl Permissions {
             self.outstanding.remove(rpc_id);
         }
         let found = self.queues.iter_mut().find(|(_, queue)| queue.iter().any(|asked| asked.is(id)));
-        let Some((session_id, queue)) = found else { return Settled { withdrawn, next: None } };
+        let Some((session_id, queue)) = found else {
+            return Settled { withdrawn, next: None, session_id: None };
+        };
         let session_id = session_id.clone();
         let was_shown = queue.front().is_some_and(|front| front.is(id));
         queue.retain(|asked| !asked.is(id));
@@ -186,7 +190,8 @@ impl Permissions {
         if queue.is_empty() {
             self.queues.remove(&session_id);
         }
-        Settled { withdrawn, next: has_next.then_some(session_id) }
+        let next = has_next.then(|| session_id.clone());
+        Settled { withdrawn, next, session_id: was_shown.then_some(session_id) }
     }
 
     /// Notes that from now on nothing can be answered.

@@ -1,17 +1,16 @@
 //! `session/prompt`, and the client's answers to permission questions.
 
+use std::sync::{Arc, Mutex};
+
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::{json, value::RawValue};
 use windlass_protocol::{
     acp::{
-        decode,
-        schema::{
-            ContentBlock, ContentChunk, MessageId, PromptResponse, SessionNotification, SessionUpdate,
-            TextContent,
-        },
+        decode::{self, Version},
+        schema::{ContentBlock, ContentChunk, MessageId, PromptResponse, SessionUpdate, TextContent},
     },
     opencode::{id::SessionId, permission::Reply},
-    rpc::{self, ErrorBody, Id, code},
+    rpc::{ErrorBody, Id, code},
 };
 
 use super::{
@@ -20,11 +19,14 @@ use super::{
     elicitation,
     error::{engine_error, error, invalid_params, no_session, session_id},
     from_proto, options,
-    outbox::Cancel,
+    outbox::{Cancel, Outgoing, PromptEnd, Responder},
     permissions::AskedId,
     reload, to_proto,
 };
-use crate::engine::{Invocation, OnMissing, PromptInput, PromptPart, TurnEnd};
+use crate::{
+    base::lock::lock,
+    engine::{Invocation, OnMissing, PromptInput, PromptPart, TurnBegin, TurnEnd},
+};
 
 pub fn prompt(
     connection: &mut Connection,
@@ -82,6 +84,11 @@ pub fn prompt(
     };
     let responder = call.take_responder()?;
     let rpc_id = responder.id().clone();
+    if connection.encoder.client.version == Version::V2 {
+        let ticket = answer_at_once(connection, &id, input, responder);
+        connection.set_cancel(&rpc_id, Cancel::Prompt { session_id: id, ticket });
+        return Ok(());
+    }
     let on_end: TurnEnd = Box::new(move |outcome| match outcome {
         Ok(outcome) => {
             let response = PromptResponse::new(to_proto::stop_reason(outcome.stop))
@@ -95,6 +102,26 @@ pub fn prompt(
     Ok(())
 }
 
+/// Gives the engine a prompt of version 2, which is answered when its message is there; how its turn ended is told by the
+/// state of its session.
+fn answer_at_once(connection: &Connection, id: &SessionId, input: PromptInput, responder: Responder) -> u64 {
+    let waiting = Arc::new(Mutex::new(Some(responder)));
+    let begun = waiting.clone();
+    let (outbox, session_id) = (connection.outbox.clone(), id.clone());
+    let on_begin: TurnBegin = Box::new(move || {
+        if let Some(responder) = lock(&begun).take() {
+            outbox.push(Outgoing::PromptBegan { session_id, responder });
+        }
+    });
+    let (outbox, session_id) = (connection.outbox.clone(), id.clone());
+    let on_end: TurnEnd = Box::new(move |outcome| {
+        let outcome = outcome.map_err(|failure| engine_error(&failure));
+        let end = Box::new(PromptEnd { responder: lock(&waiting).take(), outcome });
+        outbox.push(Outgoing::PromptEnded { session_id, end });
+    });
+    connection.engine.prompt_watched(id, input, on_begin, on_end)
+}
+
 /// Shows what the configuration got wrong to a user whose client knows no notices: once, as a thought.
 fn send_warnings(connection: &Connection, id: &SessionId, warnings: &[String]) {
     if warnings.is_empty() {
@@ -103,13 +130,13 @@ fn send_warnings(connection: &Connection, id: &SessionId, warnings: &[String]) {
     let text = format!("Part of the configuration is ignored:\n- {}", warnings.join("\n- "));
     let chunk = ContentChunk::new(ContentBlock::Text(TextContent::new(text)))
         .message_id(MessageId::new(format!("warnings_{id}")));
-    let update = SessionNotification::new(id.shared(), SessionUpdate::AgentThoughtChunk(chunk));
-    connection.outbox.send(&rpc::notification("session/update", update));
+    let update = Box::new(SessionUpdate::AgentThoughtChunk(chunk));
+    connection.outbox.push(Outgoing::Update(id.clone(), update));
 }
 
 /// Takes the client's answer to a request of ours.
 pub fn answered(connection: &mut Connection, id: &Id, result: Result<Option<&RawValue>, ErrorBody>) {
-    if connection.encoder.editor_calls.answered(id, &result) {
+    if connection.encoder.client_calls.answered(id, &result) {
         return;
     }
     // An answer to nothing, or to a question that was settled meanwhile, is ignored.

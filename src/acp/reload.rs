@@ -2,40 +2,40 @@
 
 use std::sync::Arc;
 
-use windlass_protocol::acp::schema::{
-    ConfigOptionUpdate, CurrentModeUpdate, Notice, NoticeSeverity, SessionUpdate,
+use windlass_protocol::acp::{
+    decode::ClientCapabilities,
+    schema::{ConfigOptionUpdate, CurrentModeUpdate, Notice, NoticeSeverity, SessionUpdate},
 };
 
-use super::{client_session::ClientSession, commands, encoder::Encoder, lines, options};
+use super::{client_session::ClientSession, commands, encoder::Encoder, lines::Lines, options};
 use crate::config::Warning;
 
 /// Mistakes that are told one by one.
 const MAX_TOLD: usize = 20;
 
 /// Encodes the differences for all sessions of a client.
-pub fn show(encoder: &mut Encoder, out: &mut Vec<u8>) {
-    let wants_notices = encoder.client.notices;
+pub fn show(encoder: &mut Encoder, out: &mut Lines<'_>) {
     for (id, client_session) in &mut encoder.client_sessions {
-        for update in updates(client_session, wants_notices) {
-            lines::update(id, update, out);
+        for update in updates(client_session, &encoder.client) {
+            out.update(id, update);
         }
     }
 }
 
 /// Encodes the commands of sessions whose servers offer other prompts than they did.
-pub fn show_prompts(encoder: &mut Encoder, out: &mut Vec<u8>) {
+pub fn show_prompts(encoder: &mut Encoder, out: &mut Lines<'_>) {
     for (id, client_session) in &mut encoder.client_sessions {
-        let prompts = client_session.workspace.server_choices();
+        let prompts = client_session.prompts.choices();
         if prompts != client_session.shown_prompts {
             client_session.shown_prompts = prompts;
             let commands = commands::update(&client_session.shown, client_session);
-            lines::update(id, SessionUpdate::AvailableCommandsUpdate(commands), out);
+            out.update(id, SessionUpdate::AvailableCommandsUpdate(commands));
         }
     }
 }
 
 /// Returns the updates about a session's files that the client does not have yet.
-fn updates(client_session: &mut ClientSession, wants_notices: bool) -> Vec<SessionUpdate> {
+fn updates(client_session: &mut ClientSession, client: &ClientCapabilities) -> Vec<SessionUpdate> {
     let loaded = client_session.workspace.loaded();
     let before = std::mem::replace(&mut client_session.shown, loaded.clone());
     if Arc::ptr_eq(&before, &loaded) {
@@ -46,15 +46,15 @@ fn updates(client_session: &mut ClientSession, wants_notices: bool) -> Vec<Sessi
     if agent != options::current_agent(&before, client_session) {
         updates.push(SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(agent.to_owned())));
     }
-    let config_options = options::config_options(&loaded, client_session);
-    if config_options != options::config_options(&before, client_session) {
+    let config_options = options::config_options(&loaded, client_session, client);
+    if config_options != options::config_options(&before, client_session, client) {
         updates.push(SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(config_options)));
     }
     let commands = commands::update(&loaded, client_session);
     if commands != commands::update(&before, client_session) {
         updates.push(SessionUpdate::AvailableCommandsUpdate(commands));
     }
-    if wants_notices {
+    if client.notices {
         let new = loaded.warnings.iter().filter(|it| !is_among(it, &before.warnings));
         updates.extend(notices(new).into_iter().map(SessionUpdate::Notice));
         updates.extend(mended(&before.warnings, &loaded.warnings).map(SessionUpdate::Notice));

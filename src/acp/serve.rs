@@ -20,7 +20,8 @@ use super::{
     connection::{Connection, Handled, Options},
     dispatch,
     encoder::Sink,
-    input::Lines,
+    input,
+    lines::Lines,
     outbox::{Outbox, Outgoing},
     permissions::{Waiting, is_waiting, requests},
     reload,
@@ -94,7 +95,7 @@ async fn serve_client(
     let connection = Connection::new(engine.clone(), options, methods, outbox.clone(), handled_sender);
     let subscriber: Arc<dyn Subscriber> = outbox.clone();
     connection.lease.subscribe(&subscriber);
-    let lines = Lines::new(input, max_line);
+    let lines = input::Lines::new(input, max_line);
     let wire = Wire::new(lines, hung_up, output, trace, outbox.clone(), handled, switched);
     let mut server = Server { connection, wire, server_lease };
 
@@ -209,21 +210,26 @@ fn encode(connection: &mut Connection, batch: &mut VecDeque<Outgoing>, lines: &m
     }
 }
 
-fn encode_one(connection: &mut Connection, item: Outgoing, lines: &mut Vec<u8>) {
+fn encode_one(connection: &mut Connection, item: Outgoing, bytes: &mut Vec<u8>) {
+    let mut lines = Lines { dialect: connection.encoder.dialect(), bytes };
     if let Outgoing::Answer { id, .. } = &item {
         connection.note_answer(id);
     } else if let Outgoing::Event(event) = &item
         && let EventPayload::ConfigUpdated { .. } = &event.payload
     {
         // The differences come before the event that brought them.
-        reload::show(&mut connection.encoder, lines);
+        reload::show(&mut connection.encoder, &mut lines);
     } else if let Outgoing::Event(event) = &item
         && let EventPayload::McpToolsChanged { .. } = &event.payload
     {
-        reload::show_prompts(&mut connection.encoder, lines);
+        reload::show_prompts(&mut connection.encoder, &mut lines);
     }
     let engine = &connection.engine;
     let waiting =
         Waiting { is_waiting: &|asked| is_waiting(engine, asked), of_session: &|id| requests(engine, id) };
-    connection.encoder.encode(item, &mut Sink { lines, waiting: &waiting });
+    let mut sink = Sink { lines, waiting: &waiting, answered: Vec::new() };
+    connection.encoder.encode(item, &mut sink);
+    for id in sink.answered {
+        connection.note_answer(&id);
+    }
 }

@@ -4,10 +4,11 @@ use std::{path::PathBuf, sync::Arc};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jsonrpsee::types::ErrorObjectOwned;
+use serde::Serialize;
 use serde_json::json;
 use windlass_protocol::{
     acp::{
-        decode::{self, McpServer, OpenSession},
+        decode::{self, McpServer, OpenSession, SystemPrompt, Version},
         schema::{
             CloseSessionResponse, DeleteSessionResponse, ForkSessionResponse, ListSessionsResponse,
             LoadSessionResponse, NewSessionResponse, Notice, NoticeSeverity, ResumeSessionResponse,
@@ -17,6 +18,7 @@ use windlass_protocol::{
     opencode::{
         id::{MessageId, SessionId},
         message::ModelRef,
+        session::Session,
     },
     rpc::code,
 };
@@ -27,11 +29,14 @@ use super::{
     commands,
     connection::{Connection, Reply},
     error::{engine_error, error, invalid_params, no_session, session_id},
-    lines, options,
+    linked, options,
     outbox::{Outbox, Outgoing, Past, Responder},
     reload, to_proto,
+    v2::agent,
 };
-use crate::engine::{Client as Lease, ClientServer, Engine, HistoryPage, NewSession, Opened};
+use crate::engine::{
+    Client as Lease, ClientPrompt, ClientServer, Engine, HistoryPage, Link, NewSession, Opened,
+};
 
 /// Sessions of one page of `session/list`.
 const PAGE: usize = 50;
@@ -51,28 +56,37 @@ pub fn new(
         }
         None => None,
     };
-    let (engine, lease) = (connection.engine.clone(), connection.lease.clone());
+    let (engine, lease, outbox) =
+        (connection.engine.clone(), connection.lease.clone(), connection.outbox.clone());
     call.spawn(connection, request.session_id.clone(), async move {
-        let OpenSession { cwd, directories, mcp_servers, skipped, .. } = request;
-        let (directory, servers) = (PathBuf::from(cwd), client_servers(mcp_servers));
+        let OpenSession { cwd, directories, mcp_servers, system_prompt, skipped, .. } = request;
+        let (directory, servers) = (PathBuf::from(cwd), client_servers(mcp_servers, &outbox));
         let new = NewSession { directory, id: chosen, servers, ..NewSession::default() };
         let opened = engine.create_session(new).await.map_err(|failure| engine_error(&failure))?;
-        grant(&engine, &opened.info.id, directories).await;
+        equip(&engine, &opened.info.id, directories, system_prompt).await;
         lease.hold(&opened.info.id);
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
-            let (client_session, modes, options) = first_view(&opened);
-            let response =
-                NewSessionResponse::new(opened.info.id.shared()).modes(modes).config_options(options);
-            responder.succeed(&response);
+            let client_session = client_session_of(&connection.engine, &opened);
             let Opened { info, .. } = opened;
+            let session_id = info.id.shared();
+            match FirstView::of(connection, &client_session) {
+                FirstView::V1 { modes, options, models } => {
+                    let response = NewSessionResponse::new(session_id).modes(modes).config_options(options);
+                    responder.succeed(&WithModels { response, models });
+                }
+                FirstView::V2(shown) => responder.succeed(&shown.of_session(session_id)),
+            }
             attach(connection, info.id, client_session, info.title, 0.0, &skipped);
         }) as Reply)
     })
 }
 
-/// Lets a session reach the directories that its client names beside the project.
-async fn grant(engine: &Engine, id: &SessionId, directories: Vec<String>) {
+/// Lets a session reach the directories that its client names beside the project, and gives it the client's own
+/// instructions.
+async fn equip(engine: &Engine, id: &SessionId, directories: Vec<String>, prompt: Option<SystemPrompt>) {
     engine.grant_directories(id, directories.into_iter().map(PathBuf::from).collect()).await;
+    let prompt = prompt.map(|it| ClientPrompt { is_override: it.is_override, text: it.text });
+    engine.set_client_prompt(id, prompt);
 }
 
 pub fn load(
@@ -88,13 +102,14 @@ pub fn load(
     let (engine, lease, outbox) =
         (connection.engine.clone(), connection.lease.clone(), connection.outbox.clone());
     call.spawn(connection, request.session_id.clone(), async move {
-        let OpenSession { cwd, directories, mcp_servers, skipped, .. } = request;
+        let OpenSession { cwd, directories, mcp_servers, system_prompt, skipped, .. } = request;
         // Events from here on are shown behind the history.
         let hold = Hold::new(&outbox, &id);
         let held = Held::new(&lease, &id);
-        let opened = engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers)).await;
+        let opened =
+            engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers, &outbox)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
-        grant(&engine, &id, directories).await;
+        equip(&engine, &id, directories, system_prompt).await;
         let workspace = opened.workspace.clone();
         let title = opened.info.title.clone();
         let mut attached = Attached { outbox: outbox.clone(), session_id: id.clone(), is_kept: is_known };
@@ -111,12 +126,20 @@ pub fn load(
         attached.is_kept = true;
         held.keep();
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
-            let (client_session, modes, options) = first_view(&opened);
-            let response = LoadSessionResponse::new().modes(modes).config_options(options);
+            let client_session = client_session_of(&connection.engine, &opened);
             let Opened { todos, children, .. } = opened;
             connection.outbox.push(Outgoing::PastEnd { session_id: id.clone(), todos, children });
             drop(hold);
-            responder.succeed(&response);
+            match FirstView::of(connection, &client_session) {
+                FirstView::V1 { modes, options, models } => {
+                    let response = LoadSessionResponse::new().modes(modes).config_options(options);
+                    responder.succeed(&WithModels { response, models });
+                }
+                FirstView::V2(shown) => {
+                    push_state(connection, &id);
+                    responder.succeed(&shown);
+                }
+            }
             announce(connection, id, client_session, &skipped);
         }) as Reply)
     })
@@ -127,23 +150,43 @@ pub fn resume(
     call: &mut Call,
     params: Option<&str>,
 ) -> Result<(), ErrorObjectOwned> {
+    if connection.encoder.client.version == Version::V2
+        && decode::replays(params).map_err(|reason| invalid_params(&reason))?
+    {
+        return load(connection, call, params);
+    }
     let request = decode::existing_session(params).map_err(|reason| invalid_params(&reason))?;
     require_login(connection)?;
     let id = session_id(request.session_id.as_deref().unwrap_or_default())?;
     connection.take_switch(&id);
-    let (engine, lease) = (connection.engine.clone(), connection.lease.clone());
+    let (engine, lease, outbox) =
+        (connection.engine.clone(), connection.lease.clone(), connection.outbox.clone());
     call.spawn(connection, request.session_id.clone(), async move {
-        let OpenSession { cwd, directories, mcp_servers, skipped, .. } = request;
+        let OpenSession { cwd, directories, mcp_servers, system_prompt, skipped, .. } = request;
         let held = Held::new(&lease, &id);
-        let opened = engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers)).await;
+        let opened =
+            engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers, &outbox)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
-        grant(&engine, &id, directories).await;
+        equip(&engine, &id, directories, system_prompt).await;
         held.keep();
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
-            let (client_session, modes, options) = first_view(&opened);
-            let response = ResumeSessionResponse::new().modes(modes).config_options(options);
-            responder.succeed(&response);
-            attach(connection, id, client_session, opened.info.title, opened.info.cost, &skipped);
+            let client_session = client_session_of(&connection.engine, &opened);
+            let Opened { info, workspace, .. } = opened;
+            let attached =
+                Outgoing::Attach { session_id: id.clone(), workspace, title: info.title, cost: info.cost };
+            match FirstView::of(connection, &client_session) {
+                FirstView::V1 { modes, options, models } => {
+                    let response = ResumeSessionResponse::new().modes(modes).config_options(options);
+                    responder.succeed(&WithModels { response, models });
+                    connection.outbox.push(attached);
+                }
+                FirstView::V2(shown) => {
+                    connection.outbox.push(attached);
+                    push_state(connection, &id);
+                    responder.succeed(&shown);
+                }
+            }
+            announce(connection, id, client_session, &skipped);
         }) as Reply)
     })
 }
@@ -163,23 +206,29 @@ pub fn fork(
         }
         None => None,
     };
-    let (engine, lease) = (connection.engine.clone(), connection.lease.clone());
+    let (engine, lease, outbox) =
+        (connection.engine.clone(), connection.lease.clone(), connection.outbox.clone());
     call.spawn(connection, request.session_id.clone(), async move {
-        let OpenSession { cwd, directories, mcp_servers, skipped, .. } = request;
+        let OpenSession { cwd, directories, mcp_servers, system_prompt, skipped, .. } = request;
         let opened = async {
             let workspace = engine.workspace(&PathBuf::from(cwd)).await?;
             let forked = engine.fork_session(&workspace, &source, before.as_ref()).await?;
-            engine.open_session_in(workspace, &forked.id, client_servers(mcp_servers)).await
+            engine.open_session_in(workspace, &forked.id, client_servers(mcp_servers, &outbox)).await
         };
         let opened = opened.await.map_err(|failure| engine_error(&failure))?;
-        grant(&engine, &opened.info.id, directories).await;
+        equip(&engine, &opened.info.id, directories, system_prompt).await;
         lease.hold(&opened.info.id);
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
-            let (client_session, modes, options) = first_view(&opened);
-            let response =
-                ForkSessionResponse::new(opened.info.id.shared()).modes(modes).config_options(options);
-            responder.succeed(&response);
+            let client_session = client_session_of(&connection.engine, &opened);
             let Opened { info, .. } = opened;
+            let session_id = info.id.shared();
+            match FirstView::of(connection, &client_session) {
+                FirstView::V1 { modes, options, models } => {
+                    let response = ForkSessionResponse::new(session_id).modes(modes).config_options(options);
+                    responder.succeed(&WithModels { response, models });
+                }
+                FirstView::V2(shown) => responder.succeed(&shown.of_session(session_id)),
+            }
             attach(connection, info.id, client_session, info.title, 0.0, &skipped);
         }) as Reply)
     })
@@ -254,15 +303,45 @@ fn require_login(connection: &Connection) -> Result<(), ErrorObjectOwned> {
     Ok(())
 }
 
-/// Returns what the client is to know of a session from now on, with the modes and options of the answer.
-fn first_view(opened: &Opened) -> (ClientSession, SessionModeState, Vec<SessionConfigOption>) {
-    let client_session = client_session_of(opened);
-    let modes = options::modes(&client_session.shown, &client_session);
-    let options = options::config_options(&client_session.shown, &client_session);
-    (client_session, modes, options)
+/// The first that a client sees of a session.
+enum FirstView {
+    V1 { modes: SessionModeState, options: Vec<SessionConfigOption>, models: options::Models },
+    V2(agent::OpenedSession),
 }
 
-fn client_session_of(opened: &Opened) -> ClientSession {
+impl FirstView {
+    fn of(connection: &Connection, client_session: &ClientSession) -> Self {
+        let client = &connection.encoder.client;
+        let options = options::config_options(&client_session.shown, client_session, client);
+        match client.version {
+            Version::V1 => Self::V1 {
+                modes: options::modes(&client_session.shown, client_session),
+                models: options::models(&client_session.shown, client_session),
+                options,
+            },
+            Version::V2 => {
+                let commands = commands::update(&client_session.shown, client_session);
+                Self::V2(agent::OpenedSession::new(&options, &commands.available_commands))
+            }
+        }
+    }
+}
+
+/// An answer with the models of the older `session/set_model`, which the published types no longer have.
+#[derive(Serialize)]
+struct WithModels<T> {
+    #[serde(flatten)]
+    response: T,
+    models: options::Models,
+}
+
+/// Has the client of version 2 told if the session works, before its answer.
+fn push_state(connection: &Connection, id: &SessionId) {
+    let is_working = connection.engine.is_working(id);
+    connection.outbox.push(Outgoing::State { session_id: id.clone(), is_working });
+}
+
+fn client_session_of(engine: &Engine, opened: &Opened) -> ClientSession {
     // An older session has its last model only in its last message.
     let last = opened.last_prompt.as_ref().map(|prompt| (prompt.agent.clone(), prompt.model.clone()));
     let model = opened.info.model.as_ref().map(|model| ModelRef {
@@ -271,12 +350,15 @@ fn client_session_of(opened: &Opened) -> ClientSession {
         variant: model.variant.clone(),
     });
     let shown = opened.workspace.loaded();
+    let prompts = engine.server_prompts(&opened.info.id, opened.workspace.clone());
     ClientSession {
         workspace: opened.workspace.clone(),
         agent: opened.info.agent.clone().or_else(|| last.as_ref().map(|(agent, _)| agent.clone())),
         // The demo that stood by for want of a model was not chosen.
         model: model.or_else(|| last.map(|(_, model)| model).filter(|model| !shown.is_demo(model))),
-        shown_prompts: opened.workspace.server_choices(),
+        shown_prompts: prompts.choices(),
+        prompts,
+        accepts_edits: engine.accepts_edits(&opened.info.id),
         pending_warnings: (0..shown.warnings.len()).collect(),
         shown,
     }
@@ -303,36 +385,39 @@ fn announce(
     skipped: &[String],
 ) {
     client_session.agent = connection.take_switch(&id).or(client_session.agent);
-    let mut lines = Vec::new();
-    let commands = commands::update(&client_session.shown, &client_session);
-    lines::update(&id, SessionUpdate::AvailableCommandsUpdate(commands), &mut lines);
+    let update =
+        |update: SessionUpdate| connection.outbox.push(Outgoing::Update(id.clone(), Box::new(update)));
+    // In version 2 the answer has named them.
+    if connection.encoder.client.version == Version::V1 {
+        let commands = commands::update(&client_session.shown, &client_session);
+        update(SessionUpdate::AvailableCommandsUpdate(commands));
+    }
     let wants_notices = connection.wants_notices();
     for reason in skipped {
         tracing::warn!("{reason}");
         if wants_notices {
-            let notice = Notice::new(NoticeSeverity::Warning, reason.clone());
-            lines::update(&id, SessionUpdate::Notice(notice), &mut lines);
+            update(SessionUpdate::Notice(Notice::new(NoticeSeverity::Warning, reason.clone())));
         }
     }
     if wants_notices {
         for notice in reload::notices(client_session.shown.warnings.iter()) {
-            lines::update(&id, SessionUpdate::Notice(notice), &mut lines);
+            update(SessionUpdate::Notice(notice));
         }
-    }
-    for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        connection.outbox.push(Outgoing::Line(line.to_vec()));
     }
     connection.engine.watch(&client_session.workspace);
     connection.sessions().insert(id, client_session);
 }
 
-fn client_servers(servers: Vec<McpServer>) -> Vec<ClientServer> {
+fn client_servers(servers: Vec<McpServer>, outbox: &Arc<Outbox>) -> Vec<ClientServer> {
     let servers = servers.into_iter().map(|server| match server {
         McpServer::Stdio { name, command, args, env } => {
             let command = std::iter::once(command).chain(args).collect();
             ClientServer::Stdio { name, command, environment: env }
         }
         McpServer::Http { name, url, headers } => ClientServer::Http { name, url, headers },
+        McpServer::Acp { name, server_id } => {
+            ClientServer::Linked { name, link: Link::new(server_id, linked::ask(outbox)) }
+        }
     });
     servers.collect()
 }
@@ -359,7 +444,11 @@ pub fn list(
         sessions.truncate(PAGE);
         let last = sessions.last().filter(|_| has_more);
         let cursor = last.map(|last| encode_cursor(last.time.updated, last.id.as_str()));
-        let rows = sessions.iter().map(to_proto::session_info).collect();
+        let row = |session: &Session| {
+            let directories = engine.granted_directories(&session.id);
+            to_proto::session_info(session).additional_directories(directories.to_vec())
+        };
+        let rows = sessions.iter().map(row).collect();
         let response = ListSessionsResponse::new(rows).next_cursor(cursor);
         Ok(Box::new(move |_: &mut Connection, responder: Responder| responder.succeed(&response)) as Reply)
     })
@@ -382,7 +471,11 @@ pub fn close(
     let text = decode::session_id(params).map_err(|reason| invalid_params(&reason))?;
     let id = session_id(&text)?;
     if !connection.sessions().contains_key(&id) {
-        return Err(no_session(&text));
+        return match connection.encoder.client.version {
+            Version::V1 => Err(no_session(&text)),
+            // There is nothing left to close (facts: ACP §3).
+            Version::V2 => call.succeed(&CloseSessionResponse::new()),
+        };
     }
     let lease = connection.lease.clone();
     call.spawn(connection, Some(text), async move {

@@ -4,23 +4,25 @@ use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::json;
 use windlass_protocol::{
     acp::{
-        decode,
+        decode::{self, OptionValue, SetConfigOption, Version},
         schema::{
-            AvailableCommandsUpdate, ConfigOptionUpdate, CurrentModeUpdate, SessionNotification,
+            AvailableCommandsUpdate, ConfigOptionUpdate, CurrentModeUpdate, SessionConfigOption,
             SessionUpdate, SetSessionConfigOptionResponse, SetSessionModeResponse,
         },
     },
     opencode::{id::SessionId, message::ModelRef},
-    rpc::{self, code},
+    rpc::code,
 };
 
 use super::{
     call::Call,
     commands,
     connection::{Connection, Reply},
+    encoder::Encoder,
     error::{engine_error, error, invalid_params, no_session, session_id},
     options,
-    outbox::Responder,
+    outbox::{Outgoing, Responder},
+    v2::agent,
 };
 
 /// A choice that was checked.
@@ -49,31 +51,75 @@ pub fn set_config_option(
     call: &mut Call,
     params: Option<&str>,
 ) -> Result<(), ErrorObjectOwned> {
-    let (session, option, value) =
+    let SetConfigOption { session_id: session, config_id, value } =
         decode::set_config_option(params).map_err(|reason| invalid_params(&reason))?;
-    let choice = match option.as_str() {
-        options::MODE => choose_mode(connection, &session, value)?,
-        options::MODEL => choose_model(connection, &session, &value)?,
-        options::THOUGHT_LEVEL => choose_thought_level(connection, &session, &value)?,
-        _ => {
-            let [model, mode, level] = [options::MODEL, options::MODE, options::THOUGHT_LEVEL];
-            let message = format!("unknown option `{option}`; there are `{model}`, `{mode}` and `{level}`");
+    let has_switches = connection.encoder.client.switches;
+    let choice = match (config_id.as_str(), value) {
+        (options::MODE, OptionValue::Choice(value)) => choose_mode(connection, &session, value)?,
+        (options::MODEL, OptionValue::Choice(value)) => choose_model(connection, &session, &value)?,
+        (options::THOUGHT_LEVEL, OptionValue::Choice(value)) => {
+            choose_thought_level(connection, &session, &value)?
+        }
+        (options::ACCEPT_EDITS, OptionValue::Switch(is_on)) if has_switches => {
+            return accept_edits(connection, call, &session, is_on);
+        }
+        (id @ (options::MODE | options::MODEL | options::THOUGHT_LEVEL), OptionValue::Switch(_)) => {
+            return Err(error(code::INVALID_PARAMS, &format!("the value of option `{id}` must be a string")));
+        }
+        (id @ options::ACCEPT_EDITS, OptionValue::Choice(_)) if has_switches => {
+            return Err(error(
+                code::INVALID_PARAMS,
+                &format!("the value of option `{id}` must be a boolean"),
+            ));
+        }
+        (unknown, _) => {
+            let mut there = vec![options::MODEL, options::MODE, options::THOUGHT_LEVEL];
+            there.extend(has_switches.then_some(options::ACCEPT_EDITS));
+            let message = format!("unknown option `{unknown}`; there are `{}`", there.join("`, `"));
             return Err(error(code::INVALID_PARAMS, &message));
         }
     };
     let is_mode = choice.agent.is_some();
     store(connection, call, choice, move |connection, responder, id| {
-        match connection.sessions().get(id) {
-            Some(client_session) => {
-                let all = options::config_options(&client_session.workspace.loaded(), client_session);
-                responder.succeed(&SetSessionConfigOptionResponse::new(all));
-            }
+        match all_options(connection, id) {
+            Some(all) => succeed_with(connection, responder, all),
             None => responder.fail(&no_session(id.as_str())),
         }
         if is_mode {
             show_mode(connection, id);
         }
     })
+}
+
+/// Has a session make its edits without a question, or ask again; not stored, since it ends with the session.
+fn accept_edits(
+    connection: &mut Connection,
+    call: &mut Call,
+    session: &str,
+    is_on: bool,
+) -> Result<(), ErrorObjectOwned> {
+    let id = session_id(session)?;
+    let client_session = connection.sessions().get_mut(&id).ok_or_else(|| no_session(session))?;
+    client_session.accepts_edits = is_on;
+    connection.engine.accept_edits(&id, is_on);
+    let all = all_options(connection, &id).unwrap_or_default();
+    let responder = call.take_responder()?;
+    succeed_with(connection, responder, all);
+    Ok(())
+}
+
+/// Returns the options of a session of this client.
+fn all_options(connection: &Connection, id: &SessionId) -> Option<Vec<SessionConfigOption>> {
+    let Encoder { client, client_sessions, .. } = &connection.encoder;
+    let client_session = client_sessions.get(id)?;
+    Some(options::config_options(&client_session.workspace.loaded(), client_session, client))
+}
+
+fn succeed_with(connection: &Connection, responder: Responder, all: Vec<SessionConfigOption>) {
+    match connection.encoder.client.version {
+        Version::V1 => responder.succeed(&SetSessionConfigOptionResponse::new(all)),
+        Version::V2 => responder.succeed(&agent::options(&all)),
+    }
 }
 
 pub fn set_model(
@@ -178,9 +224,9 @@ fn show_mode(connection: &Connection, id: &SessionId) {
 }
 
 fn show_options(connection: &Connection, id: &SessionId) {
-    let Some(client_session) = connection.encoder.client_sessions.get(id) else { return };
-    let all = options::config_options(&client_session.workspace.loaded(), client_session);
-    notify(connection, id, SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(all)));
+    if let Some(all) = all_options(connection, id) {
+        notify(connection, id, SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(all)));
+    }
 }
 
 /// Shows the commands where another model brings others: the demo has one of its own.
@@ -193,7 +239,5 @@ fn show_commands(connection: &Connection, id: &SessionId, shown: AvailableComman
 }
 
 fn notify(connection: &Connection, id: &SessionId, update: SessionUpdate) {
-    connection
-        .outbox
-        .send(&rpc::notification("session/update", SessionNotification::new(id.shared(), update)));
+    connection.outbox.push(Outgoing::Update(id.clone(), Box::new(update)));
 }

@@ -5,9 +5,12 @@ use std::{collections::HashMap, time::Duration};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use windlass_protocol::{
-    acp::schema::{
-        ContentBlock, SessionUpdate, Terminal, TextContent, ToolCall, ToolCallContent, ToolCallUpdate,
-        ToolCallUpdateFields,
+    acp::{
+        decode::Terminals,
+        schema::{
+            ContentBlock, SessionUpdate, Terminal, TextContent, ToolCall, ToolCallContent, ToolCallUpdate,
+            ToolCallUpdateFields,
+        },
     },
     opencode::{
         id::{PartId, SessionId},
@@ -18,8 +21,9 @@ use windlass_protocol::{
 };
 
 use super::{
-    lines,
+    lines::Lines,
     to_proto::{LIVE_TAIL, Place},
+    v2::Exit,
 };
 use crate::{base::text, engine};
 
@@ -31,8 +35,7 @@ const SLOW: Duration = Duration::from_secs(1);
 /// The commands that run, and what the client has of what they printed.
 #[derive(Default)]
 pub struct Outputs {
-    /// The client shows output in terminals of its own (facts: ACP §1.6).
-    pub has_terminals: bool,
+    pub terminals: Terminals,
     running: HashMap<PartId, Output>,
 }
 
@@ -55,46 +58,68 @@ struct Waiting {
 
 impl Outputs {
     /// Gives a command's call its terminal.
-    pub fn open(&self, call: ToolCall, tool: &ToolPart, place: Place<'_>) -> ToolCall {
+    pub fn open(
+        &self,
+        session_id: &SessionId,
+        call: ToolCall,
+        tool: &ToolPart,
+        place: Place<'_>,
+        out: &mut Lines<'_>,
+    ) -> ToolCall {
         if !self.is_terminal(tool) {
             return call;
         }
-        let info = json!({ "terminal_id": tool.call_id, "cwd": place.workdir(tool.state.input()) });
-        call.content(vec![ToolCallContent::Terminal(Terminal::new(tool.call_id.clone()))])
-            .meta(meta("terminal_info", info))
+        let cwd = place.workdir(tool.state.input());
+        let call = call.content(vec![ToolCallContent::Terminal(Terminal::new(tool.call_id.clone()))]);
+        out.terminal_begin(session_id, &tool.call_id, command(tool), &cwd);
+        match self.key() {
+            Some(_) => call.meta(meta("terminal_info", json!({ "terminal_id": tool.call_id, "cwd": cwd }))),
+            None => call,
+        }
     }
 
     /// Returns the update that says that a call runs; [`Outputs::more`] then shows what it has printed. A call that the
     /// client has known before its input has a terminal in `opened_in`, which may not be where the command runs.
     pub fn begin(
         &self,
+        session_id: &SessionId,
         mut update: ToolCallUpdate,
         tool: &ToolPart,
+        place: Place<'_>,
         opened_in: Option<Place<'_>>,
+        out: &mut Lines<'_>,
     ) -> ToolCallUpdate {
         if is_printing(tool) {
             update.fields.content = None;
         }
+        if self.is_terminal(tool) && opened_in.is_some() {
+            let cwd = place.workdir(tool.state.input());
+            out.terminal_begin(session_id, &tool.call_id, command(tool), &cwd);
+        }
         let moved = opened_in.map(|place| (place.workdir(tool.state.input()), place.cwd));
         let moved = moved.filter(|(directory, cwd)| directory != cwd);
-        if let Some((directory, _)) = moved.filter(|_| self.is_terminal(tool)) {
+        let has_key = self.is_terminal(tool) && self.key().is_some();
+        if let Some((directory, _)) = moved.filter(|_| has_key) {
             let info = json!({ "terminal_id": tool.call_id, "cwd": directory });
             update = update.meta(meta("terminal_info", info));
         }
         update
     }
 
-    /// Shows what a running command has printed since. False when the call is not one that prints.
+    /// Shows what a running command has printed since. False where the call is to be shown by its state.
     pub fn more(
         &mut self,
         session_id: &SessionId,
         part_id: &PartId,
         tool: &ToolPart,
         now: Instant,
-        out: &mut Vec<u8>,
+        out: &mut Lines<'_>,
     ) -> bool {
-        let Some((printed, n_printed)) = printed(tool) else { return false };
-        let is_terminal = self.is_terminal(tool);
+        let Some((printed, n_printed)) = printed(tool) else {
+            // Text would take the place of a terminal, as for a command that is being cancelled.
+            return self.is_terminal(tool) && self.running.contains_key(part_id);
+        };
+        let (is_terminal, key) = (self.is_terminal(tool), self.key());
         let output = self.running.entry(part_id.clone()).or_insert_with(|| Output {
             session_id: session_id.clone(),
             call_id: tool.call_id.clone(),
@@ -103,7 +128,7 @@ impl Outputs {
             waiting: None,
         });
         if is_terminal {
-            output.write(printed, n_printed, out);
+            output.write(printed, n_printed, key, out);
         } else {
             output.set_tail(text::tail(printed, LIVE_TAIL), n_printed, now, out);
         }
@@ -117,7 +142,7 @@ impl Outputs {
         part_id: &PartId,
         tool: &ToolPart,
         mut update: ToolCallUpdate,
-        out: &mut Vec<u8>,
+        out: &mut Lines<'_>,
     ) {
         let n_shown = self.running.remove(part_id).map_or(0, |output| output.n_shown);
         let metadata = match &tool.state {
@@ -132,19 +157,27 @@ impl Outputs {
             if n_shown == 0 && !printed.is_empty() {
                 let is_cut = printed.chars().count() >= MAX_LIVE_CHARS;
                 let mark = if is_cut { "[what came before is not shown]\r\n" } else { "" };
-                send_output(session_id, &tool.call_id, &format!("{mark}{printed}"), out);
+                let printed = format!("{mark}{printed}");
+                match self.key() {
+                    Some(key) => send_output(session_id, &tool.call_id, &printed, key, out),
+                    None => out.terminal_snapshot(session_id, &tool.call_id, &printed),
+                }
             }
             let ran = matches!(tool.state, ToolState::Completed { .. }) || n_shown > 0 || !printed.is_empty();
             // Content would take the place of the terminal, which is right only where nothing ran.
             if ran {
                 update.fields.content = None;
             }
-            let exit = json!({
-                "terminal_id": tool.call_id, "exit_code": command.exit, "signal": command.signal,
-            });
-            update = update.meta(meta("terminal_exit", exit));
+            let exit = Exit { code: command.exit, signal: command.signal };
+            out.terminal_exit(session_id, &tool.call_id, exit);
+            if self.key().is_some() {
+                let exit = json!({
+                    "terminal_id": tool.call_id, "exit_code": command.exit, "signal": command.signal,
+                });
+                update = update.meta(meta("terminal_exit", exit));
+            }
         }
-        lines::update(session_id, SessionUpdate::ToolCallUpdate(update), out);
+        out.update(session_id, SessionUpdate::ToolCallUpdate(update));
     }
 
     /// Returns the time of the next update that needs no new event.
@@ -153,7 +186,7 @@ impl Outputs {
     }
 
     /// Shows what is due.
-    pub fn show_due(&mut self, now: Instant, out: &mut Vec<u8>) {
+    pub fn show_due(&mut self, now: Instant, out: &mut Lines<'_>) {
         for output in self.running.values_mut() {
             if let Some(waiting) = output.waiting.take_if(|waiting| waiting.due <= now) {
                 output.send_tail(&waiting.tail, waiting.n_printed, now, out);
@@ -167,30 +200,43 @@ impl Outputs {
     }
 
     fn is_terminal(&self, tool: &ToolPart) -> bool {
-        self.has_terminals && engine::tool_look(&tool.tool).subject == Subject::Command
+        let is_command = engine::tool_look(&tool.tool).subject == Subject::Command;
+        self.terminals != Terminals::None && is_command
+    }
+
+    /// Returns the key that brings output to a terminal of the client's own.
+    fn key(&self) -> Option<&'static str> {
+        match self.terminals {
+            Terminals::Output => Some("terminal_output"),
+            Terminals::OutputDelta => Some("terminal_output_delta"),
+            Terminals::Owned | Terminals::None => None,
+        }
     }
 }
 
 impl Output {
     /// Writes what is new to the client's terminal. Of a flood only the end is there to be shown.
-    fn write(&mut self, printed: &str, n_printed: usize, out: &mut Vec<u8>) {
+    fn write(&mut self, printed: &str, n_printed: usize, key: Option<&'static str>, out: &mut Lines<'_>) {
+        let mut send = |text: &str| match key {
+            Some(key) => send_output(&self.session_id, &self.call_id, text, key, out),
+            None => out.terminal_output(&self.session_id, &self.call_id, text),
+        };
         let n_new = n_printed.saturating_sub(self.n_shown);
         let new = printed.len().checked_sub(n_new).and_then(|start| printed.get(start..));
         match new {
             Some("") => return,
-            Some(new) => send_output(&self.session_id, &self.call_id, new, out),
+            Some(new) => send(new),
             None => {
                 // From the next line on: a sequence that sets a colour may have been cut.
                 let new = printed.split_once('\n').map_or(printed, |(_, rest)| rest);
                 let n_left_out = n_new - new.len();
-                let text = format!("\u{1b}[0m\r\n[{n_left_out} bytes are not shown]\r\n{new}");
-                send_output(&self.session_id, &self.call_id, &text, out);
+                send(&format!("\u{1b}[0m\r\n[{n_left_out} bytes are not shown]\r\n{new}"));
             }
         }
         self.n_shown = n_printed;
     }
 
-    fn set_tail(&mut self, tail: &str, n_printed: usize, now: Instant, out: &mut Vec<u8>) {
+    fn set_tail(&mut self, tail: &str, n_printed: usize, now: Instant, out: &mut Lines<'_>) {
         let n_new = n_printed.saturating_sub(self.n_shown);
         if n_new == 0 {
             return;
@@ -202,14 +248,14 @@ impl Output {
         }
     }
 
-    fn send_tail(&mut self, tail: &str, n_printed: usize, now: Instant, out: &mut Vec<u8>) {
+    fn send_tail(&mut self, tail: &str, n_printed: usize, now: Instant, out: &mut Lines<'_>) {
         self.waiting = None;
         self.shown = Some(now);
         self.n_shown = n_printed;
         let content = ContentBlock::Text(TextContent::new(tail)).into();
         let fields = ToolCallUpdateFields::new().content(vec![content]);
         let update = ToolCallUpdate::new(self.call_id.clone(), fields);
-        lines::update(&self.session_id, SessionUpdate::ToolCallUpdate(update), out);
+        out.update(&self.session_id, SessionUpdate::ToolCallUpdate(update));
     }
 }
 
@@ -224,11 +270,15 @@ fn is_printing(tool: &ToolPart) -> bool {
     printed(tool).is_some()
 }
 
-fn send_output(session_id: &SessionId, call_id: &str, data: &str, out: &mut Vec<u8>) {
+fn send_output(session_id: &SessionId, call_id: &str, data: &str, key: &'static str, out: &mut Lines<'_>) {
     let output = json!({ "terminal_id": call_id, "data": data });
-    let update = ToolCallUpdate::new(call_id.to_owned(), ToolCallUpdateFields::new())
-        .meta(meta("terminal_output", output));
-    lines::update(session_id, SessionUpdate::ToolCallUpdate(update), out);
+    let update = ToolCallUpdate::new(call_id.to_owned(), ToolCallUpdateFields::new()).meta(meta(key, output));
+    out.update(session_id, SessionUpdate::ToolCallUpdate(update));
+}
+
+/// Returns the command of a call, once its input is there.
+fn command(tool: &ToolPart) -> Option<&str> {
+    tool.state.input().get("command").and_then(Value::as_str)
 }
 
 fn meta(key: &str, value: Value) -> Map<String, Value> {

@@ -56,6 +56,9 @@ const MAX_FILES_TITLE: usize = 200;
 /// Bytes of what an answer for ever is about, in the name of its option.
 const MAX_REMEMBERED: usize = 120;
 
+/// Bytes of what a server asks the model in a title.
+const MAX_PROMPT: usize = 120;
+
 /// Returns the category of a tool.
 fn kind(look: Look) -> ToolKind {
     match look.kind {
@@ -350,8 +353,9 @@ fn diffs(changes: &Changes<'_>, cwd: &Path) -> Vec<Diff> {
 
 /// Texts are there while they are small enough. A deleted file has none afterwards.
 fn diff(path: &str, before: Option<Option<&str>>, after: Option<Option<&str>>, cwd: &Path) -> Option<Diff> {
-    let before = before.flatten().map(str::to_owned);
-    Some(Diff::new(cwd.join(path), after?.unwrap_or_default()).old_text(before))
+    let (before, after) = (before.flatten().map(str::to_owned), after?);
+    let deleted = after.is_none().then(|| Map::from_iter([("kind".to_owned(), "delete".into())]));
+    Some(Diff::new(cwd.join(path), after.unwrap_or_default()).old_text(before).meta(deleted))
 }
 
 fn image(attachment: &Attachment) -> Option<ToolCallContent> {
@@ -433,6 +437,10 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         ("todowrite", _) if is_own => {
             let todos = decode(metadata).map_or(0, |it: Todos<'_>| it.todos.len());
             format!("replace the todo list by {todos} todo{}", if todos == 1 { "" } else { "s" })
+        }
+        ("sampling", _) if is_own => {
+            let prompt = text::head(field("prompt").unwrap_or_default(), MAX_PROMPT);
+            format!("MCP server {patterns} asks the model: {}", text::visible_line(prompt))
         }
         ("external_directory", Some(exact)) => format!("{exact} (outside the project: {patterns})"),
         ("sandbox", Some(exact)) => format!("run outside the sandbox: {exact}"),

@@ -23,8 +23,8 @@ const MAX_HEAD: usize = 16 << 10;
 /// Connections that are served at once.
 const MAX_CONNECTIONS: usize = 32;
 
-/// What to say when the time is over.
-pub const NOBODY_CAME: &str = "nobody came back from the browser within 5 minutes; begin again";
+/// The error of a login whose time is over.
+pub const NOBODY_CAME: &str = "the browser did not come back within 5 minutes; begin again";
 
 /// The open server.
 #[derive(Debug)]

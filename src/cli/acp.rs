@@ -102,7 +102,7 @@ async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<()> {
 
 /// Returns the output. A pipe is written by the task that has something to say; anything else by a thread that
 /// may wait.
-fn standard_output() -> Box<dyn AsyncWrite + Unpin> {
+pub fn standard_output() -> Box<dyn AsyncWrite + Send + Unpin> {
     // Opened anew: the description that was inherited may be shared with programs that expect its writes to wait.
     match pipe::OpenOptions::new().open_sender("/proc/self/fd/1") {
         Ok(pipe) => Box::new(pipe),
@@ -116,13 +116,13 @@ pub fn login_command() -> Vec<String> {
     vec![program.unwrap_or_else(|| "windlass".to_owned()), "auth".to_owned(), "login".to_owned()]
 }
 
-async fn stop_on_signal(stop: CancellationToken) {
+pub async fn stop_on_signal(stop: CancellationToken) {
     runtime::signalled().await;
     stop.cancel();
 }
 
 /// Asks the kernel for the moment the reader hangs up: without it a turn that says nothing would run on unseen.
-async fn stop_on_broken_output(stop: CancellationToken) {
+pub async fn stop_on_broken_output(stop: CancellationToken) {
     #[expect(unsafe_code, reason = "registering a descriptor is unsafe; this one is never closed")]
     // SAFETY: the descriptor is standard output's own, which stays open for as long as the process lives.
     let output = unsafe { AsyncFd::register_with_interest(std::io::stdout(), Interest::ERROR) };

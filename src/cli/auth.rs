@@ -18,6 +18,7 @@ use crate::{
         Engine,
         keys::{self, Offer, Tried},
         logins::{self, Page, Way},
+        plugins::logins::Login,
     },
 };
 
@@ -102,16 +103,16 @@ async fn ask_and_store(environment: Environment, mut args: LoginArgs) -> Result<
     }
     let not_stored = |reason: String| format!("The key was not stored: {reason}");
     let is_piped = args.provider.is_none() && !io::stdin().is_terminal();
+    let method = args.method.as_deref().or(args.no_verify.then_some("key"));
+    let logins = of_plugin::logins(&engine, &directory, method).await?;
     let chosen = match args.provider {
         Some(id) => id,
         None => {
             let offers =
                 engine.key_offers(&directory).await.map_err(|error| not_stored(error.to_string()))?;
-            choose(&offers).await.map_err(not_stored)?
+            choose(&offers, &logins).await.map_err(not_stored)?
         }
     };
-    let method = args.method.as_deref().or(args.no_verify.then_some("key"));
-    let logins = of_plugin::logins(&engine, &directory, method).await?;
     if let Some(login) = logins.iter().find(|login| login.provider == chosen) {
         let logged_in = of_plugin::log_in(&engine, &directory, login).await;
         engine.close_plugin_logins(&directory).await;
@@ -238,19 +239,25 @@ async fn tried(engine: &Engine, directory: &Path, offer: &Offer, key: &str) -> R
     }
 }
 
-/// Lets the user choose a provider by number or id.
-async fn choose(offers: &[Offer]) -> Result<String, String> {
+/// Lets the user choose a provider by number or id; behind the known ones come those that only a plugin brings.
+async fn choose(offers: &[Offer], logins: &[Login]) -> Result<String, String> {
+    let is_known = |login: &&Login| offers.iter().any(|offer| offer.id == login.provider);
+    let brought: Vec<&Login> = logins.iter().filter(|login| !is_known(login)).collect();
     if io::stdin().is_terminal() {
-        let rows = offers.iter().enumerate().map(|(idx, offer)| {
+        let known = offers.iter().map(|offer| {
             let has_key = if offer.has_key { ", has a key" } else { "" };
-            format!("{:>3}. {} ({}; {}{has_key})", idx + 1, offer.id, offer.name, gives(offer))
+            format!("{} ({}; {}{has_key})", offer.id, offer.name, gives(offer))
         });
+        let brought = brought.iter().map(|login| format!("{} (login by a plugin)", login.provider));
+        let rows = known.chain(brought).enumerate().map(|(idx, row)| format!("{:>3}. {row}", idx + 1));
         note(&rows.collect::<Vec<_>>().join("\n"));
     }
     let line = typed::line("Provider (number or id): ", Echo::Shown).await;
     let line = line.map_err(|error| error.to_string())?;
-    let by_number = line.parse::<usize>().ok().and_then(|number| offers.get(number.checked_sub(1)?));
-    Ok(by_number.map_or(line, |offer| offer.id.clone()))
+    let ids = offers.iter().map(|offer| &offer.id);
+    let mut ids = ids.chain(brought.iter().map(|login| &login.provider));
+    let by_number = line.parse::<usize>().ok().and_then(|number| ids.nth(number.checked_sub(1)?));
+    Ok(by_number.cloned().unwrap_or(line))
 }
 
 /// Returns the models that a key gives.

@@ -170,7 +170,7 @@ impl Chat {
         let place = Place::find(engine, &args.talk).await?;
         place.warn();
         let shown = Shown::new(&Daemon::own(engine), Format::Default, &args.talk, look.clone());
-        let opened = place.open(engine, &args.talk, &first).await?;
+        let opened = place.open(engine, &args.talk, &first, open::MCP_LIMIT).await?;
         let editor = Editor::start(history).map_err(Failure::Output)?;
         let mut chat = Self {
             engine: engine.clone(),

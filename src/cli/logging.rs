@@ -153,6 +153,8 @@ struct EventText {
     message: String,
     /// The value of the field `error`.
     error: String,
+    /// The value of the field `server`.
+    server: String,
     /// The other fields, each as ` name=value`.
     fields: String,
 }
@@ -173,19 +175,25 @@ impl EventText {
         shown(&line)
     }
 
-    /// Renders one line for a person, who has no use for the fields.
+    /// Renders one line for a person, who has no use for the other fields.
     fn sentence(&self) -> String {
-        let sentence = if self.error.is_empty() {
-            shown(&self.message)
-        } else {
-            shown(&format!("{}: {}", self.message, self.error))
-        };
+        let mut sentence = self.message.clone();
+        if !self.server.is_empty() && !sentence.contains(&self.server) {
+            sentence = format!("{}: {sentence}", self.server);
+        }
+        if !self.error.is_empty() {
+            let _ = write!(sentence, ": {}", self.error);
+        }
+        let sentence = shown(&sentence);
         text::without_number(&sentence).into_owned()
     }
 }
 
 impl Visit for EventText {
     fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "server" {
+            self.server.push_str(value);
+        }
         match field.name() {
             "message" => self.message.push_str(value),
             "error" => self.error.push_str(value),

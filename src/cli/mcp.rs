@@ -45,10 +45,13 @@ enum McpCommand {
     /// Take a server out of the project's configuration.
     #[command(alias = "rm")]
     Remove(change::RemoveArgs),
+    /// Offer this agent to programs as an MCP server on standard input and output.
+    Serve(serve::ServeArgs),
 }
 
 mod change;
 mod login;
+mod serve;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -59,11 +62,12 @@ enum Format {
 pub fn run(environment: Environment, args: McpArgs) -> ExitCode {
     let (format, cwd, timeout) = match args.command {
         McpCommand::List { format, cwd, timeout } => (format, cwd, timeout),
-        McpCommand::Auth(args) => return login::run(environment, login::Deed::LogIn, args),
-        McpCommand::Logout(args) => return login::run(environment, login::Deed::LogOut, args),
-        McpCommand::Debug(args) => return login::run(environment, login::Deed::Probe, args),
+        McpCommand::Auth(args) => return login::run(environment, login::Action::LogIn, args),
+        McpCommand::Logout(args) => return login::run(environment, login::Action::LogOut, args),
+        McpCommand::Debug(args) => return login::run(environment, login::Action::Probe, args),
         McpCommand::Add(args) => return change::add(environment, args),
         McpCommand::Remove(args) => return change::remove(environment, args),
+        McpCommand::Serve(args) => return serve::run(environment, args),
     };
     let directory = match output::directory(cwd.as_deref()) {
         Ok(directory) => directory,
@@ -92,7 +96,10 @@ pub fn run(environment: Environment, args: McpArgs) -> ExitCode {
         };
         let is_broken = |report: &ServerReport| match report.status {
             ServerStatus::Connected | ServerStatus::Disabled => false,
-            ServerStatus::Connecting | ServerStatus::Failed { .. } | ServerStatus::NeedsAuth => true,
+            ServerStatus::Connecting
+            | ServerStatus::Failed { .. }
+            | ServerStatus::NeedsAuth
+            | ServerStatus::NeedsClientRegistration { .. } => true,
         };
         let is_wrong = !hidden.is_empty() || reports.iter().any(is_broken);
         if is_wrong { ExitCode::FAILURE } else { code }
@@ -106,6 +113,9 @@ fn status(report: &ServerReport) -> (&'static str, Option<String>) {
         ServerStatus::Connecting => ("connecting", Some("it did not answer in time".to_owned())),
         ServerStatus::Disabled => ("disabled", None),
         ServerStatus::Failed { error } => ("failed", Some(secrets::text(error))),
+        ServerStatus::NeedsClientRegistration { error } => {
+            ("needs_client_registration", Some(secrets::text(error)))
+        }
         ServerStatus::NeedsAuth => {
             let name = &report.name;
             let remedy = format!(

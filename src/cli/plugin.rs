@@ -9,7 +9,7 @@ use super::{output, runtime};
 use crate::{
     base::text::visible_line,
     config::{Environment, merge::plugin_name, paths::Paths},
-    engine::{Engine, EngineError, PluginReport},
+    engine::{Engine, EngineError, EngineErrorKind, PluginReport},
 };
 
 #[derive(Debug, Args)]
@@ -102,13 +102,15 @@ async fn list(engine: &Engine, directory: &std::path::Path, format: Format) -> E
 }
 
 fn draw(report: &PluginReport) -> String {
-    let PluginReport { name, version, hooks, tools, load_ms, error } = report;
+    let PluginReport { name, version, hooks, tools, load_ms, error, remedy, superseded } = report;
     let version = version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
-    let state = match error {
-        Some(error) => format!("failed: {error}"),
-        None => format!("loaded in {load_ms} ms"),
+    let state = match (error, superseded) {
+        (Some(error), _) => format!("failed: {error}"),
+        (None, Some(reason)) => format!("left out: {reason}"),
+        (None, None) => format!("loaded in {load_ms} ms"),
     };
     let mut lines = vec![visible_line(&format!("{name}{version}: {state}")).into_owned()];
+    lines.extend(remedy.filter(|_| error.is_some()).map(|remedy| format!("  {remedy}")));
     for (title, names) in [("hooks", hooks), ("tools", tools)] {
         if !names.is_empty() {
             lines.push(visible_line(&format!("  {title}: {}", names.join(", "))).into_owned());
@@ -118,9 +120,10 @@ fn draw(report: &PluginReport) -> String {
 }
 
 fn row(report: &PluginReport) -> Value {
-    let PluginReport { name, version, hooks, tools, load_ms, error } = report;
+    let PluginReport { name, version, hooks, tools, load_ms, error, remedy, superseded } = report;
     json!({
-        "name": name, "version": version, "hooks": hooks, "tools": tools, "loadMs": load_ms, "error": error,
+        "name": name, "version": version, "hooks": hooks, "tools": tools, "loadMs": load_ms, "error": error, "remedy": remedy,
+        "superseded": superseded,
     })
 }
 
@@ -130,8 +133,15 @@ async fn add(
     package: &str,
     is_global: bool,
 ) -> Result<(), EngineError> {
+    if package.is_empty() || package.starts_with(['.', '/', '~']) || package.starts_with("file:") {
+        let reason = format!(
+            "`{package}` is no package: a file or directory is named in `plugin` of opencode.json, or put into `.opencode/plugin`"
+        );
+        return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
+    }
+    output::note(&format!("Installing {package} …"));
     engine.install_plugin(directory, package).await?;
-    let mut plugins = engine.written_plugins(directory, is_global).await;
+    let mut plugins = engine.written_plugins(directory, is_global).await?;
     plugins.retain(|entry| plugin_name(entry) != plugin_name(&Value::from(package)));
     plugins.push(package.into());
     write(engine, directory, plugins, is_global).await
@@ -143,7 +153,7 @@ async fn remove(
     package: &str,
     is_global: bool,
 ) -> Result<String, EngineError> {
-    let mut plugins = engine.written_plugins(directory, is_global).await;
+    let mut plugins = engine.written_plugins(directory, is_global).await?;
     let n_before = plugins.len();
     plugins.retain(|entry| plugin_name(entry) != plugin_name(&Value::from(package)));
     if plugins.len() == n_before {
@@ -165,6 +175,10 @@ async fn update(
     }
     for spec in &packages {
         engine.install_plugin(directory, spec).await?;
+    }
+    if let Some(package) = package.filter(|_| packages.is_empty()) {
+        let reason = format!("no plugin here is the package {package}; `windlass plugin list` shows all");
+        return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
     }
     Ok(if packages.is_empty() {
         "There is no package to update.".to_owned()

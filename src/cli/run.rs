@@ -102,7 +102,7 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
         check_named(engine, &place, name).await?;
     }
     place.check_files(&files)?;
-    let opened = place.open(engine, &args.talk, &message).await?;
+    let opened = place.open(engine, &args.talk, &message, open::LONG_MCP_LIMIT).await?;
     let id = opened.info.id;
     let mut parts = files;
     parts.push(PromptPart::Text { text: message, is_synthetic: false, is_ignored: false });
@@ -115,6 +115,7 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
         model: place.model,
         invocation,
         format,
+        is_only: true,
         ..PromptInput::default()
     };
     let is_object = input.format.is_some();

@@ -10,6 +10,7 @@ use std::{
 use jsonc_parser::{
     ParseOptions,
     cst::{CstInputValue, CstObject, CstRootNode},
+    errors::ParseError,
 };
 use serde_json::{Map, Value};
 
@@ -54,11 +55,17 @@ pub fn user_file(paths: &Paths) -> PathBuf {
     found.unwrap_or_else(|| paths.opencode_config.join("opencode.json"))
 }
 
-/// Returns a value as a file says it; none where it says nothing or cannot be read. Blocks.
-pub fn written(file: &Path, key: &str) -> Option<Value> {
-    let text = fs::read_to_string(file).ok()?;
-    let root = CstRootNode::parse(&text, &ParseOptions::default()).ok()?;
-    root.value()?.as_object()?.get(key)?.value()?.to_serde_value()
+/// Returns a value as a file says it; none where it says nothing or is not there. Blocks.
+pub fn written(file: &Path, key: &str) -> Result<Option<Value>, PatchError> {
+    let failed = |reason: String| PatchError::File { file: file.to_owned(), reason };
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(format!("it cannot be read: {error}"))),
+    };
+    let root = CstRootNode::parse(&text, &ParseOptions::default());
+    let root = root.map_err(|error| failed(no_json(&error)))?;
+    Ok((|| root.value()?.as_object()?.get(key)?.value()?.to_serde_value())())
 }
 
 /// Writes a change into a file: objects are merged, null removes a key, other values replace what was there. Blocks.
@@ -93,15 +100,17 @@ fn validate(file: &Path, patch: &Map<String, Value>) -> Result<(), PatchError> {
     }
 }
 
+fn no_json(error: &ParseError) -> String {
+    let (line, column) = (error.line_display(), error.column_display());
+    format!("line {line}, column {column} is no JSON: {}", error.kind())
+}
+
 fn edited(text: &str, patch: &Map<String, Value>) -> Result<String, String> {
     if depth(&Value::Object(patch.clone())) > MAX_DEPTH || brackets(text) > MAX_DEPTH {
         return Err(format!("it is nested more than {MAX_DEPTH} levels deep"));
     }
     let source = if text.trim().is_empty() { "{}\n" } else { text };
-    let root = CstRootNode::parse(source, &ParseOptions::default()).map_err(|error| {
-        let (line, column) = (error.line_display(), error.column_display());
-        format!("line {line}, column {column} is no JSON: {}", error.kind())
-    })?;
+    let root = CstRootNode::parse(source, &ParseOptions::default()).map_err(|error| no_json(&error))?;
     let object = match root.value() {
         None => root.object_value_or_set(),
         Some(value) => value.as_object().ok_or("it is not a JSON object")?,

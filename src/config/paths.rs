@@ -68,6 +68,11 @@ impl Paths {
         self.data.join("cache")
     }
 
+    /// Returns the directory of a language server that was installed on command.
+    pub fn language_server(&self, id: &str) -> PathBuf {
+        self.cache().join("language-servers").join(id)
+    }
+
     /// Returns the directory of texts that were fetched for URLs of the configuration.
     pub fn pages(&self) -> PathBuf {
         self.cache().join("pages")

@@ -15,8 +15,21 @@ use crate::base::{
 };
 
 /// Directories within one of configuration whose files decide something.
-pub const SUBDIRECTORIES: [&str; 10] =
-    ["agent", "agents", "command", "commands", "mode", "modes", "plugin", "plugins", "tool", "tools"];
+pub const SUBDIRECTORIES: [&str; 11] = [
+    "agent",
+    "agents",
+    "command",
+    "commands",
+    "mode",
+    "modes",
+    "node_modules",
+    "plugin",
+    "plugins",
+    "tool",
+    "tools",
+];
+/// Files within one of configuration that say which packages its plugins and tools import.
+pub const PACKAGE_FILES: [&str; 3] = ["package.json", "package-lock.json", "bun.lock"];
 
 /// Keys below which stand programs that are run without a question.
 const STARTED: [&str; 4] = ["mcp", "lsp", "formatter", "experimental"];
@@ -40,13 +53,21 @@ impl ProtectedPaths {
         for named in &config.directories {
             add(&mut acc.directories, named);
             SUBDIRECTORIES.iter().for_each(|name| add(&mut acc.trees, &named.join(name)));
+            PACKAGE_FILES.iter().for_each(|name| add(&mut acc.files, &named.join(name)));
         }
         for root in reader::market_directories(environment, layers) {
             add(&mut acc.trees, &root);
         }
         add(&mut acc.trees, &paths.cache());
         // Remembered permissions are in the store, and the choice of an organisation is in the credentials.
-        let own = [paths.database(), paths.database_log(), paths.auth(), paths.opencode_auth()];
+        let own = [
+            paths.database(),
+            paths.database_log(),
+            paths.auth(),
+            paths.opencode_auth(),
+            paths.mcp_auth(),
+            paths.opencode_mcp_auth(),
+        ];
         let programs = programs(&config.raw, directory, &environment.home);
         for file in config.watched.iter().chain(&own).chain(&programs) {
             add(&mut acc.files, file);
@@ -157,12 +178,19 @@ mod tests {
             "p/f.cfg",
             "p/plug.ts",
             "p/shell",
+            "p/.opencode/package.json",
             "home/.local/share/windlass/windlass.db",
             "home/.local/share/opencode/auth.json",
         ] {
             assert!(files.contains(&root.join(file)), "{file}: {files:#?}");
         }
-        for tree in ["p/market", "p/conf/agent", "p/.opencode/plugin", "home/.config/opencode/commands"] {
+        for tree in [
+            "p/market",
+            "p/conf/agent",
+            "p/.opencode/plugin",
+            "p/.opencode/node_modules",
+            "home/.config/opencode/commands",
+        ] {
             assert!(trees.contains(&root.join(tree)), "{tree}: {trees:#?}");
         }
         for none in ["p", "p/conf", "p/node", "p/tools", "p/-y", "p/elsewhere"] {

@@ -84,6 +84,7 @@ pub fn defaults(paths: &Paths) -> Vec<Rule> {
         rule("*", "*", Action::Allow),
         rule("doom_loop", "*", Action::Ask),
         rule("external_directory", "*", Action::Ask),
+        rule("sampling", "*", Action::Ask),
         rule("external_directory", &tool_output, Action::Allow),
         rule("question", "*", Action::Deny),
         rule("plan_enter", "*", Action::Deny),

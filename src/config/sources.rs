@@ -112,6 +112,23 @@ pub fn locate(warnings: &mut [Warning], layers: &[Layer]) {
     }
 }
 
+/// Returns true for a warning about something that a hook of this name says, or about a key that it sets.
+pub fn is_of_hook(warning: &Warning, layers: &[Layer], name: &str) -> bool {
+    let mut of_hook = layers.iter().filter(|layer| layer.kind == Kind::Plugin && layer.source == name);
+    of_hook.any(|layer| layer.source == warning.source || holds(&layer.value, &warning.source))
+}
+
+/// Returns true if an object has a value at keys that are written with dots between them.
+fn holds(object: &Map<String, Value>, path: &str) -> bool {
+    object.iter().any(|(key, value)| match path.strip_prefix(key.as_str()) {
+        Some("") => true,
+        Some(rest) => rest
+            .strip_prefix('.')
+            .is_some_and(|rest| value.as_object().is_some_and(|object| holds(object, rest))),
+        None => false,
+    })
+}
+
 /// Returns the file and line where the strongest source sets a value; only the source's name where it has no
 /// lines.
 pub fn place(path: &[&str], layers: &[Layer]) -> Option<String> {

@@ -3,7 +3,7 @@
 pub mod approvals;
 pub mod asks;
 pub mod client;
-mod granted;
+pub(super) mod granted;
 pub mod pending;
 mod plugin_opinion;
 pub mod questions;

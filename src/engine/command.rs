@@ -5,6 +5,7 @@ use std::{path::Path, sync::Arc};
 use windlass_protocol::opencode::{
     config::AgentMode,
     event::EventPayload,
+    id::MessageId,
     message::ModelRef,
     part::{FilePart, PartKind},
     permission::Action,
@@ -114,6 +115,20 @@ pub fn take(
     Ok(Some(Invoked { command, arguments, typed, others, is_subtask }))
 }
 
+/// Returns true if a prompt calls a command that is not there, and whose name is such as prompts of servers have.
+pub fn may_be_a_servers(loaded: &Loaded, offered: &[Command], input: &PromptInput) -> bool {
+    let is_missing = |name: &str| name.contains(':') && !names(loaded, offered).any(|known| known == name);
+    match &input.invocation {
+        Invocation::None | Invocation::Shell => false,
+        Invocation::Named(name) => is_missing(name),
+        Invocation::Slash => {
+            let typed = words(&input.parts);
+            let name = typed.strip_prefix('/').and_then(|rest| rest.split_whitespace().next());
+            name.is_some_and(is_missing)
+        }
+    }
+}
+
 /// Returns the names of all commands: those of the files, then those of servers.
 pub fn names<'a>(loaded: &'a Loaded, offered: &'a [Command]) -> impl Iterator<Item = &'a str> {
     loaded.commands.keys().map(String::as_str).chain(offered.iter().map(|command| command.name.as_str()))
@@ -197,7 +212,7 @@ fn name_of(directory: &Path, file: &FilePart) -> String {
 ///
 /// The message keeps the user's own text for the user to see; the text for the model is synthetic.
 pub async fn begin(
-    cx: &TurnCx<'_>,
+    cx: &mut TurnCx<'_>,
     state: &mut SessionState,
     called: Invoked,
 ) -> Result<Started, EngineError> {
@@ -265,10 +280,15 @@ pub async fn begin(
             return Ok(Started::Ended(StopReason::Cancelled));
         }
     };
-    let text = hooks::message::change_command(cx, state, &command.name, &arguments, text).await?;
     parts.extend(others);
-    let is_file = |part: &PromptPart| matches!(part, PromptPart::File(_) | PromptPart::Document { .. });
-    if text.trim().is_empty() && !parts.iter().any(is_file) {
+    let first = if is_subtask {
+        subtask(cx, &command, text)?
+    } else {
+        PromptPart::Text { text, is_synthetic: true, is_ignored: false }
+    };
+    parts.insert(0, first);
+    let mut parts = hooks::command::change(cx, state, &command.name, &arguments, parts).await?;
+    if !parts.iter().any(says_something) {
         let text = format!(
             "/{} comes to an empty message, so the model was not asked. Type behind it what it is to say.",
             command.name
@@ -276,24 +296,40 @@ pub async fn begin(
         reply_locally(cx, state, text).await?;
         return Ok(Started::Ended(StopReason::EndTurn));
     }
-    if is_subtask {
-        return subtask(cx, state, &command, text, parts).await;
+    if let Some(idx) =
+        parts.iter().position(|part| matches!(part, PromptPart::Subtask { .. })).filter(|_| is_subtask)
+    {
+        let task = parts.remove(idx);
+        return begin_subtask(cx, state, &command, task, parts).await;
     }
-    parts.insert(0, PromptPart::Text { text, is_synthetic: true, is_ignored: false });
+    attach_parts(cx, state, &message_id, parts).await?;
+    hooks::message::follow_prompt(cx, state)?;
+    Ok(Started::Prompt)
+}
+
+/// Adds the parts of a command to its message.
+async fn attach_parts(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    message_id: &MessageId,
+    parts: Vec<PromptPart>,
+) -> Result<(), EngineError> {
+    let mut journal = Journal::default();
+    let n_stored = state.history.last().map_or(0, |message| message.parts.len());
     let known_files = state.known_files.clone();
     let instructions = LoadedInstructions::new(&cx.instructions, state.gathered().instructions);
     let words = attach::words(&parts);
     let kinds = tokio::select! {
         biased;
         () = cx.cancel.cancelled() => words,
-        kinds = attach::resolve(cx, &known_files, &instructions, &message_id, parts) => kinds,
+        kinds = attach::resolve(cx, &known_files, &instructions, message_id, parts) => kinds,
     };
     for kind in kinds {
         state.push_part(kind, &mut journal);
     }
+    hooks::message::change_prompt(cx, state, n_stored, &mut journal).await?;
     journal.known_files(&state.info, &known_files);
-    commit(cx, &mut journal).await?;
-    Ok(Started::Prompt)
+    commit(cx, &mut journal).await
 }
 
 /// Says why a command was not carried out.
@@ -400,14 +436,17 @@ fn words_of(piece: &template::Piece) -> Option<&str> {
     }
 }
 
-/// Gives the command to a subagent; its answer is what the model goes on from.
-async fn subtask(
-    cx: &TurnCx<'_>,
-    state: &mut SessionState,
-    command: &Command,
-    prompt: String,
-    attachments: Vec<PromptPart>,
-) -> Result<Started, EngineError> {
+/// Returns true for a part that the model can read something in.
+fn says_something(part: &PromptPart) -> bool {
+    match part {
+        PromptPart::Text { text, .. } | PromptPart::Subtask { prompt: text, .. } => !text.trim().is_empty(),
+        PromptPart::File(_) | PromptPart::Document { .. } => true,
+        PromptPart::Agent { .. } => false,
+    }
+}
+
+/// Returns the work that a command gives to a subagent.
+fn subtask(cx: &TurnCx<'_>, command: &Command, prompt: String) -> Result<PromptPart, EngineError> {
     let agent = command.agent.clone().unwrap_or_else(|| cx.agent.name.clone());
     let of_variant = command.variant.as_ref().map(|variant| {
         let own = cx.loaded.agent(&agent).and_then(|agent| agent.model.clone());
@@ -416,18 +455,26 @@ async fn subtask(
     let model = named_model(&cx.loaded, command)?.or(of_variant);
     let description =
         if command.description.is_empty() { command.name.clone() } else { command.description.clone() };
+    Ok(PromptPart::Subtask { prompt, description, agent, model })
+}
+
+/// Gives the command to a subagent; its answer is what the model goes on from.
+async fn begin_subtask(
+    cx: &mut TurnCx<'_>,
+    state: &mut SessionState,
+    command: &Command,
+    task: PromptPart,
+    attachments: Vec<PromptPart>,
+) -> Result<Started, EngineError> {
     let mut journal = Journal::default();
-    state.push_part(
-        PartKind::Subtask {
-            prompt: prompt.clone(),
-            description: description.clone(),
-            agent: agent.clone(),
-            model: model.clone(),
-            command: Some(command.name.clone()),
-        },
-        &mut journal,
-    );
+    let n_stored = state.history.last().map_or(0, |message| message.parts.len());
+    if let PromptPart::Subtask { prompt, description, agent, model } = task {
+        let command = Some(command.name.clone());
+        state.push_part(PartKind::Subtask { prompt, description, agent, model, command }, &mut journal);
+    }
+    hooks::message::change_prompt(cx, state, n_stored, &mut journal).await?;
     commit(cx, &mut journal).await?;
+    hooks::message::follow_prompt(cx, state)?;
 
     match subtask_parts::run(cx, state, attachments).await? {
         Some(stop) => Ok(Started::Ended(stop)),

@@ -68,10 +68,11 @@ impl From<&ProviderError> for EngineError {
             | ProviderError::Api { .. }
             | ProviderError::Transport { .. }
             | ProviderError::Silent { .. } => EngineErrorKind::Provider,
+            ProviderError::Unsent { .. } => EngineErrorKind::Internal,
         };
         let way_out = match error {
-            // Says by itself which key is wanted and where to put it.
-            ProviderError::Auth { .. } => "",
+            // Says by itself which key is wanted and where to put it, or which plugin failed.
+            ProviderError::Auth { .. } | ProviderError::Unsent { .. } => "",
             ProviderError::RateLimited { .. } | ProviderError::Overloaded { .. } => {
                 " Try again later, or choose another model."
             }

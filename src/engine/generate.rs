@@ -1,6 +1,6 @@
 //! Has a model write an agent from a description: its identifier, when to use it, and its prompt (facts: OpenCode §3.3).
 
-use std::{borrow::Cow, path::Path};
+use std::{borrow::Cow, path::Path, sync::Arc};
 
 use serde::Deserialize;
 use windlass_protocol::opencode::message::ModelRef;
@@ -9,7 +9,11 @@ use crate::{
     base::ids,
     engine::{
         Engine, EngineError, EngineErrorKind,
-        turn::model_request::{Draft, Params, request},
+        turn::{
+            hooks,
+            model_request::{Draft, Params, request},
+        },
+        workspace::loaded::Loaded,
     },
     provider::{self, AssistantContent, Model, PromptMessage, ProviderError, UserContent, Wire, retry},
 };
@@ -48,7 +52,23 @@ pub async fn generate(
     wanted: &str,
     model: Option<&ModelRef>,
 ) -> Result<GeneratedAgent, EngineError> {
-    let loaded = engine.read_files(directory).await?;
+    let is_running = engine.plugins(directory).is_some();
+    let generated = with_plugins(engine, directory, wanted, model).await;
+    if !is_running {
+        engine.end_plugins(directory).await;
+    }
+    generated
+}
+
+/// Generates an agent while the plugins of the directory run: they may change the request.
+async fn with_plugins(
+    engine: &Engine,
+    directory: &Path,
+    wanted: &str,
+    model: Option<&ModelRef>,
+) -> Result<GeneratedAgent, EngineError> {
+    let loaded = Arc::new(engine.read_and_start(directory).await?.loaded);
+    loaded.log_problems(None);
     let model = match model {
         Some(reference) => loaded.checked_model(reference)?,
         None => loaded.default_model()?,
@@ -62,7 +82,8 @@ pub async fn generate(
     let mut messages = vec![said(request)];
     let mut reason = String::new();
     for _ in 0..MAX_TRIES {
-        let answer = ask(engine, &model, &messages).await.map_err(|error| EngineError::from(&error))?;
+        let answer =
+            ask(engine, &loaded, &model, &messages).await.map_err(|error| EngineError::from(&error))?;
         match read(&answer, &taken) {
             Ok(agent) => return Ok(agent),
             Err(error) => reason = error,
@@ -80,6 +101,7 @@ fn said(text: String) -> PromptMessage<'static> {
 
 async fn ask(
     engine: &Engine,
+    loaded: &Arc<Loaded>,
     model: &Model,
     messages: &[PromptMessage<'_>],
 ) -> Result<String, ProviderError> {
@@ -89,7 +111,9 @@ async fn ask(
         ..Params::default()
     };
     let persona = Cow::Borrowed(SYSTEM);
-    let prompt = request(model, Draft { persona, messages: messages.to_vec(), params, ..Draft::default() });
+    let mut prompt =
+        request(model, Draft { persona, messages: messages.to_vec(), params, ..Draft::default() });
+    hooks::change_system(engine, loaded, model, &mut prompt).await?;
     let mut n_tries = 0;
     loop {
         n_tries += 1;

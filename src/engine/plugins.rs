@@ -2,7 +2,7 @@
 //! configuration.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, Weak},
     time::Duration,
@@ -10,6 +10,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::{event::EventPayload, message::MessageError, provider::UsableProviders};
 
@@ -26,7 +27,8 @@ use crate::{
     plugin::{
         api::{self, Api},
         host::{Host, Setup},
-        packages,
+        packages::{self, Installed, Missing},
+        plan::Planned,
     },
     provider::auth,
 };
@@ -39,6 +41,10 @@ const LATE_LIMIT: Duration = Duration::from_secs(600);
 const MAX_NOTICES: usize = 16;
 /// Keys that plugins find in every configuration, set or not.
 const ALWAYS_THERE: [&str; 6] = ["agent", "command", "mcp", "mode", "permission", "provider"];
+/// The name of what plugins change in the configuration.
+pub(super) const HOOK: &str = "plugins";
+/// The key of the plugins, those of directories among them.
+const LIST: &str = "plugin";
 /// The key of the plugins' origins, which is shown to plugins alone.
 const ORIGINS: &str = "plugin_origins";
 
@@ -46,8 +52,10 @@ const ORIGINS: &str = "plugin_origins";
 #[derive(Default)]
 pub(super) struct Hosts {
     hosts: Mutex<HashMap<PathBuf, Running>>,
-    /// Packages whose installation was tried.
-    tried: Mutex<HashSet<String>>,
+    /// Packages and dependencies that are being installed, or could not be.
+    tried: Mutex<HashSet<Missing>>,
+    /// Number of installations that are under way.
+    n_installing: watch::Sender<usize>,
     /// Answers plugins' requests; a front end sets it.
     api: OnceLock<Api>,
     /// Address of the server, where one listens.
@@ -60,7 +68,15 @@ pub(super) struct Hosts {
 
 /// Sentences by directory. Cloning it shares it.
 #[derive(Clone, Default)]
-struct Notices(Arc<Mutex<HashMap<PathBuf, Vec<String>>>>);
+struct Notices(Arc<Mutex<HashMap<PathBuf, Vec<Notice>>>>);
+
+/// A sentence for the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Notice {
+    message: String,
+    /// A package or dependencies, where the sentence is about their installation.
+    about: Option<Missing>,
+}
 
 /// A host, and what feeds it.
 struct Running {
@@ -88,7 +104,7 @@ impl Engine {
 
     /// Ends the host of a directory.
     pub(crate) async fn end_plugins(&self, directory: &Path) {
-        self.0.plugins.notices.clear(directory);
+        self.0.plugins.notices.retain(directory, |_| false);
         let running = lock(&self.0.plugins.hosts).remove(directory);
         if let Some(running) = running {
             running.host.close().await;
@@ -97,7 +113,8 @@ impl Engine {
 
     /// Returns what became of a directory's plugins, as far as their user has to know.
     pub(crate) fn plugin_notices(&self, directory: &Path) -> Vec<String> {
-        lock(&self.0.plugins.notices.0).get(directory).cloned().unwrap_or_default()
+        let notices = lock(&self.0.plugins.notices.0);
+        notices.get(directory).into_iter().flatten().map(|notice| notice.message.clone()).collect()
     }
 
     /// Ends all hosts.
@@ -109,7 +126,7 @@ impl Engine {
     /// Starts a host and feeds it, in the place of the one that ran.
     fn run_plugins(&self, setup: Setup) -> Arc<Host> {
         let directory = setup.config.directory.clone();
-        self.0.plugins.notices.clear(&directory);
+        self.0.plugins.notices.retain(&directory, |about| about.is_some());
         let host = Arc::new(Host::start(setup));
         let running = Running { host: host.clone(), _feed: feed::start(self, &host) };
         // A turn that uses the one before holds it until its end.
@@ -141,10 +158,12 @@ impl Engine {
         let loaded = workspace.loaded();
         let directory = &loaded.config.directory;
         let running = self.plugins(directory);
-        let packages = installed(&loaded).await;
+        let installed = installed(&loaded).await;
         let sandbox = Enclosure::of_plugins(&loaded.config);
         let is_same = |host: &Arc<Host>| {
-            *host.plan() == loaded.plan && *host.packages() == packages && host.sandbox() == sandbox.as_ref()
+            *host.plan() == loaded.plan
+                && *host.installed() == installed
+                && host.sandbox() == sandbox.as_ref()
         };
         if running.as_ref().is_some_and(is_same) {
             return false;
@@ -180,7 +199,7 @@ impl Engine {
                 api => api,
             },
             server_url: self.0.plugins.server.get().cloned(),
-            packages: installed(loaded).await,
+            installed: installed(loaded).await,
             sandbox,
             login: {
                 let (paths, environment) = (self.0.paths.clone(), self.0.environment.clone());
@@ -195,19 +214,21 @@ impl Engine {
             tell: {
                 let (bus, notices) = (self.bus().clone(), self.0.plugins.notices.clone());
                 let directory = config.directory.clone();
-                Box::new(move |message| notices.tell(&bus, &directory, message))
+                Box::new(move |message| notices.tell(&bus, &directory, message, None))
             },
         }
     }
 
-    /// Installs packages that are not there, in the background; then they are loaded.
+    /// Installs packages and dependencies that are not there, in the background; then they are loaded.
     async fn install_missing(&self, loaded: &Loaded) {
         let (cache, plan) = (loaded.config.paths.cache(), loaded.plan.clone());
         let mut missing = blocking(move || packages::missing(&cache, &plan)).await;
+        let notices = &self.0.plugins.notices;
+        notices.retain(&loaded.config.directory, |about| about.is_none_or(|it| missing.contains(it)));
         {
-            // One that failed is tried again by the next process, or by `windlass plugin update`.
+            // What failed is tried again by the next process, and a package by `windlass plugin update`.
             let mut tried = lock(&self.0.plugins.tried);
-            missing.retain(|spec| tried.insert(spec.clone()));
+            missing.retain(|it| tried.insert(it.clone()));
         }
         if missing.is_empty() {
             return;
@@ -215,23 +236,42 @@ impl Engine {
         self.install_later(missing, loaded.config.clone());
     }
 
-    /// Installs packages in the background, and reads their directory again.
-    fn install_later(&self, missing: Vec<String>, config: Config) {
+    /// Installs in the background, and reads the directory again.
+    fn install_later(&self, missing: Vec<Missing>, config: Config) {
         let engine = self.clone();
+        let under_way = Installing::begin(&self.0.plugins.n_installing);
         tokio::spawn(async move {
+            let _under_way = under_way;
             let mut n_installed = 0;
-            for spec in missing {
-                tracing::info!("the plugin {spec} is being installed");
-                match packages::install(&config, &spec).await {
-                    Ok(()) => n_installed += 1,
-                    Err(reason) => engine.0.plugins.notices.tell(engine.bus(), &config.directory, reason),
+            for missing in missing {
+                let progress = missing.progress();
+                let notices = &engine.0.plugins.notices;
+                notices.keep(&config.directory, &progress, Some(missing.clone()));
+                let installed = missing.install(&config).await;
+                notices.forget(&config.directory, &progress);
+                match installed {
+                    Ok(()) => {
+                        // It may be taken away and wanted again.
+                        lock(&engine.0.plugins.tried).remove(&missing);
+                        n_installed += 1;
+                    }
+                    Err(reason) => notices.tell(engine.bus(), &config.directory, reason, Some(missing)),
                 }
             }
-            let workspace = lock(&engine.0.workspaces).get(&config.directory).cloned();
-            if let Some(workspace) = workspace.filter(|_| n_installed > 0) {
-                engine.read_installed(workspace).await;
+            if n_installed > 0 {
+                // Other directories may use the same.
+                let workspaces: Vec<_> = lock(&engine.0.workspaces).values().cloned().collect();
+                for workspace in workspaces.into_iter().filter(|it| !it.loaded().plan.is_empty()) {
+                    engine.read_installed(workspace).await;
+                }
             }
         });
+    }
+
+    /// Waits until nothing is being installed for plugins, and what was is loaded; false after `limit`.
+    pub async fn plugins_installed(&self, limit: Duration) -> bool {
+        let mut n_installing = self.0.plugins.n_installing.subscribe();
+        tokio::time::timeout(limit, n_installing.wait_for(|n_installing| *n_installing == 0)).await.is_ok()
     }
 
     /// Reads a directory again once its plugins are ready.
@@ -279,55 +319,100 @@ impl Engine {
     }
 }
 
+/// An installation that is under way until this is dropped.
+struct Installing(watch::Sender<usize>);
+
+impl Installing {
+    fn begin(n_installing: &watch::Sender<usize>) -> Self {
+        n_installing.send_modify(|n_installing| *n_installing += 1);
+        Self(n_installing.clone())
+    }
+}
+
+impl Drop for Installing {
+    fn drop(&mut self) {
+        self.0.send_modify(|n_installing| *n_installing = n_installing.saturating_sub(1));
+    }
+}
+
 impl Notices {
     /// Tells the user what became of a plugin: at once where the client listens to the server, and with the next turn
     /// of each session.
-    fn tell(&self, bus: &Bus, directory: &Path, message: String) {
+    fn tell(&self, bus: &Bus, directory: &Path, message: String, about: Option<Missing>) {
         tracing::warn!("{message}");
-        {
-            let mut notices = lock(&self.0);
-            let of_directory = notices.entry(directory.to_owned()).or_default();
-            if of_directory.len() < MAX_NOTICES && !of_directory.contains(&message) {
-                of_directory.push(message.clone());
-            }
-        }
+        self.keep(directory, &message, about);
         let error = Some(MessageError::UnknownError { message });
         bus.publish(EventPayload::SessionError { session_id: None, error });
     }
 
-    fn clear(&self, directory: &Path) {
-        lock(&self.0).remove(directory);
+    /// Tells it with the next turn of each session.
+    fn keep(&self, directory: &Path, message: &str, about: Option<Missing>) {
+        let mut notices = lock(&self.0);
+        let of_directory = notices.entry(directory.to_owned()).or_default();
+        if of_directory.len() < MAX_NOTICES && !of_directory.iter().any(|it| it.message == message) {
+            of_directory.push(Notice { message: message.to_owned(), about });
+        }
+    }
+
+    fn forget(&self, directory: &Path, message: &str) {
+        if let Some(of_directory) = lock(&self.0).get_mut(directory) {
+            of_directory.retain(|it| it.message != message);
+        }
+    }
+
+    /// Keeps the sentences about what is wanted.
+    fn retain(&self, directory: &Path, is_wanted: impl Fn(Option<&Missing>) -> bool) {
+        if let Some(of_directory) = lock(&self.0).get_mut(directory) {
+            of_directory.retain(|it| is_wanted(it.about.as_ref()));
+        }
     }
 }
 
-/// Returns the directories of the packages that are installed, by their entries.
-async fn installed(loaded: &Loaded) -> BTreeMap<String, PathBuf> {
+/// Returns the packages and dependencies of a directory's plugins that are installed.
+async fn installed(loaded: &Loaded) -> Installed {
     let (cache, plan) = (loaded.config.paths.cache(), loaded.plan.clone());
     blocking(move || packages::installed(&cache, &plan)).await
 }
 
+/// Returns the origin of a plugin as other plugins are shown it.
+fn origin(planned: &Planned, config: &Config) -> Value {
+    let source = Path::new(&planned.origin);
+    let is_local = if source.is_absolute() {
+        let is_project = config.worktree != Path::new("/") && source.starts_with(&config.worktree);
+        is_project || source.starts_with(&config.directory)
+    } else {
+        // A variable; the other names are the addresses of an organisation's files.
+        !planned.origin.contains("://")
+    };
+    let scope = if is_local { "local" } else { "global" };
+    json!({ "spec": planned.entry(), "source": planned.origin, "scope": scope })
+}
+
 /// Returns the plugins' part in a configuration. It must be made on the runtime and used on another thread.
 pub(super) fn config_hook(host: Arc<Host>) -> Hook {
-    let plugins = host.plan().plugins.iter();
-    let origins: Vec<Value> = plugins.map(|it| json!({ "spec": it.spec, "source": it.name() })).collect();
+    let list: Vec<Value> = host.plan().plugins.iter().map(Planned::entry).collect();
+    let origins: Vec<Value> = host.plan().plugins.iter().map(|it| origin(it, host.configuration())).collect();
     let runtime = tokio::runtime::Handle::current();
     let change = move |config: &mut Map<String, Value>| {
         let mut shown = config.clone();
         for key in ALWAYS_THERE {
             shown.entry(key).or_insert_with(|| json!({}));
         }
+        shown.insert(LIST.to_owned(), Value::Array(list.clone()));
         shown.insert(ORIGINS.to_owned(), Value::Array(origins.clone()));
         let (changed, failures) = runtime.block_on(host.config(Value::Object(shown)));
-        for failure in failures {
-            tracing::warn!("{failure}");
-        }
+        failures.into_iter().for_each(|failure| host.tell(failure));
         if let Value::Object(mut changed) = changed {
-            changed.remove(ORIGINS);
+            // The plugins are loaded by then.
+            for key in [LIST, ORIGINS] {
+                changed.remove(key);
+                changed.extend(config.get(key).map(|value| (key.to_owned(), value.clone())));
+            }
             let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
             changed.retain(|key, value| config.contains_key(key) || !is_empty(value));
             *config = changed;
         }
         Ok(())
     };
-    Hook { name: "plugins".to_owned(), change: Arc::new(change) }
+    Hook { name: HOOK.to_owned(), change: Arc::new(change) }
 }

@@ -2,7 +2,9 @@
 
 pub mod auto_summaries;
 pub mod choice;
+pub mod client_prompt;
 pub mod context;
+mod deletion;
 pub mod edit;
 pub mod export;
 pub mod file_undo;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use windlass_protocol::opencode::tool::Look;
 
 use crate::{
-    engine::CONFIG_PERMISSION,
+    engine::{CONFIG_PERMISSION, Engine, Workspace},
     tool::{self, row::Tool},
 };
 
@@ -27,15 +27,19 @@ pub fn tool_look(name: &str) -> Look {
     tool::look(name)
 }
 
-/// Returns the names of the built-in tools, in their order.
-pub fn tool_ids() -> Vec<&'static str> {
-    tool::BUILTIN.iter().map(|tool| tool.name.as_ref()).collect()
-}
-
-/// Returns the built-in tools with what models read about them.
-pub fn tool_list() -> Vec<Value> {
-    let tools = tool::BUILTIN.iter();
-    tools
-        .map(|tool| json!({"id": tool.name, "description": tool.text, "parameters": tool.schema()}))
-        .collect()
+impl Engine {
+    /// Returns the tools of a directory with what models read about them: built-in ones, those of programs, of plugins
+    /// and of tool files. The last of a name stands.
+    pub async fn tools(&self, workspace: &Workspace) -> Vec<Value> {
+        let mut rows: Vec<Tool> = tool::BUILTIN.to_vec();
+        rows.extend(workspace.loaded().plan.manifests.iter().map(tool::program::row));
+        if let Some(host) = self.plugins(workspace.directory())
+            && host.ready().await
+        {
+            rows.extend(host.offer().tools.iter().map(tool::plugin::row));
+        }
+        let is_last = |idx: usize| !rows[idx + 1..].iter().any(|later| later.name == rows[idx].name);
+        let last = (0..rows.len()).filter(|idx| is_last(*idx)).map(|idx| &rows[idx]);
+        last.map(|row| json!({"id": row.name, "description": row.text, "parameters": row.schema()})).collect()
+    }
 }

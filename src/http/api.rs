@@ -85,7 +85,7 @@ async fn agents(State(server): State<Shared>, Here(workspace): Here) -> Result<A
 }
 
 async fn commands(State(server): State<Shared>, Here(workspace): Here) -> Result<Answer<Envelope>, Failure> {
-    let commands = workspace.loaded().shown_commands(&workspace.server_commands());
+    let commands = workspace.loaded().shown_commands(&workspace.server_commands().await);
     envelope(&server, &workspace, commands.into()).await
 }
 

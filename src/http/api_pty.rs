@@ -54,7 +54,7 @@ async fn create(
     Here(workspace): Here,
     Payload(body): Payload<PtyCreate>,
 ) -> Result<Answer<Envelope>, Failure> {
-    let opened = pty::open(&server, &workspace, body)?;
+    let opened = pty::open(&server, &workspace, body).await?;
     envelope(&server, &workspace, json!(opened)).await
 }
 

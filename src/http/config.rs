@@ -47,7 +47,7 @@ async fn agents(Here(workspace): Here) -> Answer<Vec<Value>> {
 }
 
 async fn commands(Here(workspace): Here) -> Answer<Vec<Value>> {
-    Answer(workspace.loaded().shown_commands(&workspace.server_commands()))
+    Answer(workspace.loaded().shown_commands(&workspace.server_commands().await))
 }
 
 async fn skills(Here(workspace): Here) -> Answer<Vec<Value>> {

@@ -1,4 +1,6 @@
-//! Routes under `/experimental`, `/sync` and others that OpenCode's clients ask, in the shape for "there is none".
+//! Routes under `/experimental`, `/sync` and others that OpenCode's clients ask, many in the shape for "there is none".
+
+use std::collections::BTreeMap;
 
 use axum::{
     Router,
@@ -8,15 +10,15 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_protocol::opencode::session::Session;
+use windlass_protocol::opencode::{id::SessionId, session::Session};
 
 use super::{
-    body::{Answer, Params, Payload, list_limit, number},
+    body::{Answer, Id, Params, Payload, list_limit, number},
     error::{Failure, Piece},
     here::{Here, required},
     server::Shared,
 };
-use crate::engine::{SessionFilter, tool_ids, tool_list};
+use crate::engine::SessionFilter;
 
 pub fn routes() -> Router<Shared> {
     Router::new()
@@ -26,8 +28,9 @@ pub fn routes() -> Router<Shared> {
         .route("/experimental/console/switch", post(no_console))
         .route("/experimental/tool", get(tools))
         .route("/experimental/tool/ids", get(ids))
-        .route("/experimental/resource", get(empty_object))
+        .route("/experimental/resource", get(resources))
         .route("/experimental/session", get(sessions))
+        .route("/experimental/session/{id}/background", post(move_to_background))
         .route("/experimental/workspace", get(empty_list).post(no_workspace))
         .route("/experimental/workspace/status", get(empty_list))
         .route("/experimental/workspace/adapter", get(adapters))
@@ -37,8 +40,8 @@ pub fn routes() -> Router<Shared> {
         .route("/global/upgrade", post(upgrade))
 }
 
-async fn capabilities() -> Answer<Value> {
-    Answer(json!({"backgroundSubagents": false}))
+async fn capabilities(Here(workspace): Here) -> Answer<Value> {
+    Answer(json!({"backgroundSubagents": workspace.has_background_subagents()}))
 }
 
 async fn console() -> Answer<Value> {
@@ -61,8 +64,20 @@ async fn empty_list() -> Answer<[Value; 0]> {
     Answer([])
 }
 
-async fn empty_object() -> Answer<Value> {
-    Answer(json!({}))
+/// Lists the resources of the directory's MCP servers.
+async fn resources(Here(workspace): Here) -> Answer<BTreeMap<String, Value>> {
+    Answer(workspace.server_resources().await)
+}
+
+/// Lets a session's turn go on without the subagents that it waits for; false if there is none, or none may work in the
+/// background.
+async fn move_to_background(
+    State(server): State<Shared>,
+    Here(workspace): Here,
+    Id(id): Id<SessionId>,
+) -> Result<Answer<bool>, Failure> {
+    server.session(&id).await?;
+    Ok(Answer(workspace.has_background_subagents() && server.engine.move_to_background(&id)))
 }
 
 async fn done() -> Answer<bool> {
@@ -73,12 +88,13 @@ async fn adapters() -> Answer<Value> {
     Answer(json!([{"type": "worktree", "name": "Worktree", "description": "Create a git worktree"}]))
 }
 
-async fn ids(Here(_): Here) -> Answer<Vec<&'static str>> {
-    Answer(tool_ids())
+async fn ids(State(server): State<Shared>, Here(workspace): Here) -> Answer<Vec<Value>> {
+    let tools = server.engine.tools(&workspace).await;
+    Answer(tools.into_iter().map(|mut tool| tool["id"].take()).collect())
 }
 
-async fn tools(Here(_): Here) -> Answer<Vec<Value>> {
-    Answer(tool_list())
+async fn tools(State(server): State<Shared>, Here(workspace): Here) -> Answer<Vec<Value>> {
+    Answer(server.engine.tools(&workspace).await)
 }
 
 #[derive(Debug, Deserialize)]

@@ -334,9 +334,10 @@ async fn command(
 ) -> Result<Answer<MessageWithParts>, Failure> {
     let CommandBody { command, arguments, agent, model, variant, message_id, parts } = body;
     let workspace = server.open(&id).await?;
-    let (loaded, of_servers) = (workspace.loaded(), workspace.server_commands());
-    let is_servers = of_servers.iter().any(|it| it.name == command);
-    if !loaded.commands.contains_key(&command) && !is_servers {
+    let loaded = workspace.loaded();
+    let is_own = loaded.commands.contains_key(&command);
+    let of_servers = if is_own { Vec::new() } else { workspace.server_commands().await };
+    if !is_own && !of_servers.iter().any(|it| it.name == command) {
         let names = loaded.commands.keys().chain(of_servers.iter().map(|it| &it.name));
         let names: Vec<&str> = names.map(String::as_str).collect();
         let message = format!("Command not found: \"{command}\". Available commands: {}", names.join(", "));

@@ -53,12 +53,12 @@ async fn create(
     Here(workspace): Here,
     Payload(body): Payload<PtyCreate>,
 ) -> Result<Answer<Pty>, Failure> {
-    open(&server, &workspace, body).map(Answer)
+    open(&server, &workspace, body).await.map(Answer)
 }
 
 /// Opens a terminal in a directory.
-pub fn open(server: &Shared, workspace: &Workspace, body: PtyCreate) -> Result<Pty, Failure> {
-    server.engine.open_terminal(workspace, body).map_err(|error| match error {
+pub async fn open(server: &Shared, workspace: &Workspace, body: PtyCreate) -> Result<Pty, Failure> {
+    server.engine.open_terminal(workspace, body).await.map_err(|error| match error {
         FilesError::Invalid(message) => Failure::bad_request(Piece::Payload, message),
         FilesError::NotFound(_) | FilesError::Failed(_) => error.into(),
     })

@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{id::SessionId, session::Session};
 
 use super::{
-    access::Access, attempt::Attempts, catalog::Catalogs, error::Failure, event::hub::Hub, login::Logins,
+    access::Access, acp::connections::Connections, attempt::Attempts, catalog::Catalogs, error::Failure,
+    event::hub::Hub, login::Logins,
 };
 use crate::{
     bus::{Filter, Subscriber},
@@ -41,6 +42,8 @@ pub struct Server {
     pub catalogs: Catalogs,
     pub logins: Logins,
     pub attempts: Attempts,
+    /// Clients that speak the Agent Client Protocol by requests.
+    pub acp: Connections,
     /// Holds the sessions that were used by HTTP: any client may answer what they ask.
     pub lease: Arc<Client>,
 }
@@ -63,6 +66,7 @@ impl Server {
             catalogs: Catalogs::default(),
             logins: Logins::default(),
             attempts: Attempts::default(),
+            acp: Connections::default(),
             lease,
         })
     }

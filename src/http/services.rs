@@ -7,7 +7,7 @@ use axum::{
     extract::Path,
     http::StatusCode,
     response::IntoResponse,
-    routing::{get, post},
+    routing::{delete, get, post},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -30,6 +30,7 @@ const MAX_MESSAGE: usize = 4096;
 pub fn routes() -> Router<Shared> {
     Router::new()
         .route("/mcp", get(servers).post(add))
+        .route("/mcp/{name}", delete(remove))
         .route("/mcp/{name}/connect", post(connect))
         .route("/mcp/{name}/disconnect", post(disconnect))
         .route("/mcp/{name}/auth", post(begin_login).delete(logout))
@@ -53,6 +54,9 @@ async fn states(workspace: &Workspace) -> BTreeMap<String, Value> {
             Some(ServerStatus::Connecting) => json!({"status": "failed", "error": "It is still connecting."}),
             Some(ServerStatus::Failed { error }) => json!({"status": "failed", "error": error}),
             Some(ServerStatus::NeedsAuth) => json!({"status": "needs_auth"}),
+            Some(ServerStatus::NeedsClientRegistration { error }) => {
+                json!({"status": "needs_client_registration", "error": error})
+            }
         };
         (name, status)
     });
@@ -73,6 +77,19 @@ async fn add(
     let config = required(body.config, Piece::Payload, "config")?;
     workspace.add_server(&name, config);
     Ok(Answer(states(&workspace).await))
+}
+
+/// Takes away a server that a client has added.
+async fn remove(Here(workspace): Here, Path(name): Path<String>) -> Result<Answer<bool>, Failure> {
+    if workspace.remove_server(&name) {
+        Ok(Answer(true))
+    } else if workspace.has_server(&name) {
+        let message =
+            format!("MCP server {name} is in the configuration; disconnect it, or take it out there.");
+        Err(Failure::bad_request(Piece::Params, message))
+    } else {
+        Err(no_server(&name))
+    }
 }
 
 async fn connect(Here(workspace): Here, Path(name): Path<String>) -> Result<Answer<bool>, Failure> {

@@ -138,6 +138,7 @@ async fn publish_any(
         | ServiceNews::PtyDeleted { .. }
         | ServiceNews::WorktreeReady { .. }
         | ServiceNews::WorktreeFailed { .. }
+        | ServiceNews::LspUpdated {}
         | ServiceNews::ProjectUpdated(_)
         | ServiceNews::VcsBranchUpdated { .. } => {
             let message = "Only events of the terminal's screen (tui.*) can be published.\n  at [\"type\"]";

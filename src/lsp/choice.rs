@@ -12,7 +12,7 @@ use windlass_protocol::opencode::settings::{LanguageServer, Programs};
 use super::table::{Extra, ROWS, Row};
 use crate::{
     base::program,
-    config::{Config, Environment, sandbox::enclosure::Enclosure},
+    config::{Config, Environment, paths::Paths, sandbox::enclosure::Enclosure},
 };
 
 /// A server that may be started.
@@ -48,6 +48,7 @@ pub struct Place {
     pub directory: PathBuf,
     pub worktree: PathBuf,
     pub environment: Environment,
+    pub paths: Paths,
 }
 
 impl Place {
@@ -56,6 +57,7 @@ impl Place {
             directory: config.directory.clone(),
             worktree: config.worktree.clone(),
             environment: config.environment.clone(),
+            paths: config.paths.clone(),
         }
     }
 }
@@ -70,28 +72,44 @@ pub struct Choice {
 
 /// Returns the servers of a configuration: none unless `lsp` switches them on.
 pub fn definitions(config: &Config) -> Vec<Definition> {
+    if is_off(config) {
+        return Vec::new();
+    }
+    every(config).into_iter().filter_map(|(definition, is_on)| is_on.then_some(definition)).collect()
+}
+
+/// Returns true if the configuration has no language servers.
+pub fn is_off(config: &Config) -> bool {
+    matches!(config.settings.lsp, None | Some(Programs::All(false)))
+}
+
+/// Returns all known and configured servers, each with true if it is switched on.
+fn every(config: &Config) -> Vec<(Definition, bool)> {
+    let none = BTreeMap::new();
     let own = match &config.settings.lsp {
-        None | Some(Programs::All(false)) => return Vec::new(),
-        Some(Programs::All(true)) => &BTreeMap::new(),
+        None | Some(Programs::All(_)) => &none,
         Some(Programs::ByName(own)) => own,
     };
     let unused = if config.environment.is_on("OPENCODE_EXPERIMENTAL_LSP_TY") { "pyright" } else { "ty" };
     let sandbox = Enclosure::of_lsp(config);
     let define = |id: &str, row, own| define(id, row, own, sandbox.clone());
-    let known = ROWS.iter().filter(|row| row.id != unused || own.contains_key(row.id));
-    let known = known.map(|row| define(row.id, Some(row), own.get(row.id)));
+    let known = ROWS.iter().map(|row| {
+        let is_used = row.id != unused || own.contains_key(row.id);
+        define(row.id, Some(row), own.get(row.id)).map(|(definition, is_on)| (definition, is_on && is_used))
+    });
     let is_known = |id: &str| ROWS.iter().any(|row| row.id == id);
     let others = own.iter().filter(|(id, _)| !is_known(id)).map(|(id, own)| define(id, None, Some(own)));
-    known.chain(others).flatten().collect()
+    let is_off = is_off(config);
+    known.chain(others).flatten().map(|(definition, is_on)| (definition, is_on && !is_off)).collect()
 }
 
-/// Defines a server; `None` if it is switched off, or has no command or no kind of files.
+/// Defines a server, with true unless its own entry switches it off; `None` if it has no command or no kind of files.
 fn define(
     id: &str,
     row: Option<&'static Row>,
     own: Option<&LanguageServer>,
     sandbox: Option<Enclosure>,
-) -> Option<Definition> {
+) -> Option<(Definition, bool)> {
     let default = LanguageServer::default();
     let own = own.unwrap_or(&default);
     let or_known = |own: &[String], known: Option<&[&str]>| match own {
@@ -100,8 +118,9 @@ fn define(
     };
     let command: Vec<String> = or_known(&own.command, row.map(|row| row.command));
     let extensions: Vec<String> = or_known(&own.extensions, row.map(|row| row.extensions));
-    let is_usable = own.disabled != Some(true) && !command.is_empty() && !extensions.is_empty();
-    is_usable.then(|| Definition {
+    let is_usable = !command.is_empty() && !extensions.is_empty();
+    let is_on = own.disabled != Some(true);
+    let definition = || Definition {
         id: id.to_owned(),
         command,
         extensions,
@@ -109,7 +128,8 @@ fn define(
         initialization: own.initialization.clone(),
         row,
         sandbox,
-    })
+    };
+    is_usable.then(|| (definition(), is_on))
 }
 
 /// Returns the unknown servers of the configuration that lack a key, with that key.
@@ -127,7 +147,7 @@ pub fn incomplete(config: &Config) -> Vec<(&str, &'static str)> {
         .collect()
 }
 
-/// An enabled language server and its program.
+/// A language server and its program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     pub id: String,
@@ -137,30 +157,52 @@ pub struct Program {
     pub path: Option<PathBuf>,
     /// Set if the configuration names it, so that its absence deserves a warning.
     pub is_configured: bool,
+    pub is_on: bool,
+    /// Ends of the names of its files, or whole names.
+    pub extensions: Vec<String>,
+    /// The packages of npm that bring the program.
+    pub packages: &'static [&'static str],
 }
 
 /// Returns the enabled servers with their programs. Reads directories: call it on a blocking thread.
 pub fn programs(config: &Config) -> Vec<Program> {
+    if is_off(config) {
+        return Vec::new();
+    }
+    every_program(config).into_iter().filter(|it| it.is_on).collect()
+}
+
+/// Returns all known and configured servers with their programs. Reads directories: call it on a blocking thread.
+pub fn every_program(config: &Config) -> Vec<Program> {
     let own = match &config.settings.lsp {
         Some(Programs::ByName(own)) => Some(own),
         Some(Programs::All(_)) | None => None,
     };
-    let of_definition = |definition: Definition| {
+    let of_definition = |(definition, is_on): (Definition, bool)| {
         let command = definition.command.first().cloned().unwrap_or_default();
         let path = definition.environment.get("PATH").map(String::as_str);
         let search = path.or_else(|| config.environment.get("PATH"));
         Program {
             path: program::find(search, &config.directory, Path::new(&command))
-                .or_else(|| installed(&command, &config.directory, &config.worktree)),
+                .or_else(|| installed(&command, &config.directory, &config.worktree))
+                .or_else(|| fetched(&config.paths, definition.usual_row()?)),
             is_configured: own.is_some_and(|own| own.contains_key(&definition.id)),
+            is_on,
+            packages: definition.usual_row().map(|row| row.packages).unwrap_or_default(),
+            extensions: definition.extensions,
             id: definition.id,
             command,
         }
     };
-    definitions(config).into_iter().map(of_definition).collect()
+    every(config).into_iter().map(of_definition).collect()
 }
 
 impl Definition {
+    /// Returns the row of a known server that is started by its own command.
+    fn usual_row(&self) -> Option<&'static Row> {
+        self.row.filter(|row| self.command == row.command)
+    }
+
     /// Returns true if a file belongs to this server, by its name.
     pub fn takes(&self, path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -234,9 +276,10 @@ pub fn choose(place: &Place, definitions: Vec<Definition>, path: &Path) -> Choic
     let mut choice = Choice::default();
     for definition in definitions.into_iter().filter(|it| it.takes(path)) {
         let Some(root) = definition.root(path, &project, &worktree) else { continue };
-        let (program, directory) = match definition.row.filter(|row| definition.command == row.command) {
+        let (program, directory) = match definition.usual_row() {
             Some(row) => match on_path(row.command[0], &definition, &place.environment)
                 .or_else(|| installed(row.command[0], &root, &worktree))
+                .or_else(|| fetched(&place.paths, row))
             {
                 Some(program) => (program, root.clone()),
                 None => {
@@ -290,6 +333,12 @@ fn installed(name: &str, root: &Path, worktree: &Path) -> Option<PathBuf> {
     let own = Path::new("node_modules/.bin").join(name);
     let mut above = root.ancestors().take_while(is_within);
     (!name.contains('/')).then(|| above.find_map(|directory| program::find(None, directory, &own))).flatten()
+}
+
+/// Finds the program of a known server that the user has had installed.
+fn fetched(paths: &Paths, row: &Row) -> Option<PathBuf> {
+    let own = Path::new("node_modules/.bin").join(row.command[0]);
+    program::find(None, &paths.language_server(row.id), &own)
 }
 
 #[cfg(test)]

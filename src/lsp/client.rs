@@ -6,7 +6,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -23,8 +23,9 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use super::{
     Operation, Question,
     choice::Spec,
-    connection::{Connection, Published, Work, is_passing},
+    connection::{Connection, MAX_DIAGNOSTICS, MAX_FILES, Published, Work, is_passing},
     documents::{self, Documents},
+    pace::Pace,
 };
 use crate::base::{
     lock::lock,
@@ -103,8 +104,9 @@ pub struct Client {
     documents: Mutex<Documents>,
     /// Set after the wait for the first reading of the project.
     is_settled: AtomicBool,
-    /// Set after a change that it published nothing about.
-    is_silent: AtomicBool,
+    pace: Mutex<Pace>,
+    /// Set once it has said that it is asked for diagnostics; with the name that it gives to its own.
+    pulled: OnceLock<Option<String>>,
     pub stop: CancellationToken,
 }
 
@@ -118,7 +120,8 @@ impl Client {
             phase: watch::Sender::new(Phase::Starting),
             documents: Mutex::default(),
             is_settled: AtomicBool::new(false),
-            is_silent: AtomicBool::new(false),
+            pace: Mutex::default(),
+            pulled: OnceLock::new(),
             stop,
         }
     }
@@ -142,7 +145,7 @@ impl Client {
         let last_line = Arc::new(Mutex::new(String::new()));
         let mut log = AbortOnDropHandle::new(tokio::spawn({
             let (id, last_line) = (id.to_owned(), last_line.clone());
-            async move { stderr::log_lines(&id, errors, str::to_owned, &last_line).await }
+            async move { stderr::log_lines(&id, errors, str::to_owned, &last_line, |_| ()).await }
         }));
         let reason = self.session(&mut child, stdout, stdin).await;
         child.end(GRACE).await;
@@ -249,10 +252,17 @@ impl Client {
                     "documentSymbol": { "hierarchicalDocumentSymbolSupport": true },
                     "callHierarchy": {},
                     "publishDiagnostics": {},
+                    "diagnostic": { "dynamicRegistration": false, "relatedDocumentSupport": true },
                 },
             },
         });
-        self.connection.request("initialize", params, self.limits.initialize).await?;
+        let answer = self.connection.request("initialize", params, self.limits.initialize).await?;
+        if let Some(provider) = answer.pointer("/capabilities/diagnosticProvider").filter(|it| it.is_object())
+        {
+            let name = provider.get("identifier").and_then(Value::as_str).map(str::to_owned);
+            // It shakes hands once.
+            let _ = self.pulled.set(name);
+        }
         self.connection.notify("initialized", json!({}));
         if self.spec.initialization.as_object().is_some_and(|it| !it.is_empty()) {
             let settings = json!({ "settings": self.spec.initialization });
@@ -281,52 +291,107 @@ impl Client {
         }
     }
 
-    /// Gives the server the current text of a file, and the changes of its other open files.
-    pub fn open(&self, path: &Path) -> io::Result<()> {
+    /// Gives the server the current text of a file, and the changes of its other open files. Returns the version of the
+    /// text, and true if it is new to the server.
+    pub fn open(&self, path: &Path) -> io::Result<(u64, bool)> {
         // Locked during the read, so that no other task can send an older text later.
         let mut documents = lock(&self.documents);
+        let before = documents.version(path);
         for (method, params) in documents.refresh(path)? {
             self.connection.notify(method, params);
         }
-        Ok(())
+        let now = documents.version(path);
+        Ok((now.map_or(0, u64::from), now != before))
     }
 
-    /// Gives a server that is ready the text of a file that was changed, and waits until it has published what is wrong
-    /// with it. Returns what it has published of all files, by their URLs.
-    pub async fn diagnose(self: Arc<Self>, path: PathBuf) -> BTreeMap<String, Published> {
+    /// Gives a server that is ready the text of a file that was changed, and waits until it has published or answered
+    /// what is wrong with it. Returns the diagnostics of all files that it has told of, by their URLs; none where it has
+    /// said nothing of this text in time, because those of an older one may be mended.
+    pub async fn diagnose(self: Arc<Self>, path: PathBuf) -> BTreeMap<String, Vec<Value>> {
         let Some(uri) = documents::url(&path) else { return BTreeMap::new() };
         if self.phase() != Phase::Ready {
             return BTreeMap::new();
         }
         let mut published = self.connection.published();
-        let n_times =
-            |published: &BTreeMap<String, Published>| published.get(&uri).map_or(0, |it| it.n_times);
-        let before = n_times(&published.borrow());
+        let n_times = |published: &BTreeMap<String, Published>, uri: &str| {
+            published.get(uri).map_or(0, |it| it.n_times)
+        };
+        let before = n_times(&published.borrow(), &uri);
+        let publishes = !published.borrow().is_empty();
+        let limit = lock(&self.pace).limit(|uri| n_times(&published.borrow(), uri), self.limits.diagnose);
         let opening = self.clone();
         let opened = tokio::task::spawn_blocking(move || opening.open(&path)).await;
-        if !matches!(opened, Ok(Ok(()))) {
-            return BTreeMap::new();
-        }
-        // One that has said nothing of a change before may never do so.
-        let is_silent = self.is_silent.load(Ordering::Relaxed);
-        let end = Instant::now() + if is_silent { QUIET } else { self.limits.diagnose };
-        let mut until = end;
+        let Ok(Ok((version, is_new))) = opened else { return BTreeMap::new() };
+        let is_of_text = |published: &BTreeMap<String, Published>| {
+            let of_file = published.get(&uri).filter(|it| it.version.is_none_or(|it| it >= version));
+            of_file.is_some_and(|it| it.n_times > before)
+        };
+        let began = Instant::now();
+        let end = began + limit;
+        // What it knows already is about the same text.
+        let mut until = if is_new { end } else { began };
+        let mut told_at = None;
+        let mut answer = None;
+        let asking = self.pull(&uri, limit);
+        tokio::pin!(asking);
+        let mut is_asked = self.pulled.get().is_some();
         loop {
             tokio::select! {
+                found = &mut asking, if is_asked => {
+                    is_asked = false;
+                    // Some publish besides, such as the findings of a compiler.
+                    let more = if publishes { QUIET_PUBLISHER } else { Duration::ZERO };
+                    until = if found.is_some() { end.min(Instant::now() + more) } else { until };
+                    told_at = told_at.or(found.is_some().then(Instant::now));
+                    answer = found;
+                }
                 // The sender lives as long as `self`.
                 _ = published.changed() => {
                     // Many servers publish the errors of syntax first, and the others a moment later.
-                    if n_times(&published.borrow_and_update()) > before {
+                    if is_of_text(&published.borrow_and_update()) {
+                        told_at = told_at.or_else(|| Some(Instant::now()));
                         until = end.min(Instant::now() + QUIET_PUBLISHER);
                     }
                 }
-                () = sleep_until(until) => break,
+                () = sleep_until(if is_asked { end } else { until }) => break,
                 () = self.ended() => break,
             }
         }
         let published = published.borrow().clone();
-        self.is_silent.store(n_times(&published) == before, Ordering::Relaxed);
-        published
+        match told_at {
+            Some(at) => lock(&self.pace).told(at - began),
+            None if is_new => {
+                lock(&self.pace).silent(&uri, n_times(&published, &uri));
+                return BTreeMap::new();
+            }
+            None => {}
+        }
+        let published = published.into_iter().map(|(uri, it)| (uri, it.diagnostics));
+        let mut found: BTreeMap<String, Vec<Value>> = published.collect();
+        for (uri, diagnostics) in answer.into_iter().flatten() {
+            let known = found.entry(uri).or_default();
+            let new: Vec<Value> = diagnostics.into_iter().filter(|it| !known.contains(it)).collect();
+            known.extend(new);
+        }
+        found
+    }
+
+    /// Asks a server that offers it for the diagnostics of a file and of those that depend on it. `None` without an
+    /// answer.
+    async fn pull(&self, uri: &str, limit: Duration) -> Option<BTreeMap<String, Vec<Value>>> {
+        let mut params = json!({ "textDocument": { "uri": uri } });
+        if let Some(name) = self.pulled.get()? {
+            params["identifier"] = name.as_str().into();
+        }
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.connection.request("textDocument/diagnostic", params.clone(), left).await {
+                Ok(report) => return Some(pulled(uri, report)),
+                Err(error) if is_passing(&error) && left > RETRY => tokio::time::sleep(RETRY).await,
+                Err(_) => return None,
+            }
+        }
     }
 
     /// Tells the server that a file on the disk has changed.
@@ -429,6 +494,23 @@ impl Client {
             }
         }
     }
+}
+
+/// Returns the diagnostics of a report, by the files' URLs, bounded as those that are published.
+fn pulled(uri: &str, mut report: Value) -> BTreeMap<String, Vec<Value>> {
+    let items = |report: &mut Value| match report.get_mut("items").map(Value::take) {
+        Some(Value::Array(mut items)) => {
+            items.truncate(MAX_DIAGNOSTICS);
+            items
+        }
+        Some(_) | None => Vec::new(),
+    };
+    let mut found = BTreeMap::from([(uri.to_owned(), items(&mut report))]);
+    if let Some(Value::Object(related)) = report.get_mut("relatedDocuments").map(Value::take) {
+        let related = related.into_iter().take(MAX_FILES);
+        found.extend(related.map(|(uri, mut report)| (uri, items(&mut report))));
+    }
+    found
 }
 
 #[cfg(test)]

@@ -42,14 +42,16 @@ pub struct Work {
 }
 
 /// Files whose diagnostics are kept, and diagnostics of each; a server may publish those of a whole project.
-const MAX_FILES: usize = 1000;
-const MAX_DIAGNOSTICS: usize = 100;
+pub const MAX_FILES: usize = 1000;
+pub const MAX_DIAGNOSTICS: usize = 100;
 
 /// The diagnostics of a file as the server published them last.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Published {
     /// Number of times that it has.
     pub n_times: u64,
+    /// The version of the text that they are about, where the server says it.
+    pub version: Option<u64>,
     pub diagnostics: Vec<Value>,
 }
 
@@ -159,6 +161,7 @@ impl Connection {
             }
             let file = files.entry(uri.to_owned()).or_default();
             file.n_times += 1;
+            file.version = params.get("version").and_then(Value::as_u64);
             file.diagnostics = diagnostics.iter().take(MAX_DIAGNOSTICS).cloned().collect();
             true
         });

@@ -71,6 +71,11 @@ impl Documents {
         Ok(notices)
     }
 
+    /// Returns the version of an open file's text.
+    pub fn version(&self, path: &Path) -> Option<u32> {
+        self.open.get(path).map(|document| document.version)
+    }
+
     fn take(&mut self, path: &Path, stamp: Stamp, text: &str, notices: &mut Vec<Notice>) {
         let Some(uri) = url(path) else { return };
         let content = hash::content(text.as_bytes());

@@ -14,6 +14,8 @@ pub struct Row {
     pub is_strict: bool,
     pub command: &'static [&'static str],
     pub extra: Extra,
+    /// The packages of npm that bring the program; none when it comes in another way.
+    pub packages: &'static [&'static str],
 }
 
 /// Special needs of a server.
@@ -43,7 +45,7 @@ const fn row(
     roots: &'static [&'static [&'static str]],
     command: &'static [&'static str],
 ) -> Row {
-    Row { id, extensions, roots, unless: &[], is_strict: false, command, extra: Extra::None }
+    Row { id, extensions, roots, unless: &[], is_strict: false, command, extra: Extra::None, packages: &[] }
 }
 
 /// The known servers, in OpenCode's order.
@@ -55,48 +57,61 @@ pub static ROWS: &[Row] = &[
     Row {
         unless: DENO,
         extra: Extra::TypeScriptServer,
+        packages: &["typescript-language-server", "typescript"],
         ..row("typescript", SCRIPTS, &[LOCK_FILES], &["typescript-language-server", "--stdio"])
     },
-    row("vue", &[".vue"], &[LOCK_FILES], &["vue-language-server", "--stdio"]),
-    row(
-        "eslint",
-        &[".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".vue"],
-        &[LOCK_FILES],
-        &["vscode-eslint-language-server", "--stdio"],
-    ),
-    row(
-        "oxlint",
-        &[".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".vue", ".astro", ".svelte"],
-        &[&[
-            ".oxlintrc.json",
-            "package-lock.json",
-            "bun.lockb",
-            "bun.lock",
-            "pnpm-lock.yaml",
-            "yarn.lock",
-            "package.json",
-        ]],
-        &["oxlint", "--lsp"],
-    ),
-    row(
-        "biome",
-        &[
-            ".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".json", ".jsonc", ".vue",
-            ".astro", ".svelte", ".css", ".graphql", ".gql", ".html",
-        ],
-        &[&[
-            "biome.json",
-            "biome.jsonc",
-            ".biome.json",
-            ".biome.jsonc",
-            "package-lock.json",
-            "bun.lockb",
-            "bun.lock",
-            "pnpm-lock.yaml",
-            "yarn.lock",
-        ]],
-        &["biome", "lsp-proxy", "--stdio"],
-    ),
+    Row {
+        packages: &["@vue/language-server"],
+        ..row("vue", &[".vue"], &[LOCK_FILES], &["vue-language-server", "--stdio"])
+    },
+    Row {
+        packages: &["vscode-langservers-extracted"],
+        ..row(
+            "eslint",
+            &[".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".vue"],
+            &[LOCK_FILES],
+            &["vscode-eslint-language-server", "--stdio"],
+        )
+    },
+    Row {
+        packages: &["oxlint"],
+        ..row(
+            "oxlint",
+            &[".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".vue", ".astro", ".svelte"],
+            &[&[
+                ".oxlintrc.json",
+                "package-lock.json",
+                "bun.lockb",
+                "bun.lock",
+                "pnpm-lock.yaml",
+                "yarn.lock",
+                "package.json",
+            ]],
+            &["oxlint", "--lsp"],
+        )
+    },
+    Row {
+        packages: &["@biomejs/biome"],
+        ..row(
+            "biome",
+            &[
+                ".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".json", ".jsonc", ".vue",
+                ".astro", ".svelte", ".css", ".graphql", ".gql", ".html",
+            ],
+            &[&[
+                "biome.json",
+                "biome.jsonc",
+                ".biome.json",
+                ".biome.jsonc",
+                "package-lock.json",
+                "bun.lockb",
+                "bun.lock",
+                "pnpm-lock.yaml",
+                "yarn.lock",
+            ]],
+            &["biome", "lsp-proxy", "--stdio"],
+        )
+    },
     row("gopls", &[".go"], &[&["go.work"], &["go.mod", "go.sum"]], &["gopls"]),
     row("ruby-lsp", &[".rb", ".rake", ".gemspec", ".ru"], &[&["Gemfile"]], &["rubocop", "--lsp"]),
     Row {
@@ -118,6 +133,7 @@ pub static ROWS: &[Row] = &[
     },
     Row {
         extra: Extra::VirtualEnvironment,
+        packages: &["pyright"],
         ..row(
             "pyright",
             &[".py", ".pyi"],
@@ -162,9 +178,13 @@ pub static ROWS: &[Row] = &[
         &[&["compile_commands.json", "compile_flags.txt", ".clangd"]],
         &["clangd", "--background-index", "--clang-tidy"],
     ),
-    row("svelte", &[".svelte"], &[LOCK_FILES], &["svelteserver", "--stdio"]),
+    Row {
+        packages: &["svelte-language-server"],
+        ..row("svelte", &[".svelte"], &[LOCK_FILES], &["svelteserver", "--stdio"])
+    },
     Row {
         extra: Extra::TypeScriptLibrary,
+        packages: &["@astrojs/language-server"],
         ..row("astro", &[".astro"], &[LOCK_FILES], &["astro-ls", "--stdio"])
     },
     Row {
@@ -193,7 +213,10 @@ pub static ROWS: &[Row] = &[
         ],
         &["kotlin-lsp", "--stdio"],
     ),
-    row("yaml-ls", &[".yaml", ".yml"], &[LOCK_FILES], &["yaml-language-server", "--stdio"]),
+    Row {
+        packages: &["yaml-language-server"],
+        ..row("yaml-ls", &[".yaml", ".yml"], &[LOCK_FILES], &["yaml-language-server", "--stdio"])
+    },
     row(
         "lua-ls",
         &[".lua"],
@@ -210,6 +233,7 @@ pub static ROWS: &[Row] = &[
     ),
     Row {
         extra: Extra::NoTelemetry,
+        packages: &["intelephense"],
         ..row(
             "php intelephense",
             &[".php"],
@@ -219,6 +243,7 @@ pub static ROWS: &[Row] = &[
     },
     Row {
         unless: &["package.json"],
+        packages: &["prisma"],
         ..row("prisma", &[".prisma"], &[&["schema.prisma", "prisma"]], &["prisma", "language-server"])
     },
     row(
@@ -233,7 +258,10 @@ pub static ROWS: &[Row] = &[
         &[&["dune-project", "dune-workspace", ".merlin", "opam"]],
         &["ocamllsp"],
     ),
-    row("bash", &[".sh", ".bash", ".zsh", ".ksh"], &[], &["bash-language-server", "start"]),
+    Row {
+        packages: &["bash-language-server"],
+        ..row("bash", &[".sh", ".bash", ".zsh", ".ksh"], &[], &["bash-language-server", "start"])
+    },
     Row {
         extra: Extra::Terraform,
         ..row(
@@ -249,7 +277,10 @@ pub static ROWS: &[Row] = &[
         &[&[".latexmkrc", "latexmkrc", ".texlabroot", "texlabroot"]],
         &["texlab"],
     ),
-    row("dockerfile", &[".dockerfile", "Dockerfile"], &[], &["docker-langserver", "--stdio"]),
+    Row {
+        packages: &["dockerfile-language-server-nodejs"],
+        ..row("dockerfile", &[".dockerfile", "Dockerfile"], &[], &["docker-langserver", "--stdio"])
+    },
     row("gleam", &[".gleam"], &[&["gleam.toml"]], &["gleam", "lsp"]),
     row(
         "clojure-lsp",

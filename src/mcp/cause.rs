@@ -37,7 +37,7 @@ pub(super) fn of_request(error: &ServiceError) -> String {
         ServiceError::Timeout { .. } => "it did not answer in time".to_owned(),
         ServiceError::Cancelled { .. } => "the request was cancelled".to_owned(),
         // The enum is non-exhaustive.
-        _ => "its answer is none to the request".to_owned(),
+        _ => "its answer does not fit the request".to_owned(),
     }
 }
 

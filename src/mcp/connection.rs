@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    Server, Shared, Slot, Status,
+    Server, Shared, Slot, Status, linked,
     pipes::Pipes,
     remote,
     session::{GRACE, SessionEnd, Task, session},
@@ -25,7 +25,7 @@ use crate::base::{
     stderr,
 };
 
-/// Times that a server which dies is started again before it is given up.
+/// Times that a local server which dies is started again before it is given up.
 const MAX_REVIVALS: u32 = 20;
 /// The longest time between two such starts.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
@@ -38,17 +38,30 @@ const AFTERMATH: Duration = Duration::from_secs(1);
 pub(super) async fn run(shared: Arc<Shared>, slot: Arc<Slot>, slot_id: usize) {
     let slot = &*slot;
     let task = Task { shared: &shared, slot, slot_id, stop: slot.stop.clone() };
-    let mut revivals = Revivals::default();
+    let is_remote = match &slot.spec.server {
+        Server::Local { .. } | Server::Linked(_) => false,
+        // An address that is none stays none.
+        Server::Remote { url, .. } => reqwest::Url::parse(url).is_ok(),
+    };
+    let mut revivals = Revivals::new(is_remote);
     loop {
         let began = Instant::now();
         let status = once(&task).await;
         let has_failed = match &status {
+            Status::Failed { error } if revivals.n_tried > 0 && !revivals.has_connected => {
+                tracing::debug!(server = slot.spec.name, "{error}");
+                true
+            }
             Status::Failed { error } => {
                 tracing::warn!(server = slot.spec.name, "{error}");
                 true
             }
             Status::NeedsAuth => {
                 tracing::warn!(server = slot.spec.name, "the MCP server wants a login");
+                false
+            }
+            Status::NeedsClientRegistration { error } => {
+                tracing::warn!(server = slot.spec.name, "{error}");
                 false
             }
             Status::Disabled | Status::Connecting | Status::Connected => false,
@@ -64,33 +77,47 @@ pub(super) async fn run(shared: Arc<Shared>, slot: Arc<Slot>, slot_id: usize) {
             }
             () = sleep(delay) => {}
         }
-        tracing::info!(server = slot.spec.name, "the MCP server is started again");
-        shared.begin_again(slot, delay.is_zero());
+        // One that was never there is looked for in silence, and no prompt waits for it.
+        if revivals.has_connected {
+            tracing::info!(server = slot.spec.name, "the MCP server is started again");
+            shared.begin_again(slot, delay.is_zero());
+        }
     }
 }
 
-/// Decides when a server that died is started again: at once, and then ever later until it stays.
-#[derive(Debug, Default)]
+/// Decides when a server is started again: one that died at once, and then ever later until it stays. A remote one that
+/// was never there is tried as one that died twice, without end: it may be down, or the network.
+#[derive(Debug)]
 struct Revivals {
+    is_remote: bool,
     has_connected: bool,
     n_tried: u32,
 }
 
 impl Revivals {
-    /// Returns the time to wait; `None` for a server that was never there, and for one that does not stay.
+    fn new(is_remote: bool) -> Self {
+        Self { is_remote, has_connected: false, n_tried: 0 }
+    }
+
+    /// Returns the time to wait; `None` for a local server that was never there, and for one that does not stay.
     fn delay(&mut self, was_connected: bool, lived: Duration) -> Option<Duration> {
         self.has_connected |= was_connected;
         if was_connected && lived >= SETTLED_AFTER {
             self.n_tried = 0;
         }
-        if !self.has_connected || self.n_tried == MAX_REVIVALS {
+        if !self.is_remote && (!self.has_connected || self.n_tried == MAX_REVIVALS) {
             return None;
         }
-        let n_before = self.n_tried;
-        self.n_tried += 1;
-        let seconds = n_before.checked_sub(1).map_or(0, |doublings| 1_u64 << doublings.min(6));
-        Some(Duration::from_secs(seconds).min(LONGEST_DELAY))
+        let delay = backoff(if self.has_connected { self.n_tried } else { self.n_tried + 1 });
+        self.n_tried = self.n_tried.saturating_add(1);
+        Some(delay)
     }
+}
+
+/// Returns the time to wait after this many attempts: none, then a second, doubled up to the longest.
+fn backoff(n_before: u32) -> Duration {
+    let seconds = n_before.checked_sub(1).map_or(0, |doublings| 1_u64 << doublings.min(6));
+    Duration::from_secs(seconds).min(LONGEST_DELAY)
 }
 
 /// Serves the slot until its connection ends or it is stopped.
@@ -119,6 +146,7 @@ async fn once(task: &Task<'_>) -> Status {
             }
         }
         Server::Remote { url, headers, oauth } => remote::run(task, url, headers, oauth.as_ref()).await,
+        Server::Linked(link) => linked::run(task, link).await,
     }
 }
 
@@ -146,7 +174,7 @@ async fn local(task: &Task<'_>, spawn: &Spawn<'_>) -> Status {
     let last_line = Arc::new(Mutex::new(String::new()));
     let mut log = AbortOnDropHandle::new(tokio::spawn({
         let (spec, last_line) = (task.spec().clone(), last_line.clone());
-        async move { stderr::log_lines(&spec.name, stderr, |line| spec.masked(line), &last_line).await }
+        async move { stderr::log_lines(&spec.name, stderr, |line| spec.masked(line), &last_line, |_| ()).await }
     }));
     let cancel = CancellationToken::new();
     let end = {
@@ -161,9 +189,13 @@ async fn local(task: &Task<'_>, spawn: &Spawn<'_>) -> Status {
                 child.end(GRACE).await;
                 return Status::Disabled;
             }
-            end = &mut session => match timeout(AFTERMATH, child.wait()).await {
-                Ok(Ok(status)) => LocalEnd::Exited(status),
-                Ok(Err(_)) | Err(_) => LocalEnd::Lost(end),
+            end = &mut session => match end {
+                // The process ends because we have left it.
+                SessionEnd::UnknownVersion(_) | SessionEnd::Silent(_) => LocalEnd::Lost(end),
+                end => match timeout(AFTERMATH, child.wait()).await {
+                    Ok(Ok(status)) => LocalEnd::Exited(status),
+                    Ok(Err(_)) | Err(_) => LocalEnd::Lost(end),
+                },
             },
             exited = child.wait() => {
                 // Closes the pipe even if another process of the group has it open, so that the session reads
@@ -215,4 +247,41 @@ async fn finish(
     let _ = timeout(AFTERMATH, log).await;
     let last_line = lock(last_line);
     if last_line.is_empty() { task.failed(&what) } else { task.failed(&format!("{what}: {last_line}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    //! The times at which servers are started again.
+
+    use super::{Duration, Revivals, SETTLED_AFTER, backoff};
+
+    #[test]
+    fn the_time_between_two_attempts_doubles_up_to_a_minute() {
+        let seconds: Vec<u64> = (0..9).map(|n_before| backoff(n_before).as_secs()).collect();
+        assert_eq!(seconds, [0, 1, 2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!(backoff(u32::MAX), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_local_server_is_given_up_and_a_remote_one_is_not() {
+        let delays = |is_remote: bool, was_connected: bool| {
+            let mut revivals = Revivals::new(is_remote);
+            (0..100).map_while(|_| revivals.delay(was_connected, Duration::ZERO)).collect::<Vec<_>>()
+        };
+        assert_eq!(delays(false, false), []);
+        assert_eq!(delays(false, true).len(), 20);
+        assert_eq!((delays(true, true).len(), delays(true, false).len()), (100, 100));
+        let first = |delays: Vec<Duration>| delays[..3].iter().map(Duration::as_secs).collect::<Vec<_>>();
+        assert_eq!((first(delays(true, true)), first(delays(true, false))), (vec![0, 1, 2], vec![1, 2, 4]));
+    }
+
+    #[test]
+    fn one_that_has_stayed_is_started_again_at_once() {
+        let mut revivals = Revivals::new(false);
+        for _ in 0..20 {
+            assert!(revivals.delay(true, Duration::ZERO).is_some());
+        }
+        assert_eq!(revivals.delay(true, SETTLED_AFTER), Some(Duration::ZERO));
+        assert_eq!(revivals.delay(false, Duration::ZERO), Some(Duration::from_secs(1)));
+    }
 }

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rmcp::model::ClientRequest;
 use serde_json::{Value, json};
 
 use crate::base::{ids, private_file, text};
@@ -43,6 +44,16 @@ pub(super) enum Asked {
     /// A resource, by its address.
     Read(String),
     Other,
+}
+
+impl Asked {
+    pub(super) fn of(request: &ClientRequest) -> Self {
+        match request {
+            ClientRequest::CallToolRequest(_) => Self::Call,
+            ClientRequest::ReadResourceRequest(read) => Self::Read(read.params.uri.clone()),
+            _other => Self::Other,
+        }
+    }
 }
 
 impl Large {

@@ -1,15 +1,20 @@
 //! Logins at remote servers by OAuth: begun with an address for the browser, completed by what it brings back.
 
-use reqwest::{Client, Url};
+use std::time::Duration;
+
+use reqwest::Url;
 use rmcp::transport::{
     AuthError, AuthorizationManager, AuthorizationSession,
-    auth::{AuthClient, AuthorizationRequest, OAuthClientConfig},
+    auth::{AuthClient, AuthorizationRequest, CredentialStore, OAuthClientConfig},
 };
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, time::timeout};
 use windlass_protocol::opencode::config::McpOauthClient;
 
 use self::store::Store;
-use super::http::{install_tls, without_secrets};
+use super::{
+    http::{install_tls, without_secrets},
+    streamable::BoundedClient,
+};
 use crate::base::{
     blocking::blocking,
     browser_return::{BrowserReturn, NOBODY_CAME},
@@ -17,12 +22,17 @@ use crate::base::{
 };
 
 mod store;
+mod token;
 
 pub use self::store::LoginFiles;
+pub(super) use self::token::{LoggedIn, renewals_ended};
 
 /// The place that the browser comes back to unless the configuration names another one (facts: OpenCode §8).
 const PORT: u16 = 19876;
 const PATH: &str = "/mcp/oauth/callback";
+
+/// Time for a server that wants a login to say what logins it knows.
+const METADATA_LIMIT: Duration = Duration::from_secs(5);
 
 /// The name under which servers list us.
 const CLIENT_NAME: &str = "windlass";
@@ -57,12 +67,14 @@ pub struct Login {
     session: AuthorizationSession,
     back: BrowserReturn,
     state: String,
+    store: Store,
 }
 
 impl LoginPlace {
     fn store(&self, client_secret: Option<String>) -> Store {
         let (files, server, url) = (self.files.clone(), self.server.clone(), self.url.clone());
-        Store { files, server, url, client_secret }
+        let configured = self.client.client_id.clone().map(|id| (id, self.client.client_secret.clone()));
+        Store { files, server, url, configured, client_secret }
     }
 
     /// Returns true if a token is there, whether it still holds or not.
@@ -74,6 +86,8 @@ impl LoginPlace {
     /// Forgets the login; false if there was none of ours.
     pub async fn log_out(&self) -> std::io::Result<bool> {
         let store = self.store(None);
+        // A renewal that is on its way would bring it back.
+        let _guard = store.acquire_refresh_guard().await.map_err(std::io::Error::other)?;
         blocking(move || store.remove()).await
     }
 
@@ -82,14 +96,22 @@ impl LoginPlace {
         let mut lines = vec![format!("address: {}", self.shown_url())];
         lines.push(format!("login: {}", if self.has_token().await { "a token is kept" } else { "none" }));
         let manager = self.manager().await?;
-        match manager.resolve_metadata().await {
+        let Ok(resolved) = timeout(METADATA_LIMIT, manager.resolve_metadata()).await else {
+            lines.push(format!("issuer: the server said nothing of logins within {METADATA_LIMIT:?}"));
+            return Ok(lines);
+        };
+        match resolved {
             Ok(resolved) if resolved.source.is_discovered() => {
                 let metadata = resolved.metadata;
-                lines.push(format!("issuer: {}", metadata.issuer.as_deref().unwrap_or("not named")));
-                lines.push(format!("authorization: {}", metadata.authorization_endpoint));
-                lines.push(format!("tokens: {}", metadata.token_endpoint));
-                let registers = metadata.registration_endpoint.as_deref();
-                lines.push(format!("registration: {}", registers.unwrap_or("known clients only")));
+                let issuer = metadata.issuer.as_deref().unwrap_or("not named");
+                let registers = metadata.registration_endpoint.as_deref().unwrap_or("known clients only");
+                let said = [
+                    ("issuer", issuer),
+                    ("authorization", &metadata.authorization_endpoint),
+                    ("tokens", &metadata.token_endpoint),
+                    ("registration", registers),
+                ];
+                lines.extend(said.map(|(what, words)| format!("{what}: {}", shown(words))));
             }
             Ok(_) => lines.push("issuer: the server says nothing of logins".to_owned()),
             Err(error) => lines.push(format!("issuer: {}", words(&error))),
@@ -105,7 +127,13 @@ impl LoginPlace {
     /// Begins a login.
     pub async fn begin(&self) -> Result<Login, LoginError> {
         let mut manager = self.manager().await?;
-        let resolved = manager.resolve_metadata().await.map_err(|error| self.failed(&error))?;
+        let Ok(resolved) = timeout(METADATA_LIMIT, manager.resolve_metadata()).await else {
+            return Err(LoginError::Failed(format!(
+                "MCP server {} said nothing of logins within {METADATA_LIMIT:?}; one of the older transport may need none",
+                self.server
+            )));
+        };
+        let resolved = resolved.map_err(|error| self.failed(&error))?;
         if !resolved.source.is_discovered() {
             return Err(LoginError::Unsupported(self.server.clone()));
         }
@@ -135,7 +163,7 @@ impl LoginPlace {
         });
         let state = state
             .ok_or_else(|| LoginError::Failed(format!("MCP server {} has no login page", self.server)))?;
-        Ok(Login { session, back, state })
+        Ok(Login { session, back, state, store: self.store(None) })
     }
 
     /// Has the server know us; returns our id and its secret.
@@ -176,20 +204,38 @@ impl LoginPlace {
 
     async fn manager(&self) -> Result<AuthorizationManager, LoginError> {
         let (url, runtime) = (self.url.clone(), Handle::current());
-        // It reads the system's certificates.
+        // It reads the system's certificates. Companies have their servers and logins in their own networks.
         let made = blocking(move || {
             install_tls();
-            runtime.block_on(AuthorizationManager::new(url.as_str()))
+            runtime.block_on(AuthorizationManager::new_allowing_private_addresses(url.as_str()))
         });
         made.await.map_err(|error| self.failed(&error))
     }
 
+    /// Returns the way out where the server takes known clients only, and we are none.
+    pub(super) async fn missing_client(&self) -> Option<String> {
+        let store = self.store(None);
+        if self.client.client_id.is_some() || blocking(move || store.client()).await.is_some() {
+            return None;
+        }
+        let asked = async {
+            let manager = self.manager().await.ok()?;
+            let resolved = manager.resolve_metadata().await.ok()?;
+            Some(resolved.source.is_discovered() && resolved.metadata.registration_endpoint.is_none())
+        };
+        let registers_nobody = timeout(METADATA_LIMIT, asked).await.ok().flatten()?;
+        let (server, reason) = (self.server.clone(), "it takes known clients only".to_owned());
+        registers_nobody.then(|| LoginError::NeedsClientRegistration { server, reason }.to_string())
+    }
+
     fn failed(&self, error: &AuthError) -> LoginError {
-        LoginError::Failed(format!("the login at MCP server {} failed: {}", self.server, words(error)))
+        // Its address may hold a key.
+        let reason = words(error).replace(&self.url, &self.shown_url());
+        LoginError::Failed(format!("the login at MCP server {} failed: {reason}", self.server))
     }
 
     /// Returns a client that sends the token of the login and renews it; `None` where there is no login.
-    pub(super) async fn client(&self, http: Client) -> Result<Option<AuthClient<Client>>, LoginError> {
+    pub(super) async fn client(&self, http: BoundedClient) -> Result<Option<LoggedIn>, LoginError> {
         if !self.has_token().await {
             return Ok(None);
         }
@@ -203,7 +249,7 @@ impl LoginPlace {
             let config = OAuthClientConfig::new(id, "http://localhost").with_client_secret(secret);
             manager.configure_client(config).map_err(|error| self.failed(&error))?;
         }
-        Ok(Some(AuthClient::new(http, manager)))
+        Ok(Some(LoggedIn::new(AuthClient::new(http, manager))))
     }
 }
 
@@ -233,7 +279,7 @@ impl Login {
                     .unwrap_or("the browser came back without a code");
                 Err(LoginError::Failed(format!(
                     "the login was not granted: {}",
-                    text::head(reason.trim_end_matches('.'), MAX_WORDS)
+                    shown(reason.trim_end_matches('.'))
                 )))
             }
         }
@@ -245,17 +291,22 @@ impl Login {
     }
 
     async fn exchange(&self, code: &str, issuer: Option<&str>) -> Result<(), LoginError> {
+        let not_granted =
+            |error: &AuthError| LoginError::Failed(format!("the login was not granted: {}", words(error)));
+        // A renewal of an older token would overwrite this one.
+        let _guard = self.store.acquire_refresh_guard().await.map_err(|error| not_granted(&error))?;
         let exchanged = self.session.handle_callback_with_issuer(code, &self.state, issuer).await;
-        exchanged
-            .map_err(|error| LoginError::Failed(format!("the login was not granted: {}", words(&error))))?;
-        Ok(())
+        exchanged.map(drop).map_err(|error| not_granted(&error))
     }
 }
 
 /// Returns the innermost reason, on one line.
 fn words(error: &AuthError) -> String {
     let innermost = cause::innermost(error);
-    let reason = if innermost.is_empty() { error.to_string() } else { innermost };
-    let plain: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    text::head(plain.trim(), MAX_WORDS).to_owned()
+    shown(&if innermost.is_empty() { error.to_string() } else { innermost })
+}
+
+/// A server's own words as they can be shown.
+fn shown(theirs: &str) -> String {
+    text::visible_line(text::head(theirs.trim(), MAX_WORDS)).into_owned()
 }

@@ -9,17 +9,18 @@ use std::{
 
 use rmcp::{
     RoleClient,
-    model::{ClientJsonRpcMessage, ClientNotification, ClientRequest, NumberOrString, ServerJsonRpcMessage},
+    model::{ClientJsonRpcMessage, ClientNotification, NumberOrString, ServerJsonRpcMessage},
     transport::Transport,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 
-use super::large::{Asked, Large};
+use super::{
+    body::MAX_MESSAGE,
+    large::{Asked, Large},
+};
 use crate::base::lock::lock;
 
-/// Maximum bytes of a message that is kept in memory.
-const MAX_LINE: usize = 16 << 20;
 /// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
 
@@ -88,7 +89,7 @@ where
             let piece = &chunk[..end.unwrap_or(chunk.len())];
             match &mut self.large {
                 Some(large) => large.feed(piece),
-                None if self.line.len() + piece.len() <= MAX_LINE => self.line.extend_from_slice(piece),
+                None if self.line.len() + piece.len() <= MAX_MESSAGE => self.line.extend_from_slice(piece),
                 None => {
                     let mut large = Large::new(&self.results);
                     large.feed(&std::mem::take(&mut self.line));
@@ -132,12 +133,7 @@ impl Pending {
     pub(super) fn sent(&self, message: &ClientJsonRpcMessage) {
         match message {
             ClientJsonRpcMessage::Request(request) => {
-                let asked = match &request.request {
-                    ClientRequest::CallToolRequest(_) => Asked::Call,
-                    ClientRequest::ReadResourceRequest(read) => Asked::Read(read.params.uri.clone()),
-                    _other => Asked::Other,
-                };
-                lock(&self.0).insert(request.id.clone(), asked);
+                lock(&self.0).insert(request.id.clone(), Asked::of(&request.request));
             }
             ClientJsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification

@@ -1,4 +1,4 @@
-//! Lists a server's prompts and asks for the text of one.
+//! Lists servers' prompts and asks for the text of one.
 
 use std::time::Duration;
 
@@ -6,14 +6,15 @@ use rmcp::{
     ServiceError,
     model::{
         ClientRequest, ContentBlock, GetPromptRequest, GetPromptRequestParams, ListPromptsRequest,
-        PaginatedRequestParams, ResourceContents, ServerResult,
+        PaginatedRequestParams, Prompt, ResourceContents, ServerResult,
     },
 };
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
+use windlass_protocol::opencode::event::EventPayload;
 
 use super::{
-    CallError, McpPrompt, PromptArgument,
+    CallError, McpPrompt, PromptArgument, ServersLease, Shared, Slot, Status,
     client::{Connection, failed},
     tools,
 };
@@ -21,6 +22,64 @@ use super::{
 /// Bounds of a list: prompts and pages.
 const MAX_PROMPTS: usize = 1024;
 const MAX_PAGES: usize = 64;
+
+impl ServersLease {
+    /// Returns the prompts of the connected servers.
+    pub fn prompts(&self) -> Vec<McpPrompt> {
+        let slots = self.slots.values().map(|leased| leased.slot.lock());
+        let connected = slots.filter(|state| state.connection.is_some());
+        connected.flat_map(|state| state.prompts.clone().unwrap_or_default()).collect()
+    }
+
+    /// Waits until every server has told its prompts or has failed, except those that a prompt has waited for in
+    /// vain.
+    pub async fn prompts_told(&self) {
+        self.all(|state| match state.status {
+            Status::Connecting => !state.is_awaited,
+            Status::Connected => state.prompts.is_some(),
+            Status::Disabled
+            | Status::Failed { .. }
+            | Status::NeedsAuth
+            | Status::NeedsClientRegistration { .. } => true,
+        })
+        .await;
+    }
+
+    /// Returns the server that a command's name begins with, if it is not connected.
+    pub fn offline(&self, command: &str) -> Option<(String, Status)> {
+        let (server, _) = command.split_once(':')?;
+        let mut slots = self.slots.values().rev().map(|leased| &leased.slot);
+        let slot = slots.find(|slot| tools::plain(&slot.spec.name) == server)?;
+        let status = slot.lock().status.clone();
+        (status != Status::Connected).then(|| (slot.spec.name.clone(), status))
+    }
+
+    /// Asks the server for a prompt's text. Cancelled and timed out like [`ServersLease::call`].
+    pub async fn prompt(
+        &self,
+        prompt: &McpPrompt,
+        arguments: Map<String, Value>,
+        cancel: &CancellationToken,
+    ) -> Result<String, CallError> {
+        let mut slots = self.slots.values().rev().map(|leased| &leased.slot);
+        let slot = slots.find(|slot| slot.spec.name == prompt.server);
+        let connection = slot.and_then(|slot| Some((slot.lock().connection.clone()?, slot.spec.timeout)));
+        let gone = || CallError::Failed(format!("MCP server {} is gone", prompt.server));
+        let (connection, timeout) = connection.ok_or_else(gone)?;
+        text(&connection, prompt, arguments, timeout, cancel).await
+    }
+}
+
+impl Shared {
+    /// Records the prompts of a server that is ready.
+    pub(super) fn offer_prompts(&self, slot: &Slot, prompts: Vec<McpPrompt>) {
+        let before = slot.lock().prompts.replace(prompts.clone());
+        self.changes.send_replace(());
+        if before.unwrap_or_default() != prompts {
+            self.bus.publish(EventPayload::McpToolsChanged { server: slot.spec.name.clone() });
+        }
+    }
+}
 
 /// Returns all pages of a server's list of prompts.
 pub(super) async fn list(
@@ -34,22 +93,27 @@ pub(super) async fn list(
     for _ in 0..MAX_PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
         let request = ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(params));
-        let page = match connection.request(request, timeout, &never).await? {
-            Ok(ServerResult::ListPromptsResult(page)) => page,
+        let (page, next_cursor) = match connection.request(request, timeout, &never).await? {
+            Ok(ServerResult::ListPromptsResult(page)) => (page.prompts, page.next_cursor),
+            // A page that fits no known result arrives raw: one malformed prompt must not cost the others.
+            Ok(ServerResult::CustomResult(page)) => {
+                tools::well_formed::<Prompt>(page.0, "prompts", server)
+                    .map_err(|error| failed(server, "prompts/list", &error))?
+            }
             Ok(_) => return Err(failed(server, "prompts/list", &ServiceError::UnexpectedResponse)),
             Err(error) => return Err(failed(server, "prompts/list", &error)),
         };
-        prompts.extend(page.prompts.into_iter().map(|prompt| McpPrompt {
+        prompts.extend(page.into_iter().map(|prompt| McpPrompt {
             command: format!("{}:{}", tools::plain(server), tools::plain(&prompt.name)),
             server: server.to_owned(),
             name: prompt.name,
             description: prompt.description.or(prompt.title).unwrap_or_default(),
             arguments: prompt.arguments.into_iter().flatten().map(argument).collect(),
         }));
-        if prompts.len() >= MAX_PROMPTS || page.next_cursor.is_none() || page.next_cursor == cursor {
+        if prompts.len() >= MAX_PROMPTS || next_cursor.is_none() || next_cursor == cursor {
             break;
         }
-        cursor = page.next_cursor;
+        cursor = next_cursor;
     }
     prompts.truncate(MAX_PROMPTS);
     Ok(prompts)
@@ -60,7 +124,7 @@ fn argument(argument: rmcp::model::PromptArgument) -> PromptArgument {
 }
 
 /// Asks for a prompt's text.
-pub(super) async fn text(
+async fn text(
     connection: &Connection,
     prompt: &McpPrompt,
     arguments: Map<String, Value>,

@@ -1,4 +1,4 @@
-//! Reaches a server over streamable HTTP.
+//! Reaches a server over streamable HTTP, or the older transport where the server knows that alone.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,12 +6,8 @@ use reqwest::{
     Client, StatusCode, Url,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
-use rmcp::{
-    ServiceError,
-    transport::{
-        StreamableHttpClientTransport,
-        streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
-    },
+use rmcp::transport::{
+    StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
 };
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +16,10 @@ use super::{
     Shared, Status,
     http::{install_tls, without_secrets},
     login::{LoginError, LoginPlace},
+    loss,
     session::{GRACE, SessionEnd, Task, session},
+    sse,
+    streamable::BoundedClient,
 };
 use windlass_protocol::opencode::config::McpOauthClient;
 
@@ -63,57 +62,83 @@ pub(super) async fn run(
         client: oauth.clone(),
         files: task.shared.place.logins.clone(),
     });
-    let session = async {
-        let with_token = match place {
+    let results = task.shared.place.results.clone();
+    let bounded = BoundedClient { http: client.clone(), results };
+    let wants_login = async || match &place {
+        Some(place) => match place.missing_client().await {
+            Some(error) => Status::NeedsClientRegistration { error },
+            None => Status::NeedsAuth,
+        },
+        None => Status::NeedsAuth,
+    };
+    let connected = async {
+        let with_token = match &place {
             None => None,
-            Some(place) => place.client(client.clone()).await?,
+            Some(place) => place.client(bounded.clone()).await?,
         };
-        match with_token {
+        let end = match with_token.clone() {
             None => {
-                let transport = StreamableHttpClientTransport::with_client(client.clone(), config);
-                Ok(session(task, transport, cancel.clone()).await)
+                let transport = StreamableHttpClientTransport::with_client(bounded.clone(), config);
+                session(task, transport, cancel.clone()).await
             }
             Some(client) => {
                 let transport = StreamableHttpClientTransport::with_client(client, config);
-                Ok(session(task, transport, cancel.clone()).await)
+                session(task, transport, cancel.clone()).await
             }
+        };
+        if needs_auth(&end, &client, &parsed, &headers).await {
+            return Ok(Err(wants_login().await));
+        }
+        // A server of the older kind knows no POST at this address.
+        if !matches!(end, SessionEnd::NotConnected(_)) {
+            return Ok(Ok(end));
+        }
+        let mut with_login = headers.clone();
+        if let Some(login) = &with_token
+            && let Some(token) = login.token().await
+            && let Ok(value) = HeaderValue::try_from(format!("Bearer {token}"))
+        {
+            with_login.insert(AUTHORIZATION, value);
+        }
+        match sse::open(&client, &parsed, &with_login, task.spec().timeout).await {
+            Ok(opened) => {
+                let keys = (&headers, with_token.as_ref());
+                Ok(Ok(sse::serve(task, opened, &client, keys, cancel.clone()).await))
+            }
+            Err(sse::Refusal::Unauthorized) => Ok(Err(wants_login().await)),
+            Err(sse::Refusal::Other) => Ok(Ok(end)),
         }
     };
-    tokio::pin!(session);
+    tokio::pin!(connected);
     let end = tokio::select! {
         biased;
         () = task.stop.cancelled() => {
             cancel.cancel();
             // Gives the task time to tell the server that its session is over.
-            let _ = timeout(GRACE, &mut session).await;
+            let _ = timeout(GRACE, &mut connected).await;
             return Status::Disabled;
         }
-        end = &mut session => end,
+        end = &mut connected => end,
     };
-    let end = match end {
-        Ok(end) => end,
-        Err::<_, LoginError>(error) => return task.failed(&format!("at {shown} cannot be used: {error}")),
-    };
-    let needs_auth = match &end {
+    match end {
+        Ok(Ok(end)) => task.failed(&format!("at {shown} {}", end.describe(task.spec()))),
+        Ok(Err(status)) => status,
+        Err::<_, LoginError>(error) => task.failed(&format!("at {shown} cannot be used: {error}")),
+    }
+}
+
+/// Returns true if a connection ended because the server wants a login.
+async fn needs_auth(end: &SessionEnd, client: &Client, url: &Url, headers: &HeaderMap) -> bool {
+    match end {
         SessionEnd::NotConnected(error) => {
             error.auth_challenge().is_some()
                 || error.is_authorization_required()
-                || is_refused(&client, parsed, headers).await
+                || is_refused(client, url.clone(), headers.clone()).await
         }
         // Some servers shake hands without a login and refuse only the requests after it.
-        SessionEnd::NotListed(ServiceError::TransportSend(error)) => {
-            let error = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
-            matches!(
-                error,
-                Some(StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_))
-            )
-        }
-        SessionEnd::Silent(_) | SessionEnd::NotListed(_) | SessionEnd::Closed => false,
-    };
-    if needs_auth {
-        Status::NeedsAuth
-    } else {
-        task.failed(&format!("at {shown} {}", end.describe(task.spec())))
+        SessionEnd::NotListed(error) => loss::wants_login(error),
+        SessionEnd::Refused => true,
+        SessionEnd::UnknownVersion(_) | SessionEnd::Silent(_) | SessionEnd::Closed => false,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Lists and reads the resources of a server.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
+use futures_util::future::join_all;
 use rmcp::{
     ServiceError,
     model::{
@@ -13,9 +14,10 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CallError, ResourceContent, ResourceList,
+    CallError, ResourceContent, ResourceList, ServersLease,
     client::{Connection, failed},
     output::{self, NotAttached},
+    tools::plain,
 };
 
 /// Bounds of a list: entries, bytes as JSON, and pages.
@@ -25,6 +27,29 @@ const MAX_PAGES: usize = 256;
 
 /// The keys of an entry that are kept.
 const KEYS: [&str; 7] = ["uri", "uriTemplate", "name", "title", "description", "mimeType", "size"];
+
+impl ServersLease {
+    /// Returns the resources of all connected servers by a name of their own, each with its server as `client`, as
+    /// OpenCode lists them. A server that does not answer is left out.
+    pub async fn all_resources(&self) -> BTreeMap<String, Value> {
+        let cancel = CancellationToken::new();
+        let asked = self.with_resources().into_iter().map(async |server| {
+            let listed = self.resources(&server, ResourceList::Resources, &cancel).await;
+            let (entries, _) = listed.unwrap_or_else(|error| {
+                tracing::warn!(server, %error, "the resources of an MCP server are not known");
+                Default::default()
+            });
+            let named = entries.into_iter().map(|mut entry| {
+                let name = entry["name"].as_str().unwrap_or_default();
+                let key = format!("{}:{}", plain(&server), plain(name));
+                entry["client"] = server.as_str().into();
+                (key, entry)
+            });
+            named.collect::<Vec<_>>()
+        });
+        join_all(asked).await.into_iter().flatten().collect()
+    }
+}
 
 /// Returns all pages of a list, and true if there were more.
 pub(super) async fn list(

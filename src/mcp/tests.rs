@@ -68,7 +68,7 @@ fn failure(servers: &Servers) -> String {
 }
 
 async fn call(servers: &Servers, key: &str, input: Value) -> Result<CallOutput, CallError> {
-    servers.lease().call(key, input, &CancellationToken::new(), &|_| {}).await
+    servers.lease().call(key, input, &CancellationToken::new(), &()).await
 }
 
 async fn text(servers: &Servers, key: &str, input: Value) -> String {
@@ -99,6 +99,24 @@ async fn wait_until_dead(pids: &[String]) {
         assert!(start.elapsed() < Duration::from_secs(5), "still alive: {pids:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+#[tokio::test]
+async fn servers_hear_of_other_roots_while_they_run() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/server.py");
+    let command = vec!["python3".to_owned(), script.display().to_string(), "wishes".to_owned()];
+    let servers = settled(vec![local("shop", command)]).await;
+    let roots = |directories: &[&str]| {
+        let roots: Vec<Value> = directories.iter().map(|it| json!({"uri": format!("file://{it}")})).collect();
+        json!({ "roots": roots })
+    };
+    let told = |text: String| serde_json::from_str::<Value>(&text).expect("JSON");
+    assert_eq!(told(text(&servers, "shop_roots", json!({})).await), roots(&["/tmp"]));
+    let (moved, ()) = tokio::join!(text(&servers, "shop_moved", json!({})), async {
+        servers.set_more_roots(&["/srv/a b".into()]);
+    });
+    assert_eq!(told(moved), roots(&["/tmp", "/srv/a%20b"]));
+    servers.close().await;
 }
 
 #[test]
@@ -246,7 +264,7 @@ async fn a_cancelled_call_returns_at_once_and_notifies_the_server() {
         Instant::now()
     };
     let lease = servers.lease();
-    let (result, cancelled_at) = tokio::join!(lease.call("s_hang", json!({}), &cancel, &|_| {}), cancelling);
+    let (result, cancelled_at) = tokio::join!(lease.call("s_hang", json!({}), &cancel, &()), cancelling);
     assert!(cancelled_at.elapsed() < Duration::from_secs(15));
     assert_eq!(result, Err(CallError::Cancelled));
     let dropped = tokio::time::timeout(Duration::from_millis(50), call(&servers, "s_hang", json!({})));
@@ -280,7 +298,7 @@ async fn a_server_that_stops_reading_holds_up_neither_calls_nor_close() {
     };
     let start = Instant::now();
     let lease = servers.lease();
-    let (result, ()) = tokio::join!(lease.call("s_hang", input, &cancel, &|_| {}), cancelling);
+    let (result, ()) = tokio::join!(lease.call("s_hang", input, &cancel, &()), cancelling);
     assert_eq!(result, Err(CallError::Cancelled));
     servers.close().await;
     assert!(start.elapsed() < Duration::from_secs(15));
@@ -300,8 +318,32 @@ async fn a_server_that_exits_says_why() {
     let servers = settled(vec![local("s", vec!["no-such-program-1".to_owned()])]).await;
     let error = "MCP server s could not be started: install no-such-program-1 or correct the command";
     assert_eq!(failure(&servers), error);
+    let plain = tempfile::NamedTempFile::new().unwrap();
+    let path = plain.path().display().to_string();
+    let servers = settled(vec![local("s", vec![path.clone()])]).await;
+    let error = format!("MCP server s could not be started with {path}: Permission denied");
+    assert_eq!(failure(&servers), error);
     let servers = settled(vec![local("s", Vec::new())]).await;
     assert_eq!(failure(&servers), "MCP server s has an empty command");
+}
+
+#[tokio::test]
+async fn a_server_of_an_unknown_version_is_not_used_and_an_old_one_is() {
+    let long = "9".repeat(10_000);
+    for (version, shown) in
+        [("1999-01-01", "1999-01-01"), ("", ""), ("2\x1b[0m", "2\\u{1b}[0m"), (&long, &long[..40])]
+    {
+        let servers = settled(vec![scripted("s", &[&format!("={version}")])]).await;
+        let error = format!(
+            "MCP server s speaks version `{shown}` of the protocol, which windlass does not; update one of the two"
+        );
+        assert_eq!(failure(&servers), error);
+        assert!(servers.lease().tools().is_empty());
+    }
+    for version in ["2024-10-07", "2024-11-05", "2025-11-25"] {
+        let servers = settled(vec![scripted("s", &[&format!("={version}")])]).await;
+        assert_eq!(text(&servers, "s_add_numbers", json!({"a": 1, "b": 2})).await, "3", "{version}");
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use rmcp::{
     Peer, RoleClient, ServiceError,
     model::{ClientRequest, ErrorCode, ListToolsRequest, PaginatedRequestParams, ServerResult, Tool},
 };
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::McpTool;
@@ -29,7 +30,7 @@ pub(super) async fn list(
         let (page, next_cursor) = match peer.send_request(request).await {
             Ok(ServerResult::ListToolsResult(page)) => (page.tools, page.next_cursor),
             // A page that fits no known result arrives raw: one malformed tool must not cost the others.
-            Ok(ServerResult::CustomResult(page)) => well_formed(page.0, server)?,
+            Ok(ServerResult::CustomResult(page)) => well_formed::<Tool>(page.0, "tools", server)?,
             // A server without tools need not know the method.
             Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => break,
             Ok(_) => return Err(ServiceError::UnexpectedResponse),
@@ -49,19 +50,26 @@ pub(super) async fn list(
     Ok(tools)
 }
 
-fn well_formed(mut page: Value, server: &str) -> Result<(Vec<Tool>, Option<String>), ServiceError> {
+/// Reads the items of a page one by one, and leaves out those that cannot be read.
+pub(super) fn well_formed<T: DeserializeOwned>(
+    mut page: Value,
+    list: &'static str,
+    server: &str,
+) -> Result<(Vec<T>, Option<String>), ServiceError> {
     let next_cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
-    let Some(Value::Array(items)) = page.get_mut("tools").map(Value::take) else {
+    let Some(Value::Array(items)) = page.get_mut(list).map(Value::take) else {
         return Err(ServiceError::UnexpectedResponse);
     };
-    let mut tools = Vec::with_capacity(items.len());
+    let mut read = Vec::with_capacity(items.len());
     for item in items {
         match serde_json::from_value(item) {
-            Ok(tool) => tools.push(tool),
-            Err(error) => tracing::warn!(server, %error, "a malformed tool of an MCP server is left out"),
+            Ok(item) => read.push(item),
+            Err(error) => {
+                tracing::warn!(server, list, %error, "a malformed item of an MCP server's list is left out");
+            }
         }
     }
-    Ok((tools, next_cursor))
+    Ok((read, next_cursor))
 }
 
 fn offered(tool: Tool, server: &str, slot_id: usize) -> McpTool {

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     base::path::absolute,
-    config::protected_paths::{ProtectedPaths, SUBDIRECTORIES},
+    config::protected_paths::{PACKAGE_FILES, ProtectedPaths, SUBDIRECTORIES},
 };
 
 const FILES: [&str; 4] = ["opencode.json", "opencode.jsonc", "config.json", "config.jsonc"];
@@ -63,7 +63,7 @@ fn is_configuration(path: &str) -> bool {
     let mut below = starts.filter_map(|(idx, _)| parts.get(idx + 1..));
     below.any(|below| match below {
         [] => false,
-        [file] if FILES.contains(file) => true,
+        [file] if FILES.contains(file) || PACKAGE_FILES.contains(file) => true,
         [directory, rest @ ..] => SUBDIRECTORIES.contains(directory) && !rest.is_empty(),
     })
 }
@@ -107,6 +107,8 @@ mod tests {
             "/p/.opencode/agents/a/b.md",
             "/p/.OpenCode/mode/x.md",
             "/p/.opencode/config.json",
+            "/p/.opencode/package.json",
+            "/p/.opencode/node_modules/a/index.js",
             "/home/u/.config/opencode/plugin/x.ts",
             "/home/u/.config/opencode/config.json",
             "/p/.opencode/command/a.md",
@@ -122,6 +124,8 @@ mod tests {
         for path in [
             "/p/src/opencode.rs",
             "/p/config.json",
+            "/p/package.json",
+            "/p/node_modules/a/index.js",
             "/p/opencode/config.json",
             "/p/.opencode/plans/a.md",
             "/p/.opencode/skill/a/SKILL.md",

@@ -24,6 +24,14 @@ pub struct Fetched {
     pub body: FetchedBody,
 }
 
+/// The reason why there is no answer, as a sentence.
+pub enum Unsent {
+    /// The provider was not reached, or broke the connection.
+    Broken(String),
+    /// The plugin refused the request, or does not run.
+    Refused(String),
+}
+
 /// The body of an answer. Dropped, it ends the request.
 pub struct FetchedBody {
     process: Arc<Process>,
@@ -32,19 +40,26 @@ pub struct FetchedBody {
 }
 
 #[derive(Deserialize)]
-struct Head {
-    status: u16,
-    headers: Vec<(String, String)>,
+#[serde(untagged)]
+enum Answer {
+    Head {
+        status: u16,
+        headers: Vec<(String, String)>,
+    },
+    /// The provider was not reached, for this reason.
+    Broken {
+        broken: String,
+    },
 }
 
-/// Sends a request by the function that a plugin has for a provider.
+/// Sends a request by the function that a plugin has for a provider; the inner error says why that was not reached.
 pub(super) async fn fetch(
     process: &Arc<Process>,
     provider: &str,
     url: &str,
     headers: &[(String, String)],
     body: &[u8],
-) -> Result<Fetched, CallError> {
+) -> Result<Result<Fetched, String>, CallError> {
     let fetches = &process.fetches;
     let stream = fetches.last.fetch_add(1, Ordering::Relaxed);
     let (sender, pieces) = mpsc::unbounded_channel();
@@ -61,8 +76,10 @@ pub(super) async fn fetch(
     let answer = process.request("fetch", params, LIMIT).await?;
     let unreadable =
         |_| CallError::Refused { code: 0, message: "the plugin returned no response".to_owned() };
-    let Head { status, headers } = serde_json::from_value(answer).map_err(unreadable)?;
-    Ok(Fetched { status, headers, body: body_of_answer })
+    match serde_json::from_value(answer).map_err(unreadable)? {
+        Answer::Head { status, headers } => Ok(Ok(Fetched { status, headers, body: body_of_answer })),
+        Answer::Broken { broken } => Ok(Err(broken)),
+    }
 }
 
 impl FetchedBody {

@@ -9,6 +9,7 @@ use crate::base::{hash, ids};
 const PROGRAM: &[(&str, &str)] = &[
     ("auth.mjs", include_str!("host/auth.mjs")),
     ("bun.mjs", include_str!("host/bun.mjs")),
+    (CHECK, include_str!("host/check.cjs")),
     ("channel.mjs", include_str!("host/channel.mjs")),
     ("client.mjs", include_str!("host/client.mjs")),
     ("current.mjs", include_str!("host/current.mjs")),
@@ -24,6 +25,8 @@ const PROGRAM: &[(&str, &str)] = &[
     ("tools.mjs", include_str!("host/tools.mjs")),
     ("version.mjs", include_str!("host/version.mjs")),
 ];
+/// The file that Node reads first.
+pub const CHECK: &str = "check.cjs";
 /// A package of older plugins that has no other part.
 const TOOL_MODULE: &str = "export { Tool, ToolRegistry } from \"../../../registry.mjs\";\n";
 const TOOL_PACKAGE: &str = r#"{"name":"@opencode-ai/tool","type":"module","exports":"./index.js"}"#;

@@ -3,43 +3,33 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    path::{Path, PathBuf},
-    process::ExitStatus,
+    path::Path,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::{
-    net::UnixStream,
-    sync::{mpsc, watch},
-    time::Instant,
-};
-use tokio_util::{
-    sync::{CancellationToken, DropGuard},
-    task::AbortOnDropHandle,
-};
+use tokio::{sync::watch, time::Instant};
+use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_protocol::opencode::provider::UsableProviders;
 
+pub mod call;
 pub mod login;
+mod supervisor;
 
-pub use super::process::CallRequest;
+use self::call::Call;
 use super::{
     api::Api,
-    files,
     offer::{LoadedLogin, Offer},
+    packages::Installed,
     plan::{Plan, Planned, Source},
     process::{Process, ReadLogin, SharedOffer},
-    runtime,
 };
 use crate::{
     base::{
         lock::lock,
-        process::{self, Child, Spawn},
         rpc_peer::{CallError, Outcome},
-        stderr,
     },
     config::{Config, sandbox::enclosure::Enclosure},
 };
@@ -51,15 +41,10 @@ const NO_SERVER: &str = "http://localhost:4096";
 
 const DEFAULT_HOOK_TIMEOUT: u64 = 30_000;
 const DEFAULT_LOAD_TIMEOUT: u64 = 10_000;
-/// Time for plugins to end by themselves.
-const GRACE: Duration = Duration::from_secs(2);
 /// Time limit for immediate consequences of a process's end.
 const AFTERMATH: Duration = Duration::from_secs(1);
-/// Pauses before a new start.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Time after which an end counts as the first one again.
-const STEADY: Duration = Duration::from_secs(60);
+/// Hooks that may refuse a call.
+const GUARDS: [&str; 2] = ["permission.ask", "tool.execute.before"];
 /// Ends that a plugin may cause before it is left out.
 const MAX_FAULTS: u32 = 3;
 /// Time limit for a tool's call: its user cancels it.
@@ -75,8 +60,7 @@ pub struct Setup {
     pub api: Option<Api>,
     /// Address of the server, if one listens.
     pub server_url: Option<String>,
-    /// Directories of installed packages, by their entries.
-    pub packages: BTreeMap<String, PathBuf>,
+    pub installed: Installed,
     /// Reads the stored login of a provider; `null` where there is none.
     pub login: ReadLogin,
     /// The sandbox of the process.
@@ -111,6 +95,8 @@ struct Shared {
 enum State {
     Starting,
     Ready(Arc<Process>),
+    /// Ended for this reason at this time, and started again soon.
+    Restarting(Arc<str>, Instant),
     /// Not running, for this reason.
     Down(Arc<str>),
 }
@@ -122,44 +108,24 @@ pub struct HookError {
     pub plugin: Option<String>,
     pub hook: String,
     pub message: String,
+    /// The message is the plugin's own.
+    pub is_thrown: bool,
+}
+
+impl HookError {
+    /// Returns the words for a model whose call failed by it: the plugin's own, where it threw them.
+    pub fn for_model(self) -> String {
+        if self.is_thrown { self.message } else { self.to_string() }
+    }
 }
 
 impl fmt::Display for HookError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { plugin, hook, message } = self;
+        let Self { plugin, hook, message, .. } = self;
         match plugin {
             Some(plugin) => write!(formatter, "the plugin {plugin} failed in its hook {hook}: {message}"),
             None => write!(formatter, "the hook {hook} of a plugin failed: {message}"),
         }
-    }
-}
-
-/// The answer of a tool.
-#[derive(Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct ToolAnswer {
-    pub title: Option<String>,
-    pub output: String,
-    pub metadata: Option<Map<String, Value>>,
-    pub attachments: Option<Vec<Value>>,
-    /// The reason why the arguments cannot be used.
-    pub invalid: Option<String>,
-    /// The reason why the call failed.
-    pub failed: Option<String>,
-}
-
-/// A tool call on its way.
-pub struct Call {
-    /// Requests of the tool.
-    pub requests: mpsc::UnboundedReceiver<CallRequest>,
-    pub answer: BoxFuture<'static, Result<ToolAnswer, String>>,
-    process: Arc<Process>,
-}
-
-impl Call {
-    /// Answers a question of the tool.
-    pub fn answer_ask(&self, id: &Value, result: Result<(), String>) {
-        self.process.answer(id, result);
     }
 }
 
@@ -195,7 +161,7 @@ impl Host {
             started_in: Mutex::default(),
         });
         let end = CancellationToken::new();
-        tokio::spawn(supervise(shared.clone(), stop.clone(), end.clone().drop_guard()));
+        tokio::spawn(supervisor::run(shared.clone(), stop.clone(), end.clone().drop_guard()));
         Self { shared, _stop_on_drop: stop.clone().drop_guard(), stop, end }
     }
 
@@ -209,6 +175,11 @@ impl Host {
         &self.shared.setup.config.directory
     }
 
+    /// Returns the configuration that it was started with.
+    pub fn configuration(&self) -> &Config {
+        &self.shared.setup.config
+    }
+
     /// Ends when the host is ready or down, and returns true if it is ready.
     pub async fn ready(&self) -> bool {
         self.process().await.is_some()
@@ -218,9 +189,9 @@ impl Host {
         &self.shared.setup.plan
     }
 
-    /// Returns the directories of packages that it was started with.
-    pub fn packages(&self) -> &BTreeMap<String, PathBuf> {
-        &self.shared.setup.packages
+    /// Returns the packages and dependencies that it was started with.
+    pub fn installed(&self) -> &Installed {
+        &self.shared.setup.installed
     }
 
     /// Returns the sandbox that it was started in.
@@ -235,12 +206,29 @@ impl Host {
         tokio::time::timeout(limit, settled).await.is_ok()
     }
 
+    /// Ends when the host is ready, or will not be; false after `limit`.
+    pub async fn decided(&self, limit: Duration) -> bool {
+        let mut state = self.shared.state.subscribe();
+        let decided = state.wait_for(|state| matches!(state, State::Ready(_) | State::Down(_)));
+        tokio::time::timeout(limit, decided).await.is_ok()
+    }
+
+    /// Tells the user a sentence about the plugins.
+    pub fn tell(&self, sentence: String) {
+        (self.shared.setup.tell)(sentence);
+    }
+
     /// Returns the reason why the host does not run.
     pub fn down(&self) -> Option<String> {
         match &*self.shared.state.borrow() {
-            State::Down(reason) => Some(reason.to_string()),
+            State::Restarting(reason, _) | State::Down(reason) => Some(reason.to_string()),
             State::Starting | State::Ready(_) => None,
         }
+    }
+
+    /// Returns true for a plugin or tool file that ended the process so often that it is left out.
+    pub fn leaves_out(&self, name: &str) -> bool {
+        !self.shared.is_sound(name)
     }
 
     /// Returns what the plugins offer, as far as they are loaded.
@@ -263,11 +251,20 @@ impl Host {
         if !self.declares(hook) {
             return Ok(Map::new());
         }
-        let params = json!({ "name": hook, "input": input, "output": output });
+        let mut params = json!({ "name": hook });
+        params["input"] = input;
+        params["output"] = output;
         match self.ask("hook", hook, params).await? {
             Value::Object(changed) => Ok(changed),
             _ => Ok(Map::new()),
         }
+    }
+
+    /// Returns the variables that plugins want set for a command or a terminal.
+    pub async fn shell_variables(&self, input: Value) -> Result<BTreeMap<String, String>, HookError> {
+        let changed = self.hook("shell.env", input, json!({ "env": {} })).await?;
+        let variables = changed.get("env").and_then(Value::as_object).into_iter().flatten();
+        Ok(variables.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect())
     }
 
     /// Calls those of a request's hooks that some plugin has, at once, and returns the changed fields of each. `outputs`
@@ -284,10 +281,21 @@ impl Host {
         let n_hooks = u32::try_from(outputs.len()).unwrap_or(u32::MAX);
         let limit = self.shared.hook_timeout().saturating_mul(n_hooks);
         let hooks = outputs.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-        let params = json!({
-            "input": input, "providerID": provider, "modelID": model, "outputs": outputs,
-        });
+        let mut params = json!({ "providerID": provider, "modelID": model });
+        // Moved, not copied: the system prompt is large.
+        params["input"] = input;
+        params["outputs"] = Value::Object(outputs);
         changes(&process, &hooks, process.request("request", params, limit).await)
+    }
+
+    /// Returns the id of the provider's model that plugins want asked for small things.
+    pub async fn small_model(&self, shown: Shown<'_>) -> Result<Option<String>, HookError> {
+        let Some(process) = self.process().await else { return Ok(None) };
+        process.show_provider(shown.providers, shown.provider);
+        let params = json!({ "providerID": shown.provider });
+        let answer = process.request("small_model", params, self.shared.hook_timeout()).await;
+        let changed = changes(&process, "experimental.provider.small_model", answer)?;
+        Ok(changed.get("model").and_then(Value::as_str).map(str::to_owned))
     }
 
     /// Lets plugins change the descriptions of tools; returns those that they changed.
@@ -340,7 +348,7 @@ impl Host {
             return Err(self.absence());
         };
         let call = crate::base::ids::random(16);
-        let (requests, listening) = process.listen(&call);
+        let (receivers, listening) = process.listen(&call);
         context["call"] = call.into();
         let params = json!({ "id": tool, "args": args, "context": context });
         let asked = process.clone();
@@ -349,7 +357,7 @@ impl Host {
             let answer = asked.request("tool", params, CALL_LIMIT).await.map_err(|error| failure(&error))?;
             serde_json::from_value(answer).map_err(|error| format!("its result cannot be read: {error}"))
         });
-        Ok(Call { requests, answer, process })
+        Ok(Call::new(receivers, answer, process))
     }
 
     /// Returns the time that the newest process took until it was ready.
@@ -364,29 +372,45 @@ impl Host {
     }
 
     async fn ask(&self, method: &'static str, hook: &str, params: Value) -> Result<Value, HookError> {
-        let Some(process) = self.process().await else { return Ok(Value::Null) };
+        let Some(process) = self.process().await else {
+            // A call that a plugin may refuse is not made because it does not run.
+            return if GUARDS.contains(&hook) {
+                let message = self.absence();
+                Err(HookError { plugin: None, hook: hook.to_owned(), message, is_thrown: false })
+            } else {
+                Ok(Value::Null)
+            };
+        };
         changes(&process, hook, process.request(method, params, self.shared.hook_timeout()).await)
     }
 
-    /// Returns the process once it is ready; none while it does not run.
+    /// Returns the process once it is ready, also behind a new start that comes soon; none while it does not run.
     async fn process(&self) -> Option<Arc<Process>> {
-        let mut state = self.shared.state.subscribe();
-        let limit = self.shared.load_timeout();
-        let settled = state.wait_for(|state| !matches!(state, State::Starting));
-        match &*tokio::time::timeout(limit, settled).await.ok()?.ok()? {
+        let mut limit = self.shared.load_timeout();
+        if let State::Restarting(_, since) = &*self.shared.state.borrow() {
+            // Many calls wait no longer in all than one.
+            limit = limit.saturating_sub(since.elapsed());
+        }
+        if !self.decided(limit).await {
+            return None;
+        }
+        match &*self.shared.state.borrow() {
             State::Ready(process) => Some(process.clone()),
-            State::Starting | State::Down(_) => None,
+            State::Starting | State::Restarting(..) | State::Down(_) => None,
         }
     }
 }
 
 /// Returns what a hook changed, or its failure.
 fn changes(process: &Process, hook: &str, answer: Outcome) -> Result<Value, HookError> {
-    let error = |plugin, hook: &str, message| HookError { plugin, hook: hook.to_owned(), message };
-    let answer = answer.map_err(|it| error(process.last_plugin(), hook, failure(&it)))?;
+    let error = |plugin, hook: &str, message, is_thrown| {
+        let hook = hook.to_owned();
+        HookError { plugin, hook, message, is_thrown }
+    };
+    let answer = answer.map_err(|it| error(process.last_plugin(), hook, failure(&it), false))?;
     let answer: HookAnswer = serde_json::from_value(answer).unwrap_or_default();
     match answer.failed {
-        Some(message) => Err(error(answer.plugin, answer.hook.as_deref().unwrap_or(hook), message)),
+        Some(message) => Err(error(answer.plugin, answer.hook.as_deref().unwrap_or(hook), message, true)),
         None => Ok(answer.changed),
     }
 }
@@ -396,14 +420,6 @@ fn failure(error: &CallError) -> String {
         CallError::Refused { message, .. } => message.clone(),
         CallError::Silent { limit, .. } => format!("it did not answer within {limit:?}"),
         CallError::Ended(reason) => format!("the host of plugins {reason}"),
-    }
-}
-
-/// Says why a process did not load its plugins, behind its name.
-fn load_failure(error: &CallError) -> String {
-    match error {
-        CallError::Refused { message, .. } => format!("could not load them: {message}"),
-        CallError::Silent { .. } | CallError::Ended(_) => failure(error),
     }
 }
 
@@ -418,11 +434,13 @@ impl Shared {
         Duration::from_millis(wanted.unwrap_or(DEFAULT_LOAD_TIMEOUT))
     }
 
-    /// Returns the plugins that have not ended the process too often.
+    /// Returns false for a plugin or tool file that has ended the process too often.
+    fn is_sound(&self, name: &str) -> bool {
+        lock(&self.faults).get(name).is_none_or(|n_faults| *n_faults < MAX_FAULTS)
+    }
+
     fn plugins(&self) -> Vec<&Planned> {
-        let faults = lock(&self.faults);
-        let is_sound = |it: &&Planned| faults.get(it.name()).is_none_or(|n_faults| *n_faults < MAX_FAULTS);
-        self.setup.plan.plugins.iter().filter(is_sound).collect()
+        self.setup.plan.plugins.iter().filter(|it| self.is_sound(it.name())).collect()
     }
 
     /// Returns the parameters of a process's first request.
@@ -431,7 +449,7 @@ impl Shared {
         let plugin = |it: &Planned| {
             let (path, is_package) = match &it.source {
                 Source::Path(path) => (path.clone(), false),
-                Source::Package(_) => (setup.packages.get(&it.spec)?.clone(), true),
+                Source::Package(_) => (setup.installed.packages.get(&it.spec)?.clone(), true),
             };
             let name = it.name();
             Some(json!({
@@ -439,9 +457,10 @@ impl Shared {
             }))
         };
         let plugins: Vec<Value> = self.plugins().into_iter().filter_map(plugin).collect();
+        let tools = setup.plan.tools.iter().filter(|it| self.is_sound(&it.to_string_lossy()));
         json!({
             "plugins": plugins,
-            "tools": setup.plan.tools,
+            "tools": tools.collect::<Vec<_>>(),
             "directory": setup.config.directory,
             "worktree": setup.config.worktree,
             "project": setup.project,
@@ -450,216 +469,4 @@ impl Shared {
             "loadTimeout": self.load_timeout().as_millis() as u64,
         })
     }
-}
-
-/// Keeps a process running until `stop` is cancelled.
-async fn supervise(shared: Arc<Shared>, stop: CancellationToken, _end: DropGuard) {
-    let mut pause = FIRST_PAUSE;
-    loop {
-        let began = Instant::now();
-        let end = match run(&shared, &stop).await {
-            End::Stopped => return,
-            End::Failed(reason) => reason,
-            End::Hopeless(reason) => {
-                (shared.setup.tell)(format!("Plugins and custom tools are off: {reason}."));
-                shared.state.send_replace(State::Down(reason.into()));
-                return;
-            }
-        };
-        if began.elapsed() > STEADY {
-            pause = FIRST_PAUSE;
-        }
-        shared.state.send_replace(State::Down(format!("the host of plugins {end}").into()));
-        (shared.setup.tell)(format!("The host of plugins {end}. It is started again in {pause:?}."));
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(pause) => {}
-        }
-        pause = (pause * 2).min(LONGEST_PAUSE);
-        shared.state.send_replace(State::Starting);
-    }
-}
-
-/// End of a process.
-enum End {
-    Stopped,
-    Failed(String),
-    /// Another start would fail as well.
-    Hopeless(String),
-}
-
-async fn run(shared: &Arc<Shared>, stop: &CancellationToken) -> End {
-    let config = shared.setup.config.clone();
-    let found = tokio::task::spawn_blocking(move || {
-        let runtime = runtime::find(&config)?;
-        let main = files::install(&config.paths.cache());
-        let main = main.map_err(|error| format!("their program cannot be written to the cache: {error}"))?;
-        Ok::<_, String>((runtime, main))
-    });
-    let (runtime, main) = match found.await {
-        Ok(Ok(found)) => found,
-        Ok(Err(reason)) => return End::Hopeless(reason),
-        Err(error) => return End::Hopeless(error.to_string()),
-    };
-    let (child, channel) = match spawn(shared, &runtime, &main).await {
-        Ok(started) => started,
-        Err(error) => {
-            let program = runtime.program.display();
-            return End::Hopeless(format!("{program} cannot be started: {error}"));
-        }
-    };
-    converse(shared, stop, child, channel).await
-}
-
-async fn spawn(
-    shared: &Shared,
-    runtime: &runtime::Runtime,
-    main: &Path,
-) -> std::io::Result<(Child, UnixStream)> {
-    let config = &shared.setup.config;
-    let (ours, theirs) = UnixStream::pair()?;
-    // What is set for it stays in a sandbox, which leaves keys out.
-    let mut environment = match shared.setup.sandbox {
-        Some(_) => BTreeMap::new(),
-        None => config.environment.variables.clone(),
-    };
-    environment.insert("BUN_BE_BUN".to_owned(), "1".to_owned());
-    let spawn = Spawn {
-        program: runtime.program.as_os_str(),
-        args: &runtime.arguments(main),
-        directory: &config.directory,
-        environment: &environment,
-        without: &[],
-        stdin: false,
-        is_parent: true,
-    };
-    let theirs = theirs.into_std()?.into();
-    let child = match &shared.setup.sandbox {
-        Some(sandbox) => sandbox.spawn_with_channel(&spawn, Some(theirs)).await?,
-        None => process::spawn_with_channel(&spawn, theirs)?,
-    };
-    Ok((child, ours))
-}
-
-async fn converse(
-    shared: &Arc<Shared>,
-    stop: &CancellationToken,
-    mut child: Child,
-    channel: UnixStream,
-) -> End {
-    let last_line = Arc::new(Mutex::new(String::new()));
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let (of_stdout, of_stderr) = (last_line.clone(), last_line.clone());
-    let mut log = AbortOnDropHandle::new(tokio::spawn(async move {
-        let out = async {
-            if let Some(stdout) = stdout {
-                stderr::log_lines("plugins", stdout, str::to_owned, &of_stdout).await;
-            }
-        };
-        let err = async {
-            if let Some(stderr) = stderr {
-                stderr::log_lines("plugins", stderr, str::to_owned, &of_stderr).await;
-            }
-        };
-        tokio::join!(out, err);
-    }));
-    let process =
-        Arc::new(Process::new(shared.setup.api.clone(), shared.setup.login.clone(), shared.offer.clone()));
-    let ended = {
-        let serving = process.serve(channel);
-        let using = serve_until(shared, &process, stop);
-        tokio::pin!(serving);
-        tokio::select! {
-            biased;
-            result = using => result.err(),
-            () = process.lost.cancelled() => Some("is stuck".to_owned()),
-            status = child.wait() => {
-                // What it said before it ended.
-                let _ = tokio::time::timeout(AFTERMATH, &mut serving).await;
-                Some(status.map_or_else(|error| error.to_string(), describe))
-            }
-            reason = &mut serving => match tokio::time::timeout(AFTERMATH, child.wait()).await {
-                Ok(Ok(status)) => Some(describe(status)),
-                Ok(Err(_)) | Err(_) => Some(reason),
-            },
-        }
-    };
-    let Some(reason) = ended else {
-        child.end(GRACE).await;
-        process.end("has ended");
-        return End::Stopped;
-    };
-    child.end(AFTERMATH).await;
-    let _ = tokio::time::timeout(AFTERMATH, &mut log).await;
-    let seen = process.reason();
-    let is_blamed = seen.is_some();
-    let last_line = lock(&last_line).clone();
-    let reason = match seen {
-        Some(seen) => seen,
-        None if last_line.is_empty() => reason,
-        None => format!("{reason}: {last_line}"),
-    };
-    process.end(&reason);
-    if let Some(plugin) = process.last_plugin().filter(|_| is_blamed) {
-        let mut faults = lock(&shared.faults);
-        let n_faults = faults.entry(plugin.clone()).or_default();
-        *n_faults += 1;
-        if *n_faults == MAX_FAULTS {
-            (shared.setup.tell)(format!(
-                "The plugin {plugin} is left out: it ended the host {MAX_FAULTS} times."
-            ));
-        }
-    }
-    End::Failed(reason)
-}
-
-fn describe(status: ExitStatus) -> String {
-    format!("stopped ({status})")
-}
-
-/// Loads the plugins and lets the process be used until `stop` is cancelled.
-async fn serve_until(
-    shared: &Shared,
-    process: &Arc<Process>,
-    stop: &CancellationToken,
-) -> Result<(), String> {
-    let began = Instant::now();
-    let loading = load(shared, process);
-    tokio::select! {
-        biased;
-        () = stop.cancelled() => return Ok(()),
-        loaded = loading => loaded?,
-    }
-    *lock(&shared.started_in) = Some(began.elapsed());
-    shared.state.send_replace(State::Ready(process.clone()));
-    stop.cancelled().await;
-    // A plugin that does not end in time is ended.
-    let _ = process.request("dispose", Value::Null, GRACE).await;
-    Ok(())
-}
-
-async fn load(shared: &Shared, process: &Arc<Process>) -> Result<(), String> {
-    let n_plugins = u32::try_from(shared.setup.plan.plugins.len()).unwrap_or(u32::MAX);
-    let limit = shared.load_timeout().saturating_mul(n_plugins.saturating_add(1));
-    let answer = process.load(shared.parameters(), limit).await.map_err(|error| load_failure(&error))?;
-    let offer: Offer =
-        serde_json::from_value(answer).map_err(|error| format!("its plugins cannot be read: {error}"))?;
-    for report in &offer.plugins {
-        if let Some(error) = &report.error {
-            (shared.setup.tell)(error.clone());
-        }
-    }
-    let has_config = offer.hooks.contains("config");
-    *lock(&shared.offer) = Arc::new(offer);
-    let seen_config = lock(&shared.seen_config).clone().filter(|_| has_config);
-    if let Some(config) = seen_config {
-        // A process that was started again: its plugins prepare themselves by it.
-        let _ = process.request("config", json!({ "config": config }), shared.hook_timeout()).await;
-    }
-    let seen_logins = lock(&shared.seen_logins).clone();
-    for (params, _) in seen_logins.into_values() {
-        let _ = process.request("auth/load", params, shared.hook_timeout()).await;
-    }
-    Ok(())
 }

@@ -31,6 +31,7 @@ pub struct Manifest {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Written {
     name: Option<String>,
     description: String,
@@ -65,17 +66,22 @@ pub fn read(directory: &Path) -> (Vec<Arc<Manifest>>, Vec<(PathBuf, String)>) {
     let (mut manifests, mut problems) = (Vec::new(), Vec::new());
     for (name, file) in files {
         match manifest(name, &file) {
-            Ok(manifest) => manifests.push(Arc::new(manifest)),
+            Ok(Some(manifest)) => manifests.push(Arc::new(manifest)),
+            Ok(None) => {}
             Err(reason) => problems.push((file, reason)),
         }
     }
     (manifests, problems)
 }
 
-fn manifest(name: String, file: &Path) -> Result<Manifest, String> {
+/// Reads a file; `None` for data that a tool may read, which has neither a command nor a description.
+fn manifest(name: String, file: &Path) -> Result<Option<Manifest>, String> {
     let text = fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))?;
-    let written: Written = serde_json::from_str(&text)
-        .map_err(|error| format!("is no tool: {error}; it needs `description` and `command`"))?;
+    let keys: Option<Value> = serde_json::from_str(&text).ok();
+    if keys.is_some_and(|it| it.get("command").is_none() && it.get("description").is_none()) {
+        return Ok(None);
+    }
+    let written: Written = serde_json::from_str(&text).map_err(|error| format!("is no tool: {error}"))?;
     let name = written.name.unwrap_or(name);
     let is_letter = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_letter) {
@@ -103,7 +109,8 @@ fn manifest(name: String, file: &Path) -> Result<Manifest, String> {
         *word = directory.join(&*word).display().to_string();
     }
     let (description, timeout) = (written.description, written.timeout);
-    Ok(Manifest { file: file.to_owned(), name, description, schema: Arc::new(schema), command, timeout })
+    let schema = Arc::new(schema);
+    Ok(Some(Manifest { file: file.to_owned(), name, description, schema, command, timeout }))
 }
 
 impl Manifest {

@@ -46,6 +46,9 @@ pub struct PluginTool {
     pub plugin: String,
     pub description: String,
     pub schema: Arc<Value>,
+    /// True for a schema that the plugin wrote as JSON: the daemon checks arguments against it.
+    #[serde(default)]
+    pub plain: bool,
 }
 
 /// The logins at a provider that a plugin brings.

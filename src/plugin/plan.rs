@@ -8,7 +8,8 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::Value;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use serde_json::{Value, json};
 
 use super::manifest::{self, Manifest};
 use crate::{
@@ -20,10 +21,16 @@ use crate::{
     },
 };
 
+/// The file that describes a package.
+pub(super) const MANIFEST: &str = "package.json";
+
 const PLUGINS: [&str; 2] = ["plugin", "plugins"];
 const TOOLS: [&str; 2] = ["tool", "tools"];
-/// Packages that OpenCode does itself; it ignores every name that contains one of these.
+/// Packages of logins that come with us, as with OpenCode, which ignores every name that contains one of these.
 const SUPERSEDED: [&str; 2] = ["opencode-openai-codex-auth", "opencode-copilot-auth"];
+
+/// Characters that a path's URL says by their numbers.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Everything that the host of a directory loads. Two plans are the same while no file of them has changed.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -33,8 +40,12 @@ pub struct Plan {
     pub tools: Vec<PathBuf>,
     /// Tools that are programs; they need no host.
     pub manifests: Vec<Arc<Manifest>>,
+    /// Entries of packages that are left out, because we do the same ourselves.
+    pub superseded: Vec<String>,
     /// Files that describe no tool, with the reasons.
     pub problems: Vec<(PathBuf, String)>,
+    /// Files that name dependencies of directories of plugins and tools, there or not.
+    package_files: Vec<PathBuf>,
     stamps: Vec<Option<(u64, i64, i64)>>,
 }
 
@@ -45,6 +56,8 @@ pub struct Planned {
     pub spec: String,
     pub source: Source,
     pub options: Option<Value>,
+    /// The file, directory or variable that names it.
+    pub origin: String,
 }
 
 /// Place of a plugin's code.
@@ -64,6 +77,20 @@ impl Planned {
             Source::Package(name) => name,
         }
     }
+
+    /// Returns its entry as it is listed once its path is known.
+    pub fn entry(&self) -> Value {
+        let spec = match &self.source {
+            Source::Path(path) => {
+                format!("file://{}", utf8_percent_encode(&path.to_string_lossy(), PATH))
+            }
+            Source::Package(_) => self.spec.clone(),
+        };
+        match &self.options {
+            Some(options) => json!([spec, options]),
+            None => spec.into(),
+        }
+    }
 }
 
 impl Plan {
@@ -74,13 +101,17 @@ impl Plan {
         if !config.environment.is_on("OPENCODE_PURE") {
             plugins = listed(config, layers);
         }
+        let (superseded, plugins): (Vec<_>, Vec<_>) =
+            plugins.into_iter().partition(|it| is_superseded(&it.spec));
+        let superseded = superseded.into_iter().map(|it| it.spec).collect();
         let tools = config.directories.iter().flat_map(|it| scripts(it, &TOOLS)).collect();
-        let mut plan = Self { plugins, tools, ..Self::default() };
+        let mut plan = Self { plugins, tools, superseded, ..Self::default() };
         for directory in config.directories.iter().flat_map(|it| TOOLS.map(|name| it.join(name))) {
             let (manifests, problems) = manifest::read(&directory);
             plan.manifests.extend(manifests);
             plan.problems.extend(problems);
         }
+        plan.package_files = package_files(config, &plan);
         plan.stamps = plan.files().map(|file| stamp(&file)).collect();
         plan
     }
@@ -97,7 +128,23 @@ impl Plan {
             Source::Package(_) => None,
         });
         let programs = self.manifests.iter().flat_map(|it| it.files());
-        plugins.chain(self.tools.iter().cloned()).chain(programs).collect::<Vec<_>>().into_iter()
+        let packages = self.package_files.iter().cloned();
+        plugins
+            .chain(self.tools.iter().cloned())
+            .chain(programs)
+            .chain(packages)
+            .collect::<Vec<_>>()
+            .into_iter()
+    }
+
+    /// Returns a file that has changed since the plan was read. Does blocking reads.
+    pub fn changed(&self) -> Option<PathBuf> {
+        self.files().zip(&self.stamps).find(|(file, known)| stamp(file) != **known).map(|(file, _)| file)
+    }
+
+    /// Returns the files that name the dependencies of the directories of plugins and tools, there or not.
+    pub fn package_files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.package_files.iter()
     }
 
     /// Returns what each entry runs, and its present state.
@@ -108,6 +155,21 @@ impl Plan {
         });
         states.collect()
     }
+}
+
+/// Returns the files that name dependencies, of the directories that hold a plan's plugins or tools.
+fn package_files(config: &Config, plan: &Plan) -> Vec<PathBuf> {
+    let holds = |directory: &PathBuf| {
+        let is_in = |path: &Path| path.starts_with(directory);
+        let is_local = |it: &Planned| matches!(&it.source, Source::Path(path) if is_in(path));
+        plan.plugins.iter().any(is_local) || plan.tools.iter().any(|it| is_in(it))
+    };
+    config.directories.iter().filter(|it| holds(it)).map(|it| it.join(MANIFEST)).collect()
+}
+
+/// Returns true for a package whose logins come with us.
+pub fn is_superseded(spec: &str) -> bool {
+    SUPERSEDED.iter().any(|it| spec.contains(it))
 }
 
 /// Returns the directories that are looked through for plugins and tools.
@@ -136,6 +198,7 @@ fn listed(config: &Config, layers: &[Layer]) -> Vec<Planned> {
             spec: file.display().to_string(),
             source: Source::Path(file),
             options: None,
+            origin: directory.display().to_string(),
         }));
     }
     for layer in layers.iter().filter(is_late) {
@@ -156,16 +219,16 @@ fn entries(config: &Config, layer: &Layer) -> Vec<Planned> {
     let list = layer.value.get("plugin").and_then(Value::as_array).into_iter().flatten();
     let entry = |entry: &Value| {
         let spec = entry.as_str().or_else(|| entry.get(0)?.as_str())?;
-        let is_superseded = SUPERSEDED.iter().any(|it| spec.contains(it));
-        let path = spec.strip_prefix("file://");
-        let is_path = path.is_some() || spec.starts_with(['.', '/', '~']);
+        let url = spec.strip_prefix("file://").map(|path| percent_decode_str(path).decode_utf8_lossy());
+        let is_path = url.is_some() || spec.starts_with(['.', '/', '~']);
         let source = if is_path {
-            let named = home::join(&config.environment.home, &layer.base, path.unwrap_or(spec));
+            let named = home::join(&config.environment.home, &layer.base, url.as_deref().unwrap_or(spec));
             Source::Path(absolute(&layer.base, named))
         } else {
             Source::Package(plugin_name(entry).to_owned())
         };
-        (!is_superseded).then(|| Planned { spec: spec.to_owned(), source, options: entry.get(1).cloned() })
+        let (spec, options, origin) = (spec.to_owned(), entry.get(1).cloned(), layer.source.clone());
+        Some(Planned { spec, source, options, origin })
     };
     list.filter_map(entry).collect()
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    os::fd::AsFd,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -9,7 +10,13 @@ use std::{
 use futures_util::{StreamExt, future::BoxFuture};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::{net::UnixStream, sync::mpsc};
+use tokio::{
+    net::UnixStream,
+    sync::{
+        mpsc::{self, error::TrySendError},
+        watch,
+    },
+};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass_protocol::opencode::provider::UsableProviders;
 
@@ -27,6 +34,9 @@ use crate::base::{
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Time limit for that sign.
 const PING_LIMIT: Duration = Duration::from_secs(8);
+
+/// Questions of a tool call that may wait to be taken.
+const MAX_QUESTIONS: usize = 256;
 
 /// The number of a request that a call could not be found for.
 const NO_CALL: i64 = 1;
@@ -51,20 +61,37 @@ pub(super) struct Process {
     /// Cancelled when the process is to be killed.
     pub lost: CancellationToken,
     /// Running tool calls, by the names that they were given.
-    calls: Mutex<HashMap<String, mpsc::UnboundedSender<CallRequest>>>,
+    calls: Mutex<HashMap<String, CallSenders>>,
     /// The providers that it was shown, by their ids.
     shown: Mutex<HashMap<String, Arc<UsableProviders>>>,
     /// Requests of plugins, by the numbers of their streams.
     requests: Mutex<HashMap<u64, (String, AbortOnDropHandle<()>)>>,
 }
 
-/// A request that a running tool call makes.
+/// The way to a running tool call.
+struct CallSenders {
+    questions: mpsc::Sender<Question>,
+    progress: watch::Sender<Progress>,
+}
+
+/// Everything that a running tool call says before its answer.
+pub struct CallReceivers {
+    pub questions: mpsc::Receiver<Question>,
+    pub progress: watch::Receiver<Progress>,
+}
+
+/// A tool wants a permission; it needs an answer.
 #[derive(Debug)]
-pub enum CallRequest {
-    /// The tool wants a permission; it needs an answer.
-    Ask { id: Value, ask: AskParams },
-    /// The tool shows its progress.
-    Progress { title: Option<String>, metadata: Map<String, Value> },
+pub struct Question {
+    pub id: Value,
+    pub ask: AskParams,
+}
+
+/// The progress of a tool as it was shown last.
+#[derive(Debug, Clone, Default)]
+pub struct Progress {
+    pub title: Option<String>,
+    pub metadata: Map<String, Value>,
 }
 
 /// The permission that a tool wants.
@@ -104,10 +131,17 @@ impl Process {
 
     /// Reads and writes until the process closes the channel or cannot be understood; returns the reason.
     pub async fn serve(self: &Arc<Self>, channel: UnixStream) -> String {
+        // Without it, messages wait for the writer's task.
+        let pipe = channel.as_fd().try_clone_to_owned().ok();
+        let _at_once = pipe.map(|pipe| self.peer.write_at_once(pipe.into()));
         let (reader, writer) = channel.into_split();
         match self.peer.serve(reader, writer, |incoming| self.receive(incoming)).await {
             Ok(()) => "closed its channel".to_owned(),
-            Err(error) => error.to_string(),
+            // Plugins share the process with what writes the protocol, so one of them has written over it.
+            Err(error) => {
+                let reason = format!("{error}; {} ran last", self.blamed());
+                lock(&self.end).get_or_insert(reason).clone()
+            }
         }
     }
 
@@ -120,32 +154,58 @@ impl Process {
     }
 
     /// Sends a request. A process that gives no sign of life meanwhile is given up.
-    pub async fn request(&self, method: &'static str, params: Value, limit: Duration) -> Outcome {
+    pub async fn request(self: &Arc<Self>, method: &'static str, params: Value, limit: Duration) -> Outcome {
+        self.watched(method, params, limit, (PATIENCE, PING_LIMIT)).await
+    }
+
+    /// Sends a request, and asks for a sign of life after a silence; it has a limit of its own.
+    async fn watched(
+        self: &Arc<Self>,
+        method: &'static str,
+        params: Value,
+        limit: Duration,
+        (patience, ping_limit): (Duration, Duration),
+    ) -> Outcome {
         let request = self.peer.request(method, params, limit);
         tokio::pin!(request);
-        loop {
+        let outcome = loop {
             tokio::select! {
                 biased;
-                outcome = &mut request => return outcome,
-                () = tokio::time::sleep(PATIENCE) => {
-                    let alive = self.peer.request("ping", Value::Null, PING_LIMIT);
+                outcome = &mut request => break outcome,
+                () = tokio::time::sleep(patience) => {
                     tokio::select! {
                         biased;
-                        outcome = &mut request => return outcome,
-                        alive = alive => if matches!(alive, Err(CallError::Silent { .. })) {
-                            self.give_up(&format!("{} keeps it busy", self.blamed()));
-                        }
+                        outcome = &mut request => break outcome,
+                        () = self.check(ping_limit) => {}
                     }
                 }
             }
+        };
+        if matches!(outcome, Err(CallError::Silent { .. })) {
+            // The request's limit may be shorter than what a process that is busy may take.
+            let process = self.clone();
+            tokio::spawn(async move { process.check(ping_limit).await });
+        }
+        outcome
+    }
+
+    /// Asks for a sign of life, and gives the process up where there is none.
+    async fn check(&self, limit: Duration) {
+        if matches!(self.peer.request("ping", Value::Null, limit).await, Err(CallError::Silent { .. })) {
+            self.give_up(&self.busy());
         }
     }
 
-    /// Has the plugins loaded. Importing them may take all of the process's time, so no sign of life is asked for.
-    pub async fn load(&self, params: Value, limit: Duration) -> Outcome {
-        let answer = self.peer.request("start", params, limit).await;
+    fn busy(&self) -> String {
+        format!("was kept busy by {}", self.blamed())
+    }
+
+    /// Has the plugins loaded. Each may take all of the process's time until `each`.
+    pub async fn load(self: &Arc<Self>, params: Value, limit: Duration, each: Duration) -> Outcome {
+        let patience = PATIENCE.min(each / 2);
+        let answer = self.watched("start", params, limit, (patience, each.saturating_sub(patience))).await;
         if matches!(answer, Err(CallError::Silent { .. })) {
-            self.give_up(&format!("{} keeps it busy", self.blamed()));
+            self.give_up(&self.busy());
         }
         answer
     }
@@ -170,11 +230,13 @@ impl Process {
         self.peer.answer(id, result);
     }
 
-    /// Takes in the requests of a call until the guard is dropped.
-    pub fn listen(self: &Arc<Self>, call: &str) -> (mpsc::UnboundedReceiver<CallRequest>, Listening) {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        lock(&self.calls).insert(call.to_owned(), sender);
-        (receiver, Listening { process: self.clone(), call: call.to_owned() })
+    /// Takes in what a call says until the guard is dropped.
+    pub fn listen(self: &Arc<Self>, call: &str) -> (CallReceivers, Listening) {
+        let (question_sender, questions) = mpsc::channel(MAX_QUESTIONS);
+        let (progress_sender, progress) = watch::channel(Progress::default());
+        let senders = CallSenders { questions: question_sender, progress: progress_sender };
+        lock(&self.calls).insert(call.to_owned(), senders);
+        (CallReceivers { questions, progress }, Listening { process: self.clone(), call: call.to_owned() })
     }
 
     /// Notes the reason of an end, and has the process killed.
@@ -222,10 +284,10 @@ impl Process {
         match method {
             "at" => *lock(&self.at) = text("plugin").map(str::to_owned),
             "exiting" => {
-                let plugin = text("plugin").unwrap_or("a plugin");
+                let plugin = text("plugin").map(str::to_owned);
                 let code = params.get("code").and_then(Value::as_i64).unwrap_or_default();
-                *lock(&self.at) = Some(plugin.to_owned());
-                *lock(&self.end) = Some(format!("was ended by the plugin {plugin} (exit code {code})"));
+                *lock(&self.at) = plugin;
+                *lock(&self.end) = Some(format!("was ended by {} (exit code {code})", self.blamed()));
             }
             "tools" => {
                 let tools = params.get("tools").cloned().unwrap_or_default();
@@ -236,10 +298,13 @@ impl Process {
             }
             "metadata" => {
                 let metadata = params.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
-                let progress = CallRequest::Progress { title: text("title").map(str::to_owned), metadata };
-                if let Some(call) = text("call").and_then(|call| lock(&self.calls).get(call).cloned()) {
-                    // The call may have ended.
-                    let _ = call.send(progress);
+                let title = text("title").map(str::to_owned);
+                // The call may have ended.
+                if let Some(call) = lock(&self.calls).get(text("call").unwrap_or_default()) {
+                    call.progress.send_modify(|shown| {
+                        let title = title.or_else(|| shown.title.take());
+                        *shown = Progress { title, metadata };
+                    });
                 }
             }
             "fetch/end" => self.fetches.end(params),
@@ -258,9 +323,12 @@ impl Process {
     fn ask(&self, id: Value, params: Value) {
         let asked = serde_json::from_value::<AskParams>(params).map_err(|error| error.to_string());
         let sent = asked.and_then(|ask| {
-            let call = lock(&self.calls).get(&ask.call).cloned();
-            let call = call.ok_or("the call has ended")?;
-            call.send(CallRequest::Ask { id: id.clone(), ask }).map_err(|_| "the call has ended".to_owned())
+            let questions = lock(&self.calls).get(&ask.call).map(|call| call.questions.clone());
+            let questions = questions.ok_or("the call has ended")?;
+            questions.try_send(Question { id: id.clone(), ask }).map_err(|error| match error {
+                TrySendError::Full(_) => format!("{MAX_QUESTIONS} questions of the call wait already"),
+                TrySendError::Closed(_) => "the call has ended".to_owned(),
+            })
         });
         if let Err(reason) = sent {
             self.answer(&id, Err(reason));

@@ -376,7 +376,12 @@ async fn send(
     if let Some(fetch) = &model.fetch {
         let sent = timeout(model.timeouts.headers, fetch.post(url, &headers, body.clone())).await;
         let answer = match sent {
-            Ok(answer) => answer.map_err(|message| ProviderError::Api { message, status: None, body: None }),
+            Ok(answer) => answer.map_err(|error| match error {
+                fetch::FetchError::Transport(message) => ProviderError::Transport { message },
+                fetch::FetchError::Refused(message) => {
+                    ProviderError::Api { message, status: None, body: None }
+                }
+            }),
             Err(_) => Err(silent(model)),
         };
         return answer.map_err(|error| origin.named(error));

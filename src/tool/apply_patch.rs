@@ -70,12 +70,13 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     for target in in_order.values() {
         turns.push(file::turn(cx, target).await);
     }
-    for real in in_order.into_keys() {
-        guards.push(file::lock(real).await);
-    }
+    let in_order: Vec<PathBuf> = in_order.into_keys().cloned().collect();
     let mut files = BTreeMap::new();
     for (name, target) in targets {
         files.insert(name, (Before::new(cx, &target).await, target));
+    }
+    for real in &in_order {
+        guards.push(file::lock(real).await);
     }
     let mut plan = blocking(move || {
         let _guards = guards;
@@ -130,7 +131,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     drop(turns);
     let kept = plan.changes.iter().filter(|change| change.kind != FileChange::Delete);
     let kept: Vec<&Target> = kept.map(|change| &change.to).collect();
-    let Diagnosed { metadata, words } = diagnostics::behind(cx, &kept, false).await;
+    let Diagnosed { metadata, words } = diagnostics::behind(cx, &kept).await;
     let (diff, shown) = (plan.diff(), plan.shown());
     Ok(ToolOutput {
         title,

@@ -213,10 +213,7 @@ fn shell_environment<'a>(
 async fn plugin_variables(cx: &ToolCx<'_>, directory: &Path) -> Result<BTreeMap<String, String>, ToolError> {
     let Some(plugins) = cx.plugins else { return Ok(BTreeMap::new()) };
     let input = json!({ "cwd": directory, "sessionID": cx.session_id, "callID": cx.call_id });
-    let changed = plugins.host.hook("shell.env", input, json!({ "env": {} })).await;
-    let changed = changed.map_err(|error| ToolError::Model(error.message))?;
-    let variables = changed.get("env").and_then(Value::as_object).into_iter().flatten();
-    Ok(variables.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect())
+    plugins.host.shell_variables(input).await.map_err(|error| ToolError::Model(error.message))
 }
 
 /// Returns the failure of a command, if it failed.

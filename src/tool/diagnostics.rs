@@ -17,6 +17,8 @@ use crate::{
 const MAX_ERRORS: usize = 20;
 /// Other files with errors that it is told of.
 const MAX_OTHERS: usize = 5;
+/// Bytes of the errors of one file, so that those of others have room in an answer.
+const MAX_OF_FILE: usize = 6000;
 /// Bytes of an error's text.
 const MAX_MESSAGE: usize = 1000;
 /// The protocol's number of an error.
@@ -30,9 +32,9 @@ pub(super) struct Diagnosed {
     pub words: String,
 }
 
-/// Looks for errors in files that were changed just now, and in others where `with_others` says so. Costs nothing where
-/// no server is configured.
-pub(super) async fn behind(cx: &ToolCx<'_>, changed: &[&Target], with_others: bool) -> Diagnosed {
+/// Looks for errors in files that were changed just now, and in others of the directory. Costs nothing where no server
+/// is configured.
+pub(super) async fn behind(cx: &ToolCx<'_>, changed: &[&Target]) -> Diagnosed {
     let paths: Vec<PathBuf> = changed.iter().map(|target| target.real.clone()).collect();
     let mut found = tokio::select! {
         biased;
@@ -48,26 +50,24 @@ pub(super) async fn behind(cx: &ToolCx<'_>, changed: &[&Target], with_others: bo
         }
         diagnosed.metadata.insert(display(&target.path), diagnostics.into());
     }
-    if with_others {
-        let (root, policy) = (&cx.config.directory, cx.host.policy());
-        let others = found.into_iter().filter_map(|(path, diagnostics)| {
-            let name = display(path.strip_prefix(root).ok()?);
-            // A server reads what the model may not.
-            let ask = Ask {
-                permission: "read".to_owned(),
-                patterns: vec![name.clone()],
-                always: Vec::new(),
-                metadata: Map::new(),
-            };
-            let may_read = permission::evaluate_all(&ask, &policy, &[]) == Verdict::Allow;
-            let errors = errors(&name, &diagnostics).filter(|_| may_read)?;
-            Some((path, diagnostics, errors))
-        });
-        for (idx, (path, diagnostics, errors)) in others.take(MAX_OTHERS).enumerate() {
-            let heading = if idx == 0 { "\n\nLSP errors detected in other files:" } else { "" };
-            let _ = write!(diagnosed.words, "{heading}\n{errors}");
-            diagnosed.metadata.insert(display(&path), diagnostics.into());
-        }
+    let (root, policy) = (&cx.config.directory, cx.host.policy());
+    let others = found.into_iter().filter_map(|(path, diagnostics)| {
+        let name = display(path.strip_prefix(root).ok()?);
+        // A server reads what the model may not.
+        let ask = Ask {
+            permission: "read".to_owned(),
+            patterns: vec![name.clone()],
+            always: Vec::new(),
+            metadata: Map::new(),
+        };
+        let may_read = permission::evaluate_all(&ask, &policy, &[]) == Verdict::Allow;
+        let errors = errors(&name, &diagnostics).filter(|_| may_read)?;
+        Some((path, diagnostics, errors))
+    });
+    for (idx, (path, diagnostics, errors)) in others.take(MAX_OTHERS).enumerate() {
+        let heading = if idx == 0 { "\n\nLSP errors detected in other files:" } else { "" };
+        let _ = write!(diagnosed.words, "{heading}\n{errors}");
+        diagnosed.metadata.insert(display(&path), diagnostics.into());
     }
     diagnosed
 }
@@ -80,15 +80,20 @@ fn errors(name: &str, diagnostics: &[Value]) -> Option<String> {
         return None;
     }
     let mut acc = format!("<diagnostics file=\"{name}\">\n");
+    let mut n_told = 0;
     for error in errors.iter().take(MAX_ERRORS) {
+        if acc.len() >= MAX_OF_FILE {
+            break;
+        }
+        n_told += 1;
         let start = error.pointer("/range/start");
         let place = |key: &str| start.and_then(|it| it.get(key)).and_then(Value::as_u64).unwrap_or(0) + 1;
         let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
         let message = text::head(message, MAX_MESSAGE);
         let _ = writeln!(acc, "ERROR [{}:{}] {message}", place("line"), place("character"));
     }
-    if errors.len() > MAX_ERRORS {
-        let _ = writeln!(acc, "... and {} more", errors.len() - MAX_ERRORS);
+    if errors.len() > n_told {
+        let _ = writeln!(acc, "... and {} more", errors.len() - n_told);
     }
     acc.push_str("</diagnostics>");
     Some(acc)

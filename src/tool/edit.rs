@@ -60,7 +60,7 @@ pub(super) async fn change(
     let change = file::plan(&target, move || plan(&planned, &gate)).await?;
     let applied = change.apply(cx, &target).await?;
     let shown = &applied.shown;
-    let Diagnosed { metadata, words } = diagnostics::behind(cx, &[&target], false).await;
+    let Diagnosed { metadata, words } = diagnostics::behind(cx, &[&target]).await;
     let edited = Edited { diagnostics: metadata, diff: shown.patch(), filediff: shown.filediff() };
     Ok(ToolOutput {
         title: target.relative,

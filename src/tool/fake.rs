@@ -155,6 +155,10 @@ impl Host for FakeHost {
         self.stamps.lock().expect("not poisoned").get(path).copied()
     }
 
+    fn known_paths(&self) -> Vec<PathBuf> {
+        self.stamps.lock().expect("not poisoned").keys().cloned().collect()
+    }
+
     fn record_read(&self, path: &Path, stamp: FileStamp) {
         self.stamps.lock().expect("not poisoned").insert(path.to_owned(), stamp);
     }
@@ -168,7 +172,7 @@ impl Host for FakeHost {
         self.warned.lock().expect("not poisoned").extend(texts);
     }
 
-    fn notify(&self, text: String) {
+    fn notify(&self, _about: &str, text: String) {
         self.warned.lock().expect("not poisoned").push(text);
     }
 

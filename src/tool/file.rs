@@ -253,13 +253,16 @@ enum ReadGate {
 pub(crate) struct Before {
     gate: ReadGate,
     unsaved: Option<String>,
+    /// The editor writes changes.
+    is_written: bool,
 }
 
 impl Before {
     pub(crate) async fn new(cx: &ToolCx<'_>, target: &Target) -> Self {
         Self {
             gate: ReadGate::new(cx, target),
-            unsaved: editor::unsaved(cx, &target.path, &target.real).await,
+            unsaved: editor::buffer(cx, &target.path, &target.real).await.unsaved(),
+            is_written: editor::writer(cx).is_some(),
         }
     }
 
@@ -267,6 +270,7 @@ impl Before {
     pub(crate) fn load(&self, target: &Target) -> Result<Option<Vec<u8>>, ToolError> {
         let saved = load(&target.path, &target.real)?;
         let before = match &self.unsaved {
+            Some(_) if !self.is_written => return Err(editor::is_unsaved(&target.path)),
             Some(text) => saved.map(|_| text.clone().into_bytes()),
             None => saved,
         };
@@ -327,40 +331,59 @@ pub(crate) fn text<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, ToolErro
 /// Writes the changes that the user was shown, provided that every file is unchanged since then: all of them or
 /// none.
 pub(crate) async fn put(cx: &ToolCx<'_>, swaps: Vec<Swap>) -> Result<(), ToolError> {
-    if editor::writer(cx).is_some() { by_editor::put(cx, swaps).await } else { put_on_disk(cx, swaps).await }
-}
-
-async fn put_on_disk(cx: &ToolCx<'_>, swaps: Vec<Swap>) -> Result<(), ToolError> {
     // Locked in one order everywhere, so that two patches cannot wait for each other.
     let in_order: BTreeSet<&PathBuf> = swaps.iter().map(|swap| &swap.real).collect();
     let mut guards = Vec::new();
     for real in in_order {
         guards.push(lock(real).await);
     }
-    let (swaps, stamps) = blocking(move || {
-        let _guards = guards;
-        for swap in &swaps {
-            // The path to delete may be a link.
-            if !holds(&swap.path, &real(&swap.real), swap.before.as_deref())? {
-                return Err(ToolError::Model(format!(
-                    "File {} was modified while permission was being asked. Read it again and retry.",
-                    swap.path.display()
-                )));
-            }
+    let written = match editor::writer(cx) {
+        Some(editor) => by_editor::put(cx, editor, swaps, guards).await?,
+        None => {
+            let write = move || {
+                let _guards = guards;
+                check_unchanged(&swaps)?;
+                swap_on_disk(swaps)
+            };
+            blocking(write).await?
         }
-        let stamps = swap::swap_all(&swaps).map_err(|failure| {
-            ToolError::Model(format!("Cannot write {}: {}", failure.path.display(), failure.error))
-        })?;
-        Ok((swaps, stamps))
-    })
-    .await?;
-    for (swap, stamp) in swaps.iter().zip(stamps) {
+    };
+    for (swap, stamp) in written {
         if let Some(stamp) = stamp {
             cx.host.record_read(&swap.real, stamp);
         }
         cx.host.edited(&swap.path, &swap.real);
     }
     Ok(())
+}
+
+/// Files that were changed, each with its new state.
+type Written = Vec<(Swap, Option<FileStamp>)>;
+
+/// Refuses a change of a file that is not any more on the disk what the user was shown. Blocks.
+fn check_unchanged(swaps: &[Swap]) -> Result<(), ToolError> {
+    for swap in swaps {
+        // The path to delete may be a link.
+        if !holds(&swap.path, &real(&swap.real), swap.before.as_deref())? {
+            return Err(modified(&swap.path));
+        }
+    }
+    Ok(())
+}
+
+fn modified(path: &Path) -> ToolError {
+    ToolError::Model(format!(
+        "File {} was modified while permission was being asked. Read it again and retry.",
+        path.display()
+    ))
+}
+
+/// Blocks.
+fn swap_on_disk(swaps: Vec<Swap>) -> Result<Written, ToolError> {
+    let stamps = swap::swap_all(&swaps).map_err(|failure| {
+        ToolError::Model(format!("Cannot write {}: {}", failure.path.display(), failure.error))
+    })?;
+    Ok(swaps.into_iter().zip(stamps).collect())
 }
 
 /// Both texts of a changed file for a client to draw, if they are small enough to send.

@@ -33,7 +33,10 @@ mod table;
 mod tests;
 
 /// Time that a formatter may take.
+#[cfg(not(test))]
 const LIMIT: Duration = Duration::from_secs(15);
+#[cfg(test)]
+const LIMIT: Duration = Duration::from_millis(1500);
 /// Between the request to end and the kill.
 const GRACE: Duration = Duration::from_millis(500);
 /// Bytes of a formatter's complaint that are shown.
@@ -150,13 +153,30 @@ pub(super) async fn found(cx: &ToolCx<'_>, target: &Target) -> Vec<(Formatter, P
     }
     let lookup = Lookup::new(cx.config, target.real.parent().unwrap_or(cx.directory()));
     let with_programs = move || {
-        let with_program = |formatter: Formatter| {
-            let program = lookup.program(formatter.command.first()?, formatter.needs)?;
-            Some((formatter, program))
-        };
-        Ok(formatters.into_iter().filter_map(with_program).collect())
+        let (mut found, mut missing) = (Vec::new(), Vec::new());
+        for formatter in formatters {
+            let program = formatter.command.first().and_then(|name| lookup.program(name, formatter.needs));
+            match program {
+                Some(program) => found.push((formatter, program)),
+                // A known one is for projects that have it.
+                None if formatter.needs.is_none() => missing.push(formatter),
+                None => {}
+            }
+        }
+        Ok((found, missing))
     };
-    blocking(with_programs).await.unwrap_or_default()
+    let (found, missing) = blocking(with_programs).await.unwrap_or_default();
+    for Formatter { name, command, .. } in missing {
+        let program = command.into_iter().next().unwrap_or_default();
+        cx.host.notify(
+            &format!("formatter {name}"),
+            format!(
+                "The formatter {name} was not run, because there is no program {program}. Install it, or set \
+                 `formatter.{name}.disabled` to true."
+            ),
+        );
+    }
+    found
 }
 
 /// Formats a file. A formatter that fails is told to the user once, and changes nothing else.
@@ -164,9 +184,12 @@ pub(super) async fn run(cx: &ToolCx<'_>, target: &Target, formatters: &[(Formatt
     for (formatter, program) in formatters {
         if let Err(reason) = run_one(cx, target, formatter, program).await {
             let name = &formatter.name;
-            cx.host.notify(format!(
+            // Its complaint differs from file to file.
+            let about = format!("formatter {name}");
+            let text = format!(
                 "The formatter {name} failed: {reason}. `formatter.{name}.disabled` set to true does without it."
-            ));
+            );
+            cx.host.notify(&about, text);
         }
     }
 }
@@ -210,7 +233,7 @@ async fn run_one(
             Ok(ended) => ended,
             Err(_elapsed) => {
                 child.end(GRACE).await;
-                Err(format!("it was not done after {} seconds", LIMIT.as_secs()))
+                Err(format!("it was not done after {} seconds", LIMIT.as_secs_f32()))
             }
         },
     }

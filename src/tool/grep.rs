@@ -13,7 +13,7 @@ use std::{
 };
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, sinks::Lossy};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, sinks::Lossy};
 use ignore::overrides::Override;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,6 +33,8 @@ use crate::{
     config::policy::Policy,
     permission::{self, Ask},
 };
+
+mod unsaved;
 
 const LIMIT: usize = 100;
 const MAX_LINE_CHARS: usize = 2000;
@@ -78,14 +80,17 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let stopped = stop.flag();
     let roots = Roots::new(cx.config);
     let (policy, answers) = (cx.host.policy(), cx.host.answers().await);
+    let known = unsaved::wanted(cx);
+    let (searched, pattern) = (target.clone(), args.pattern.clone());
     let searching = blocking(move || {
         let guard = Guard::new(&target, &roots, policy, answers);
-        search(&target, &args, &guard, &stopped)
+        search(&target, &args, &guard, &known, &stopped)
     });
-    let found = tokio::select! {
+    let mut found = tokio::select! {
         found = searching => found?,
         () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
     };
+    unsaved::search(cx, &searched, &pattern, &mut found).await?;
     let (mut output, n_shown) = show(&found, cx.config.tool_output.max_bytes);
     output.push_str(&notes(&found));
     let is_truncated = found.n_matches > n_shown;
@@ -149,6 +154,8 @@ impl Guard {
 struct Found {
     files: BTreeMap<PathBuf, Vec<Match>>,
     n_matches: usize,
+    /// Files that were searched and that the session knows.
+    known: BTreeSet<PathBuf>,
     /// Files that were skipped because reading them needs a question.
     withheld: BTreeSet<PathBuf>,
     /// Files with lines longer than [`MAX_LINE_BYTES`], which were not searched completely.
@@ -195,6 +202,14 @@ impl Found {
         }
     }
 
+    /// Puts other matches in the place of a file's.
+    fn replace(&mut self, path: &Path, matches: Vec<Match>) {
+        self.n_matches -= self.files.remove(path).map_or(0, |before| before.len());
+        if !matches.is_empty() {
+            self.insert(path, matches);
+        }
+    }
+
     fn insert(&mut self, path: &Path, matches: Vec<Match>) {
         self.n_matches += matches.len();
         self.files.insert(path.to_owned(), matches);
@@ -209,18 +224,23 @@ impl Found {
     }
 }
 
-fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> Result<Found, ToolError> {
+fn matcher(pattern: &str) -> Result<RegexMatcher, ToolError> {
+    let regex = RegexMatcherBuilder::new().multi_line(true).line_terminator(Some(b'\n')).build(pattern);
+    regex.map_err(|error| ToolError::Model(format!("Invalid regular expression \"{pattern}\": {error}")))
+}
+
+fn search(
+    target: &Target,
+    args: &Args,
+    guard: &Guard,
+    known: &BTreeSet<PathBuf>,
+    stopped: &AtomicBool,
+) -> Result<Found, ToolError> {
     let root = target.path.as_path();
     if !root.exists() {
         return Err(ToolError::Model(format!("grep path does not exist: {}", root.display())));
     }
-    let regex = RegexMatcherBuilder::new()
-        .multi_line(true)
-        .line_terminator(Some(b'\n'))
-        .build(&args.pattern)
-        .map_err(|error| {
-            ToolError::Model(format!("Invalid regular expression \"{}\": {error}", args.pattern))
-        })?;
+    let regex = matcher(&args.pattern)?;
     let found = Mutex::new(Found::default());
     let lock = || lock(&found);
     if !target.is_directory {
@@ -240,6 +260,7 @@ fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> 
             return Err(ToolError::Model(format!("Cannot read {}: {error}", root.display())));
         }
         lock().add(root, searched);
+        lock().known.insert(root.to_owned());
     } else {
         let included = match args.include.as_deref().filter(|it| !it.is_empty()) {
             Some(glob) => Included::by(root, glob)?,
@@ -261,8 +282,13 @@ fn search(target: &Target, args: &Args, guard: &Guard, stopped: &AtomicBool) -> 
                     lock().withheld.insert(path.to_owned());
                     return;
                 }
-                let searched = search_file(&mut searcher, regex, &target.real_of(path), stopped);
-                lock().add(path, searched);
+                let real = target.real_of(path);
+                let searched = search_file(&mut searcher, regex, &real, stopped);
+                let mut found = lock();
+                found.add(path, searched);
+                if known.contains(&real) {
+                    found.known.insert(path.to_owned());
+                }
             }
         };
         let mut visit = make_visitor();
@@ -313,10 +339,7 @@ enum Failure {
 /// Returns the first matches of one file, unless a link was put into its path since it was judged.
 fn search_file(searcher: &mut Searcher, regex: &RegexMatcher, real: &Path, stopped: &AtomicBool) -> Searched {
     let mut matches = Vec::new();
-    let sink = Lossy(|line, text| {
-        matches.push(Match { line, text: shorten(text) });
-        Ok(matches.len() <= LIMIT && !stopped.load(Ordering::Relaxed))
-    });
+    let sink = collect(&mut matches, || !stopped.load(Ordering::Relaxed));
     let searched = pinned::open_file(real).and_then(|file| searcher.search_file(regex, &file, sink));
     let failure = searched.err().map(|error| match (error.raw_os_error(), error.kind()) {
         // The searcher's own limit is no error of the system, and has no kind of its own.
@@ -324,6 +347,14 @@ fn search_file(searcher: &mut Searcher, regex: &RegexMatcher, real: &Path, stopp
         (Some(_) | None, _) => Failure::Unread(error),
     });
     Searched { matches, failure }
+}
+
+/// Returns a sink that takes the first matches, as long as the search goes on.
+fn collect(matches: &mut Vec<Match>, goes_on: impl Fn() -> bool) -> impl Sink<Error = io::Error> {
+    Lossy(move |line, text: &str| {
+        matches.push(Match { line, text: shorten(text) });
+        Ok(matches.len() <= LIMIT && goes_on())
+    })
 }
 
 fn shorten(line: &str) -> String {

@@ -6,15 +6,23 @@ use std::{borrow::Cow, sync::Arc};
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::tool::Look;
 
+mod caller;
+mod fit;
+mod form;
+mod instructions;
+
+use self::caller::ToolCall;
 use super::{
     ToolCx, ToolError, ToolOutput,
     row::{Offer, Offered, Run, Schema, Tool},
 };
 use crate::{
     config::policy::Policy,
-    mcp::{CallError, McpTool, Progress, ServersLease, Status},
+    mcp::{CallError, McpTool, ServersLease, Status},
     permission::Ask,
 };
+
+pub(crate) use self::{caller::SAMPLING, instructions::instructions};
 
 /// The prefix of resources in rules of `read`, which distinguishes them from files.
 const PREFIX: &str = "mcp:";
@@ -45,24 +53,9 @@ async fn run(cx: &ToolCx<'_>, tool: &McpTool, place: usize, input: Value) -> Res
     let ask = Ask { permission: tool.key.clone(), patterns: any(), always: any(), metadata };
     cx.host.ask(ask).await?;
     let title = format!("{} {}", tool.server, tool.name);
-    let show = |progress: &Progress| {
-        cx.host.progress(Some(format!("{title}: {}", percent(progress))), Map::new());
-    };
-    let answer = servers.call(&tool.key, input, cx.cancel, &show).await.map_err(failed)?;
+    let caller = ToolCall { cx, server: &tool.server, title: &title };
+    let answer = servers.call(&tool.key, input, cx.cancel, &caller).await.map_err(failed)?;
     Ok(ToolOutput { title, output: answer.text, metadata: Map::new(), attachments: answer.attachments })
-}
-
-/// Returns how far a call has come, for people.
-fn percent(progress: &Progress) -> String {
-    let Progress { done, total, message } = progress;
-    let share = match total {
-        Some(total) => format!("{done}/{total}"),
-        None => done.to_string(),
-    };
-    match message {
-        Some(message) if !message.is_empty() => format!("{share} {message}"),
-        Some(_) | None => share,
-    }
 }
 
 /// Returns true if the tools about resources are offered.
@@ -99,7 +92,9 @@ pub(super) fn offering<'a>(servers: &'a [ServersLease], server: &str) -> Result<
         let why = match servers.iter().rev().find_map(|lease| lease.status(server)) {
             Some(Status::Connected) => "does not support resources".to_owned(),
             Some(Status::Connecting) => "is not connected yet".to_owned(),
-            Some(Status::Failed { error }) => format!("is not connected: {error}"),
+            Some(Status::Failed { error } | Status::NeedsClientRegistration { error }) => {
+                format!("is not connected: {error}")
+            }
             Some(Status::NeedsAuth) => "is not connected: it wants a login".to_owned(),
             Some(Status::Disabled) | None => "is not connected".to_owned(),
         };

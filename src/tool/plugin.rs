@@ -10,9 +10,13 @@ use super::{
     row::{Offered, Run, Schema, Tool},
 };
 use crate::{
+    base::json_schema::JsonSchema,
     permission::Ask,
     plugin::{
-        host::{Call, CallRequest, Host, ToolAnswer},
+        host::{
+            Host,
+            call::{Call, Progress, Question, ToolAnswer},
+        },
         offer::PluginTool,
     },
 };
@@ -20,8 +24,10 @@ use crate::{
 /// The host of the session's directory, and the conversation for the tools that it runs.
 pub struct Plugins {
     pub host: Arc<Host>,
-    /// The session's messages.
+    /// The session's messages before the answer that calls.
     pub messages: Value,
+    /// The model that calls, as plugins are shown it.
+    pub model: Value,
 }
 
 /// Returns the row of a plugin's tool. One that takes a built-in tool's place keeps its permission.
@@ -43,6 +49,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, tool: &PluginTool, input: Value) -> Res
     let Some(plugins) = cx.plugins else {
         return Err(ToolError::Internal(format!("there is no host for the tool {}", tool.id)));
     };
+    let input = if tool.plain { checked(tool, input)? } else { input };
     let any = || vec!["*".to_owned()];
     let metadata = input.as_object().cloned().unwrap_or_default();
     let permission = row_permission(tool);
@@ -61,10 +68,33 @@ pub(super) async fn run(cx: &ToolCx<'_>, tool: &PluginTool, input: Value) -> Res
         "directory": cx.config.directory,
         "worktree": cx.config.worktree,
         "messages": plugins.messages,
-        "extra": {},
+        "extra": { "model": plugins.model, "bypassAgentCheck": false },
     });
     let call = plugins.host.call(&tool.id, input, context).await.map_err(ToolError::Model)?;
     output(tool, converse(cx, call).await?)
+}
+
+/// Fills in defaults and checks arguments by a schema that is written as JSON. zod does both in the host.
+fn checked(tool: &PluginTool, mut input: Value) -> Result<Value, ToolError> {
+    let properties = tool.schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    if let Value::Object(given) = &mut input {
+        for (name, property) in properties {
+            if let Some(default) = property.get("default") {
+                given.entry(name.clone()).or_insert_with(|| default.clone());
+            }
+        }
+    }
+    // One that is no JSON schema checks nothing, as in OpenCode.
+    let Ok(schema) = JsonSchema::compile(&tool.schema) else { return Ok(input) };
+    schema.check(&input).map_err(|issues| misfit(tool, &issues))?;
+    Ok(input)
+}
+
+fn misfit(tool: &PluginTool, issues: &str) -> ToolError {
+    ToolError::Model(format!(
+        "The {} tool was called with invalid arguments: {issues}.\nPlease rewrite the input so it satisfies the expected schema.",
+        tool.id
+    ))
 }
 
 fn row_permission(tool: &PluginTool) -> String {
@@ -73,25 +103,28 @@ fn row_permission(tool: &PluginTool) -> String {
 
 /// Waits for the answer of a tool. A refusal of what it asked ends the call as one of ours.
 async fn converse(cx: &ToolCx<'_>, mut call: Call) -> Result<ToolAnswer, ToolError> {
-    let mut refused = None;
+    let (mut refused, mut shown_title) = (None, None);
     let answer = loop {
         tokio::select! {
             biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
-            Some(request) = call.requests.recv() => match request {
-                CallRequest::Ask { id, ask } => {
-                    let patterns = if ask.patterns.is_empty() { vec!["*".to_owned()] } else { ask.patterns };
-                    let (permission, always, metadata) = (ask.permission, ask.always, ask.metadata);
-                    let result = cx.host.ask(Ask { permission, patterns, always, metadata }).await;
-                    call.answer_ask(&id, result.as_ref().map(|_| ()).map_err(ToString::to_string));
-                    refused = result.err().or(refused);
-                }
-                CallRequest::Progress { title, metadata } => cx.host.progress(title, metadata),
-            },
+            Ok(()) = call.receivers.progress.changed() => {
+                let Progress { title, metadata } = call.receivers.progress.borrow_and_update().clone();
+                shown_title.clone_from(&title);
+                cx.host.progress(title, metadata);
+            }
+            Some(Question { id, ask }) = call.receivers.questions.recv() => {
+                let patterns = if ask.patterns.is_empty() { vec!["*".to_owned()] } else { ask.patterns };
+                let (permission, always, metadata) = (ask.permission, ask.always, ask.metadata);
+                let result = cx.host.ask(Ask { permission, patterns, always, metadata }).await;
+                call.answer_ask(&id, result.as_ref().map(|_| ()).map_err(ToString::to_string));
+                refused = result.err().or(refused);
+            }
             answer = &mut call.answer => break answer,
         }
     };
-    let answer = answer.map_err(ToolError::Model)?;
+    let mut answer = answer.map_err(ToolError::Model)?;
+    answer.title = answer.title.filter(|title| !title.is_empty()).or(shown_title);
     match (answer.failed.is_some(), refused) {
         (true, Some(refusal)) => Err(refusal),
         (true | false, _) => Ok(answer),
@@ -101,10 +134,7 @@ async fn converse(cx: &ToolCx<'_>, mut call: Call) -> Result<ToolAnswer, ToolErr
 fn output(tool: &PluginTool, answer: ToolAnswer) -> Result<ToolOutput, ToolError> {
     let ToolAnswer { title, output, metadata, attachments, invalid, failed } = answer;
     if let Some(issues) = invalid {
-        return Err(ToolError::Model(format!(
-            "The {} tool was called with invalid arguments: {issues}.\nPlease rewrite the input so it satisfies the expected schema.",
-            tool.id
-        )));
+        return Err(misfit(tool, &issues));
     }
     if let Some(reason) = failed {
         return Err(ToolError::Model(reason));

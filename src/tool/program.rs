@@ -47,9 +47,28 @@ pub fn row(manifest: &Arc<Manifest>) -> Tool {
     }
 }
 
+/// Puts the defaults of a schema in the place of arguments that are missing.
+fn fill_in(schema: &Value, input: &mut Value) {
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    for (name, property) in properties {
+        let Some(arguments) = input.as_object_mut() else { return };
+        if let Some(default) = property.get("default").filter(|_| !arguments.contains_key(name)) {
+            arguments.insert(name.clone(), default.clone());
+        }
+        if let Some(given) = arguments.get_mut(name) {
+            fill_in(property, given);
+        }
+    }
+}
+
 /// Asks for permission and runs the program, in the sandbox of shell commands where there is one. Arguments that do not
 /// fit the manifest's schema do not reach it.
-pub(super) async fn run(cx: &ToolCx<'_>, manifest: &Manifest, input: Value) -> Result<ToolOutput, ToolError> {
+pub(super) async fn run(
+    cx: &ToolCx<'_>,
+    manifest: &Manifest,
+    mut input: Value,
+) -> Result<ToolOutput, ToolError> {
+    fill_in(&manifest.schema, &mut input);
     JsonSchema::compile(&manifest.schema).and_then(|schema| schema.check(&input)).map_err(|issues| {
         ToolError::Model(format!("The arguments do not fit the schema of {}:\n{issues}", manifest.name))
     })?;

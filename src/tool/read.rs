@@ -89,7 +89,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let real = target.real.clone();
     let nested = Nested::new(cx.config);
     let unsaved = tokio::select! {
-        text = editor::unsaved(cx, &target.path, &target.real) => text,
+        buffer = editor::buffer(cx, &target.path, &target.real) => buffer.unsaved(),
         () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
     };
     let reading = blocking(move || {

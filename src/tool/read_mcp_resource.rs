@@ -12,7 +12,9 @@ use super::{
     mcp, path,
     webfetch::{self, address},
 };
-use crate::{mcp::CallError, permission::Ask};
+use crate::permission::Ask;
+
+mod canonical;
 
 /// The resource to read.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -40,14 +42,9 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
 
     let lease = mcp::offering(cx.servers, &server)?;
     let read = lease.read_resource(&server, &uri, cx.cancel).await;
-    // The transport does not report that an answer was too long.
-    let hint = match read {
-        Err(CallError::TimedOut(_)) => " (answers of over 16 MiB are not taken)",
-        Ok(_) | Err(_) => "",
-    };
     let content = read.map_err(|error| match mcp::failed(error) {
         ToolError::Model(error) => {
-            ToolError::Model(format!("Failed to read MCP resource: {server}/{uri}: {error}{hint}"))
+            ToolError::Model(format!("Failed to read MCP resource: {server}/{uri}: {error}"))
         }
         error => error,
     })?;
@@ -61,8 +58,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     Ok(ToolOutput { title, output, metadata, attachments: content.attachments })
 }
 
-/// Returns every form of a URI that a rule may mean: as written, as servers parse URLs, without a query, and
-/// the lower-case forms for the rules about `.env` files.
+/// Returns every form of a URI that a rule may mean: as written, in its canonical form, as servers parse URLs, without
+/// a query, and the lower-case forms for the rules about `.env` files. The strictest verdict about them holds.
 fn patterns(server: &str, uri: &str) -> Vec<String> {
     let mut forms = vec![uri.to_owned()];
     if let Ok(url) = Url::parse(uri) {
@@ -72,6 +69,11 @@ fn patterns(server: &str, uri: &str) -> Vec<String> {
             if !forms.contains(&form) {
                 forms.push(form);
             }
+        }
+    }
+    for form in canonical::forms(uri) {
+        if !forms.contains(&form) {
+            forms.push(form);
         }
     }
     // Servers that treat it as a path see no difference.

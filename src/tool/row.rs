@@ -101,6 +101,11 @@ impl Tool {
         matches!(self.run, Run::BuiltIn(_))
     }
 
+    /// Returns true if the tool is one of an MCP server.
+    pub fn is_servers(&self) -> bool {
+        matches!(self.run, Run::Shared(_))
+    }
+
     /// Returns true if the tool is offered, subject to rules and to the lists that it needs.
     pub fn is_offered(&self, offer: &Offer<'_>) -> bool {
         match self.offered {

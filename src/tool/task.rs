@@ -1,12 +1,19 @@
 //! Gives a task to a subagent, which works in a session of its own and answers with its last message.
 
+use std::sync::{Arc, LazyLock};
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use windlass_protocol::opencode::tool_metadata::{AskedTask, encode};
 
-use super::{Subtask, ToolCx, ToolError, ToolOutput, arguments::arguments};
-use crate::permission::Ask;
+use super::{
+    Subtask, ToolCx, ToolError, ToolOutput,
+    arguments::{arguments, schema_of},
+    row::Schema,
+    schema,
+};
+use crate::{config::Config, permission::Ask};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Args {
@@ -22,6 +29,40 @@ pub(super) struct Args {
     /// The command that asked for the task.
     #[expect(dead_code, reason = "models send it; it only tells people where the task came from")]
     pub command: Option<String>,
+    /// Return at once and work on; the result comes later, as a message.
+    pub background: Option<bool>,
+}
+
+/// Text for the model where subagents may work in the background.
+const IN_BACKGROUND: &str = "
+In the background
+- With `background: true` the call returns at once with the task id, and you go on. Use it for work whose result you do not need for your next step.
+- The result comes by itself, as a message that holds a <task> with this id. Do not wait or ask for it; when there is nothing else to do, end your answer.
+- Pass the id of a running task as `task_id`, with `background: true`, to give it more to do.";
+
+/// Returns true if subagents may work in the background: by our setting, else by OpenCode's variables.
+pub fn is_in_background(config: &Config) -> bool {
+    let by_variable = || {
+        let names = ["OPENCODE_EXPERIMENTAL_BACKGROUND_SUBAGENTS", "OPENCODE_EXPERIMENTAL"];
+        names.iter().any(|name| config.environment.is_on(name))
+    };
+    config.settings.windlass.background_subagents.unwrap_or_else(by_variable)
+}
+
+/// Returns the tool's text and schema, which name the background only where there is one.
+pub fn described(config: &Config, text: &str) -> (String, Schema) {
+    static WITHOUT: LazyLock<Arc<Value>> = LazyLock::new(|| {
+        let mut schema = schema("task").clone();
+        if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+            properties.remove("background");
+        }
+        Arc::new(schema)
+    });
+    if is_in_background(config) {
+        (format!("{}\n{IN_BACKGROUND}", text.trim_end()), Schema::Of(schema_of::<Args>))
+    } else {
+        (text.to_owned(), Schema::Shared(WITHOUT.clone()))
+    }
 }
 
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
@@ -44,6 +85,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         prompt: args.prompt,
         agent: args.subagent_type,
         task_id: args.task_id,
+        is_background: args.background == Some(true) && is_in_background(cx.config),
     };
     cx.host.subtask(subtask).await
 }

@@ -32,7 +32,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let (planned, gate) = (target.clone(), Before::new(cx, &target).await);
     let change = file::plan(&target, move || plan(&planned, &gate, args.content)).await?;
     let applied = change.apply(cx, &target).await?;
-    let Diagnosed { metadata, words } = diagnostics::behind(cx, &[&target], true).await;
+    let Diagnosed { metadata, words } = diagnostics::behind(cx, &[&target]).await;
     let metadata = encode(&Written {
         diagnostics: metadata,
         filepath: &display(&target.path),

@@ -112,6 +112,30 @@ impl Agent {
         }
     }
 
+    /// Sends a prompt, cancels its turn behind the first update of a text or of a running call, and reads its answer.
+    pub fn cancelled(&mut self, session: &str, text: &str) -> Result<()> {
+        let prompt = json!([{"type": "text", "text": text}]);
+        self.send("session/prompt", json!({"sessionId": session, "prompt": prompt}))?;
+        let is_begun = |line: &[u8]| {
+            [&br#""agent_message_chunk""#[..], br#""in_progress""#].iter().any(|it| contains(line, it))
+        };
+        loop {
+            self.line.clear();
+            if self.output.read_until(b'\n', &mut self.line)? == 0 {
+                return Err(self.failure("it ended").into());
+            }
+            if self.line.starts_with(UPDATE) && is_begun(&self.line) {
+                break;
+            }
+        }
+        self.write(&json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}}))?;
+        let seen = self.answers(1, Keep::Counts)?;
+        match seen.results.first() {
+            Some(result) if result["stopReason"] == "cancelled" => Ok(()),
+            result => Err(format!("a cancelled turn ended with {result:?}").into()),
+        }
+    }
+
     pub fn call(&mut self, method: &str, params: Value) -> Result<Seen> {
         self.send(method, params)?;
         self.answers(1, Keep::Counts)
@@ -188,6 +212,15 @@ impl Agent {
 
     pub fn memory(&self) -> Result<Memory> {
         usage::memory(self.child.id())
+    }
+
+    /// Returns the memory of the agent without its descendants.
+    pub fn own_memory(&self) -> Result<Memory> {
+        usage::own_memory(self.child.id())
+    }
+
+    pub fn n_descendants(&self) -> usize {
+        usage::n_descendants(self.child.id())
     }
 
     pub fn cpu(&self) -> Result<Duration> {

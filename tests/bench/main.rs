@@ -12,6 +12,7 @@
 )]
 
 mod agent;
+mod cancels;
 mod doctor;
 mod endurance;
 mod export;
@@ -23,6 +24,7 @@ mod plugins;
 mod sandbox;
 mod scenarios;
 mod search;
+mod servers;
 mod setup;
 mod streams;
 mod table;

@@ -60,6 +60,18 @@ const BUDGETS: &[(&str, f64)] = &[
     ("a process of plugins, more RSS MB", 60.0),
     ("a step with five hooks, more ms", 0.5),
     ("5000 deltas to ten plugins, time over none", 1.1),
+    // The second for which a prompt waits, and what a first prompt takes while thirty servers start.
+    ("40 MCP servers, ten hang: first prompt, ms", 1200.0),
+    ("40 MCP servers: a later prompt, more ms", 2.0),
+    ("500 MCP tools, more RSS MB", 3.0),
+    ("an edit with no server for its file, more ms", 0.5),
+    ("an edit with diagnostics, more ms", 300.0),
+    // Caches: 2.6 MB after one thousand, 3.0 MB after four thousand.
+    ("1000 cancels, more RSS MB", 3.2),
+    // At one of the two moments a launcher may be prepared for the next command, or a thread wait for work.
+    ("1000 cancels, more open files", 2.0),
+    ("1000 cancels, more threads", 1.0),
+    ("1000 cancels, more processes", 1.0),
     ("grep, rare word, over rg", 1.2),
     ("grep, rare pattern, over rg", 1.2),
     ("grep, frequent word, over rg", 1.2),

@@ -21,8 +21,22 @@ pub struct Memory {
 
 /// Returns the memory of a process tree.
 pub fn memory(pid: u32) -> Result<Memory> {
+    memory_of(&tree(pid))
+}
+
+/// Returns the memory of the process alone.
+pub fn own_memory(pid: u32) -> Result<Memory> {
+    memory_of(&[pid])
+}
+
+/// Returns the number of processes below a process.
+pub fn n_descendants(pid: u32) -> usize {
+    tree(pid).len() - 1
+}
+
+fn memory_of(pids: &[u32]) -> Result<Memory> {
     let mut memory = Memory::default();
-    for pid in tree(pid) {
+    for pid in pids {
         // A descendant may end meanwhile.
         let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
         let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();

@@ -1,5 +1,8 @@
-//! Measures the wires alone: MB of stream decoded in a second, and the time to encode a long history: `wires run`.
+//! Measures the wires alone: MB of stream decoded in a second, the time to encode a long history, and that of an update for
+//! an ACP client: `wires run`.
 #![allow(clippy::print_stdout, reason = "a program of its own that prints a table")]
+
+mod updates;
 
 use std::{
     borrow::Cow,
@@ -53,6 +56,7 @@ fn main() {
         let taken = best(|| _ = black_box(http::encode(&model, &later)));
         report(&format!("encode a step behind them for {}", wire.name()), taken, LONGEST_STEP_MS);
     }
+    updates::measure();
 }
 
 fn report(row: &str, taken: Duration, longest_ms: f64) {

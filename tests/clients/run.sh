@@ -4,7 +4,6 @@
 # sh tests/clients/run.sh PATH/TO/windlass
 # Packages go into folders that git ignores. A missing Node or Python is one clear line and a failure.
 set -u
-WINDLASS_TEST_BUN=${WINDLASS_TEST_BUN:-}
 binary=$1
 here=$(cd "$(dirname "$0")" && pwd)
 failed=0
@@ -22,12 +21,19 @@ install_python() {
 has_node=no
 if command -v node >/dev/null && command -v npm >/dev/null; then
     has_node=yes
-    install_node "$here/ts" && (cd "$here/ts" && node client.mjs "$binary") || failed=1
+    rust_target=$here/../../target/clients
+    "${CARGO:-cargo}" build --quiet --manifest-path "$here/rust/Cargo.toml" --target-dir "$rust_target" || failed=1
+    install_node "$here/ts" && (cd "$here/ts" && node client.mjs "$binary" \
+        && node transports.mjs "$binary" "$rust_target/debug/windlass-client-test") || failed=1
     install_node "$here/opencode" && (cd "$here/opencode" && node client.mjs "$binary" && node programs.mjs "$binary") \
         || failed=1
-    # WINDLASS_TEST_BUN names a Bun; without one the packages that need it are left out.
-    (cd "$here/plugins" && node client.mjs "$binary" $WINDLASS_TEST_BUN && node turns.mjs "$binary" $WINDLASS_TEST_BUN) \
-        || failed=1
+    # Real plugins, in Node and in Bun.
+    install_node "$here/plugins" || failed=1
+    for runtime in node $(sh "$here/bun/path.sh"); do
+        for script in client acp turns; do
+            (cd "$here/plugins" && node $script.mjs "$binary" "$runtime") || failed=1
+        done
+    done
 else
     echo "TypeScript client: not run, because node and npm are not installed." >&2
     failed=1
@@ -37,6 +43,8 @@ has_python=no
 if command -v python3 >/dev/null && python3 -c 'import ensurepip, venv' 2>/dev/null; then
     has_python=yes
     install_python "$here/python" && (cd "$here/python" && .venv/bin/python client.py "$binary") || failed=1
+    (cd "$here/python" && .venv/bin/python mcp_client.py "$binary" && .venv/bin/python oauth_client.py "$binary") \
+        || failed=1
     (cd "$here/python" && .venv/bin/python bodies.py) || failed=1
 else
     echo "Python client: not run, because python3 with venv is not installed." >&2

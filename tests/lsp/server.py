@@ -4,7 +4,10 @@
 Modes: good, mute (shakes hands, answers nothing more), dies (ends when it is asked), garbage (prints
 something else when it is asked), deaf (answers not even the handshake), broken (ends at once), busy
 (refuses the first question of each kind, and knows nothing until the pipe `gate` is written to), stubborn
-(ignores every request to end), shell (hovering runs the document as a command line), strict (publishes errors).
+(ignores every request to end), shell (hovering runs the document as a command line), strict (publishes errors, and
+knows the symbols), pull (knows the same and publishes nothing: it answers for the errors of a file that it is asked
+for), late (publishes the same a while after a change, and only what is new), sulky (offers that, and never answers it), babbles (publishes nonsense and far too much), meddles (proposes
+edits of files that it was told of, and of others).
 What it is told goes to the file that LSP_LOG names, a JSON value a line.
 """
 
@@ -72,7 +75,8 @@ def item(params):
 def answer(method, params):
     if method == "initialize":
         log({"initialize": {key: params.get(key) for key in ("rootUri", "initializationOptions", "processId")}})
-        return {"capabilities": {"textDocumentSync": 1}}
+        pulls = {"diagnosticProvider": {"identifier": "toy"}} if MODE in ("pull", "sulky") else {}
+        return {"capabilities": {"textDocumentSync": 1, **pulls}}
     if method == "shutdown":
         return None
     if method == "textDocument/hover" and MODE == "shell":
@@ -91,8 +95,18 @@ def answer(method, params):
         if os.path.exists("secret.env"):
             found.append({**found[0], "uri": "file://" + os.path.abspath("secret.env")})
         return found
+    if method == "textDocument/documentSymbol" and MODE in ("strict", "pull"):
+        return symbols(params["textDocument"]["uri"])
     if method == "textDocument/documentSymbol":
         return [{"name": NAME, "kind": 12, "range": span(0, 0, 1), "selectionRange": span(0, 0, 1)}]
+    if method == "workspace/symbol" and MODE == "strict":
+        return [{"name": found["name"], "kind": 12, "location": {"uri": uri, "range": found["range"]}}
+                for uri in TEXTS for found in symbols(uri) if params["query"] in found["name"]]
+    if method == "textDocument/diagnostic" and MODE == "pull":
+        log({"pulled": params})
+        uri = params["textDocument"]["uri"]
+        found = [(of, {"kind": "full", "items": items}) for of, items in findings(uri)]
+        return {**found[0][1], "relatedDocuments": dict(found[1:])}
     if method == "workspace/symbol":
         kinds = [12, 7] * 12
         return [{"name": f"{params['query']}{index}", "kind": kind} for index, kind in enumerate(kinds)]
@@ -114,18 +128,59 @@ def work():
     progress("end")
 
 
-def publish(uri):
-    """Finds nothing, or in the mode strict an error in each line with the word wrong, and in a file beside it."""
-    lines = TEXTS[uri].splitlines() if MODE == "strict" else []
+def symbols(uri):
+    """Returns a symbol for each line `fn NAME`, which it begins and the line behind it ends."""
+    lines = TEXTS[uri].splitlines()
+    named = [(n, line.split()[1]) for n, line in enumerate(lines) if line.startswith("fn ")]
+    around = lambda n: {"start": {"line": n, "character": 0}, "end": {"line": n + 1, "character": 1}}
+    return [{"name": name, "kind": 12, "range": around(n), "selectionRange": span(n, 3, 4)} for n, name in named]
+
+
+def findings(uri):
+    """Returns an error for each line with the word wrong, a warning for odd ones, and an error in files beside it."""
+    lines = TEXTS[uri].splitlines() if MODE in ("strict", "pull", "late") else []
     found = [{"severity": 1, "range": span(n, 2, 3), "message": f"line {n} is wrong"}
              for n, line in enumerate(lines) if "wrong" in line]
     found += [{"severity": 2, "range": span(n, 0, 1), "message": "is odd"} for n, line in enumerate(lines) if "odd" in line]
-    send({"method": "textDocument/publishDiagnostics", "params": {"uri": uri, "diagnostics": found}})
-    if found:
-        other = {"range": span(0, 0, 1), "message": "needs the file beside it"}
-        for name in ("other.toy", "secret.env"):
-            beside = os.path.dirname(uri) + "/" + name
-            send({"method": "textDocument/publishDiagnostics", "params": {"uri": beside, "diagnostics": [other]}})
+    needs = [{"range": span(0, 0, 1), "message": "needs the file beside it"}] if any("wrong" in line for line in lines) else []
+    return [(uri, found), *((os.path.dirname(uri) + "/" + name, needs) for name in ("other.toy", "secret.env"))]
+
+
+def babble(uri):
+    """Publishes what no client can use between far too many errors, of this file and of others."""
+    nonsense = [None, 7, {}, {"uri": uri}, {"uri": uri, "diagnostics": "many"}, {"uri": 3, "diagnostics": []},
+                {"uri": "https://toy.example/a", "diagnostics": [{"message": "elsewhere"}]}]
+    for params in nonsense:
+        send({"method": "textDocument/publishDiagnostics", "params": params})
+    strange = [{"range": "here", "message": {"text": "no"}, "severity": "x"}, None, 3, {"range": {"start": {"line": -1}}}]
+    many = [{"range": span(n, 0, 1), "message": "x" * 5000} for n in range(200)]
+    for name in [f"beside{n}.toy" for n in range(20)] + [os.path.basename(uri)]:
+        beside = os.path.dirname(uri) + "/" + name
+        send({"method": "textDocument/publishDiagnostics", "params": {"uri": beside, "diagnostics": strange + many}})
+
+
+def meddle(uri):
+    """Proposes to write into the file and into one outside of the project."""
+    outside = "file://" + os.path.join(os.environ["HOME"], "theirs.toy")
+    changes = {of: [{"range": span(0, 0, 3), "newText": "MEDDLED"}] for of in (uri, outside)}
+    ask("refused", "workspace/applyEdit", {"edit": {"changes": changes}})
+
+
+def publish(uri):
+    if MODE == "babbles":
+        return babble(uri)
+    for of, found in findings(uri)[:None if MODE == "strict" else 1]:
+        send({"method": "textDocument/publishDiagnostics", "params": {"uri": of, "diagnostics": found}})
+
+
+PUBLISHED = {}
+
+
+def publish_late(uri, text):
+    """Publishes what is found in a text, unless it was published before."""
+    if TEXTS[uri] == text and PUBLISHED.get(uri, []) != findings(uri)[0][1]:
+        PUBLISHED[uri] = findings(uri)[0][1]
+        publish(uri)
 
 
 def told(method, params):
@@ -138,12 +193,17 @@ def told(method, params):
             progress("begin")
             threading.Thread(target=work, daemon=True).start()
         log({"open": document["text"], "language": document["languageId"]})
-        publish(document["uri"])
+        if MODE not in ("pull", "sulky"):
+            publish(document["uri"])
     elif method == "textDocument/didChange":
         TEXTS[document["uri"]] = params["contentChanges"][0]["text"]
         log({"change": TEXTS[document["uri"]], "version": document["version"]})
-        if MODE == "strict":
+        if MODE in ("strict", "babbles"):
             publish(document["uri"])
+        if MODE == "late":
+            threading.Timer(0.4, publish_late, [document["uri"], TEXTS[document["uri"]]]).start()
+        if MODE == "meddles":
+            meddle(document["uri"])
     elif method == "textDocument/didClose":
         log({"close": document["uri"]})
     elif method == "initialized":
@@ -168,7 +228,8 @@ def main():
         message = read()
         method, params = message.get("method"), message.get("params") or {}
         if method is None:
-            log({"answer": message.get("result", message.get("error"))})
+            key = "refused" if message["id"] == "refused" else "answer"
+            log({key: message.get("result", message.get("error"))})
             continue
         if "id" not in message:
             told(method, params)
@@ -178,7 +239,7 @@ def main():
         is_question = method not in ("initialize", "shutdown")
         if is_question:
             log({"asked": method})
-        if is_question and MODE == "mute":
+        if is_question and MODE == "mute" or method == "textDocument/diagnostic" and MODE == "sulky":
             continue
         if is_question and MODE == "dies":
             print("out of memory", file=sys.stderr)

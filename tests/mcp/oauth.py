@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A remote MCP server behind OAuth for the tests, with its own authorization server, on Python's standard library alone.
 
-Modes: good, secret (clients get a secret, and must show it), brief (tokens end at once, and each renewal's token is good once), closed (registers nobody; knows the client `known`), deny (the user refuses), open (wants no login, and knows none). Prints its port, and on /log
-the requests for tokens so far.
+Modes: good, secret (clients get a secret, and must show it), brief (tokens end at once, and each renewal's token is good once), foreign (takes none of the tokens that it gives, as one made for others), ended (tokens end at once and are not renewed), closed (registers nobody; knows the client `known`), deny (the user refuses), open (wants no login, and knows none). Prints its port, and on /log
+the requests for tokens so far; /revoke ends all logins.
 """
 
 import base64
@@ -44,6 +44,10 @@ class Handler(BaseHTTPRequestHandler):
         query = dict(urllib.parse.parse_qsl(url.query))
         if url.path == "/log":
             return self.answer(200, STATE["log"])
+        if url.path == "/revoke":
+            STATE["access"].clear()
+            STATE["refresh"] = "revoked"
+            return self.answer(200, {})
         if MODE == "open" or url.path == "/mcp":
             return self.answer(405 if url.path == "/mcp" else 404)
         if url.path.startswith("/.well-known/oauth-protected-resource"):
@@ -104,14 +108,14 @@ class Handler(BaseHTTPRequestHandler):
             challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
             refused |= not asked or asked["code_challenge"] != challenge
         else:
-            refused |= fields["refresh_token"] != STATE["refresh"]
+            refused |= fields["refresh_token"] != STATE["refresh"] or MODE == "ended"
         if refused:
             return self.answer(400, {"error": "invalid_grant", "error_description": "It does not fit."})
         STATE["n"] += 1
         access = f"access-{STATE['n']}"
-        STATE["access"] = {access}
+        STATE["access"] = set() if MODE == "foreign" else {access}
         STATE["refresh"] = f"refresh-{STATE['n']}"
-        life = 1 if MODE == "brief" else 3600
+        life = 1 if MODE in ("brief", "ended") else 3600
         return self.answer(200, {
             "access_token": access, "token_type": "Bearer", "expires_in": life, "refresh_token": STATE["refresh"],
         })

@@ -2,7 +2,7 @@
 """A small MCP server over stdio for the tests, on Python's standard library alone.
 
 Modes: good (three tools), odd (more of them, with strange ids and endless notices around each answer), slow (takes
-half a second to start, the first time that it is started in its directory), once (hangs whenever it was started in its directory before), shell (a tool more, which runs a command line), prompts (the same tools and prompts), docs (the same and resources), silent (resources, of which nothing is ever answered), deaf
+half a second to start, the first time that it is started in its directory), once (hangs whenever it was started in its directory before), shell (a tool more, which runs a command line), prompts (the same tools and prompts), wishes (tools more, which ask the user and the model), docs (the same and resources), silent (resources, of which nothing is ever answered), deaf
 (says that it has resources, and knows no such method), hang (reads and never answers), crash (exits at once).
 """
 
@@ -33,8 +33,16 @@ if MODE == "shell":
     TOOLS.append({"name": "run", "description": "Runs a command line.", "inputSchema": {
         "type": "object", "properties": {"command": {"type": "string"}}}})
 
+if MODE == "prompts":
+    TOOLS.append({"name": "learn", "description": "Learns a prompt.", "inputSchema": {"type": "object"}})
+
+if MODE == "wishes":
+    TOOLS += [{"name": name, "inputSchema": {"type": "object"}} for name in ("form", "page", "sample", "secret", "passwords", "roots", "moved")]
+
 if MODE in ("odd", "slow", "once"):
     TOOLS += [{"name": name, "inputSchema": {"type": "object"}} for name in ("die", "long", "huge", "steps", "wrong")]
+
+LEARNT = []
 
 # Two to a page.
 RESOURCES = [
@@ -91,6 +99,14 @@ def send(message):
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
+def ask(method, params):
+    send({"id": f"mine-{method}", "method": method, "params": params})
+    for line in sys.stdin:
+        reply = json.loads(line)
+        if reply.get("id") == f"mine-{method}":
+            return reply.get("result") or reply.get("error")
+
+
 def text(words, is_error=False):
     return {"content": [{"type": "text", "text": words}], "isError": is_error}
 
@@ -113,6 +129,35 @@ def call(params):
                 "progressToken": params["_meta"]["progressToken"], "progress": step, "total": 3, "message": "wrapping"}})
             time.sleep(0.2)
         return text("wrapped")
+    if name == "form":
+        properties = {"size": {"type": "integer", "maximum": 9}, "color": {"type": "string", "enum": ["red", "green"]}}
+        schema = {"type": "object", "properties": properties, "required": ["size"]}
+        return text(json.dumps(ask("elicitation/create", {"message": "Which one?", "requestedSchema": schema})))
+    if name == "page":
+        page = {"mode": "url", "message": "Pay first.", "url": "https://shop.example/pay", "elicitationId": "e1"}
+        answer = ask("elicitation/create", page)
+        send({"method": "notifications/elicitation/complete", "params": {"elicitationId": "never"}})
+        send({"method": "notifications/elicitation/complete", "params": {"elicitationId": "e1"}})
+        return text(json.dumps(answer))
+    if name == "secret":
+        schema = {"type": "object", "properties": {"apiKey": {"type": "string"}}}
+        return text(json.dumps(ask("elicitation/create", {"message": "Your key?", "requestedSchema": schema})))
+    if name == "passwords":
+        page = {"mode": "url", "message": "Pay.", "url": "https://me:secret@shop.example/", "elicitationId": "e2"}
+        return text(json.dumps(ask("elicitation/create", page)))
+    if name == "learn":
+        LEARNT.append({"name": "learnt", "description": "A new one."})
+        send({"method": "notifications/prompts/list_changed"})
+        return text("learnt")
+    if name == "moved":
+        while json.loads(sys.stdin.readline()).get("method") != "notifications/roots/list_changed":
+            pass
+    if name in ("roots", "moved"):
+        return text(json.dumps(ask("roots/list", {})))
+    if name == "sample":
+        said = [{"role": "user", "content": {"type": "text", "text": "Name a tea."}}]
+        return text(json.dumps(ask("sampling/createMessage", {
+            "messages": said, "systemPrompt": "You know teas.", "maxTokens": 50})))
     if name == "run":
         done = subprocess.run(arguments["command"], shell=True, stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -125,8 +170,9 @@ def answer(request):
     if method == "initialize":
         return {
             "protocolVersion": params["protocolVersion"],
-            "capabilities": {"tools": {}, "prompts": {"listChanged": True}} if MODE == "prompts" else {"tools": {}} if MODE in ("good", "shell", "odd", "slow", "once") else {"tools": {}, "resources": {"listChanged": True}},
+            "capabilities": {"tools": {}, "prompts": {"listChanged": True}} if MODE == "prompts" else {"tools": {}} if MODE in ("good", "shell", "odd", "slow", "once", "wishes") else {"tools": {}, "resources": {"listChanged": True}},
             "serverInfo": {"name": "shop", "version": "1"},
+            "instructions": os.environ.get("INSTRUCTIONS"),
         }
     if method == "tools/list":
         return {"tools": TOOLS}
@@ -136,7 +182,7 @@ def answer(request):
         return {}
     if MODE == "prompts" and method == "prompts/list":
         arguments = [{"name": "who", "required": True}, {"name": "style"}]
-        found = [{"name": "greet me", "description": "Greets somebody.", "arguments": arguments}, {"name": "plain"}]
+        found = [{"name": "greet me", "description": "Greets somebody.", "arguments": arguments}, {"description": "nameless"}, {"name": "plain"}] + LEARNT
         return page("prompts", found, params)
     if MODE == "prompts" and method == "prompts/get":
         asked = params.get("arguments") or {}

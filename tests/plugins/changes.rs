@@ -4,6 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt};
 
 use serde_json::{Value, json};
 
+use super::in_each_runtime;
 use crate::{
     cli::Machine,
     support::{
@@ -26,32 +27,36 @@ fn tool(said: &str) -> String {
 
 #[tokio::test]
 async fn plugins_and_tools_that_change_on_disk_are_loaded_again() {
-    let scratch = Scratch::new();
-    scratch.write(".opencode/plugin/p.js", plugin("one"));
-    scratch.write(".opencode/tool/own.js", tool("first"));
-    let agent = Agent::builder().scratch(&scratch).answering(Answer::AllowOnce).start().await;
-    let session = agent.new_session().await;
-    assert_eq!(agent.told(&session, "own", json!({})).await, "first");
-    assert_eq!(agent.llm.last_request().header("x-mark"), Some("one"));
-    scratch.write(".opencode/plugin/p.js", plugin("two"));
-    scratch.write(".opencode/tool/own.js", tool("second"));
-    scratch.write(".opencode/tool/more.js", tool("new"));
-    // The user is asked about changed programs, and turns go on as before meanwhile.
-    let is_new = async || {
-        let own = agent.told(&session, "own", json!({})).await;
-        let more = agent.told(&session, "more", json!({})).await;
-        (own == "second" && more == "new").then(|| agent.llm.last_request())
-    };
-    let request = async {
-        loop {
-            if let Some(request) = is_new().await {
-                return request;
+    in_each_runtime(async |runtime| {
+        let scratch = Scratch::new();
+        scratch.write(".opencode/plugin/p.js", plugin("one"));
+        scratch.write(".opencode/tool/own.js", tool("first"));
+        let agent =
+            Agent::builder().scratch(&scratch).config(runtime).answering(Answer::AllowOnce).start().await;
+        let session = agent.new_session().await;
+        assert_eq!(agent.told(&session, "own", json!({})).await, "first");
+        assert_eq!(agent.llm.last_request().header("x-mark"), Some("one"));
+        scratch.write(".opencode/plugin/p.js", plugin("two"));
+        scratch.write(".opencode/tool/own.js", tool("second"));
+        scratch.write(".opencode/tool/more.js", tool("new"));
+        // The user is asked about changed programs, and turns go on as before meanwhile.
+        let is_new = async || {
+            let own = agent.told(&session, "own", json!({})).await;
+            let more = agent.told(&session, "more", json!({})).await;
+            (own == "second" && more == "new").then(|| agent.llm.last_request())
+        };
+        let request = async {
+            loop {
+                if let Some(request) = is_new().await {
+                    return request;
+                }
             }
-        }
-    };
-    let request = tokio::time::timeout(DEADLINE, request).await.expect("the files are loaded again");
-    assert_eq!(request.header("x-mark"), Some("two"));
-    agent.finish().await;
+        };
+        let request = tokio::time::timeout(DEADLINE, request).await.expect("the files are loaded again");
+        assert_eq!(request.header("x-mark"), Some("two"));
+        agent.finish().await;
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -85,26 +90,101 @@ async fn a_package_is_updated_to_the_version_that_there_is() {
             "{listed}"
         );
     }
-    let (_, of_other) = run(&["plugin", "update", "of-others"]).await;
-    assert_eq!(of_other, "There is no package to update.\n");
+    assert_eq!(run(&["plugin", "update", "of-others"]).await, (false, String::new()));
+}
+
+#[tokio::test]
+async fn what_a_directorys_own_package_file_names_is_installed_and_its_files_are_loaded_again() {
+    let scratch = Scratch::new();
+    // Stands for the registry, with the packages that `package.json` names on lines of their own.
+    let npm = "#!/bin/sh\n\
+        echo \"$*\" >> \"$HOME/ran\"\n\
+        [ -e \"$HOME/offline\" ] && { echo 'npm error network is unreachable' >&2; exit 1; }\n\
+        for name in shout whisper; do\n\
+            grep -q \"\\\"$name\\\"\" package.json || continue\n\
+            mkdir -p node_modules/$name\n\
+            echo '{\"version\":\"1.0.0\",\"main\":\"index.js\",\"type\":\"module\"}' > node_modules/$name/package.json\n\
+            echo \"export default (text) => '$name ' + text\" > node_modules/$name/index.js\n\
+        done\n";
+    let programs = scratch.home.join("programs");
+    fs::create_dir_all(&programs).unwrap();
+    fs::write(programs.join("npm"), npm).unwrap();
+    fs::set_permissions(programs.join("npm"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let wants = |dependencies: Value| {
+        scratch.write(".opencode/package.json", json!({ "dependencies": dependencies }).to_string());
+    };
+    wants(json!({"shout": "^1.0.0", "@opencode-ai/plugin": "1.2.3"}));
+    let greets = |by: &str| {
+        format!(
+            "import by from '{by}'\n\
+            export default {{ description: 'd', args: {{}}, execute: async () => by('hello') }}"
+        )
+    };
+    scratch.write(".opencode/tool/greet.js", greets("shout"));
+    scratch.write(".opencode/tool/own.js", self::tool("beside it"));
+    let config = json!({"windlass": {"plugin": {"runtime": "node"}}});
+    let builder = || {
+        let builder = Agent::builder().scratch(&scratch).config(config.clone());
+        builder.env("PATH", &path).answering(Answer::AllowOnce)
+    };
+    let until_told = async |agent: &Agent, session: &str, expected: &str| {
+        let told = async { while agent.told(session, "greet", json!({})).await != expected {} };
+        tokio::time::timeout(DEADLINE, told).await.expect("the tool is loaded again");
+    };
+
+    let offline = scratch.home.join("offline");
+    fs::write(&offline, "").unwrap();
+    let agent = builder().start().await;
+    let session = agent.new_session().await;
+    assert_eq!(agent.told(&session, "own", json!({})).await, "beside it");
+    agent.wait_stderr("Failed to install the dependencies of").await;
+    assert!(agent.stderr().contains("network is unreachable"), "{}", agent.stderr());
+    agent.finish().await;
+
+    fs::remove_file(&offline).unwrap();
+    let agent = builder().start().await;
+    let session = agent.new_session().await;
+    until_told(&agent, &session, "shout hello").await;
+    assert!(scratch.read(".opencode/.gitignore").contains("node_modules"));
+    // Another one is wanted while the process runs; the user is asked about the change of programs.
+    wants(json!({"shout": "^1.0.0", "whisper": "^1.0.0"}));
+    scratch.write(".opencode/tool/greet.js", greets("whisper"));
+    until_told(&agent, &session, "whisper hello").await;
+    agent.finish().await;
+    let ran = fs::read_to_string(scratch.home.join("ran")).unwrap();
+    assert!(ran.starts_with("install --ignore-scripts") && ran.lines().count() == 3, "{ran}");
+    let agent = builder().start().await;
+    let session = agent.new_session().await;
+    assert_eq!(agent.told(&session, "greet", json!({})).await, "whisper hello");
+    agent.finish().await;
+    let again = fs::read_to_string(scratch.home.join("ran")).unwrap();
+    assert_eq!(again, ran, "what is there is not installed again");
+    let mut left: Vec<_> =
+        fs::read_dir(scratch.work.join(".opencode")).unwrap().map(|it| it.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, [".gitignore", "node_modules", "package.json", "tool"], "nothing unfinished is left");
 }
 
 #[tokio::test]
 async fn a_plugin_calls_the_server_that_it_runs_in_by_its_address() {
-    let builder = Server::builder();
-    let asks = r#"export const P = async ({ serverUrl }) => ({
-        "chat.headers": async (_, output) => {
-            output.headers["x-url"] = String(serverUrl)
-            output.headers["x-health"] = await (await fetch(new URL("/global/health", serverUrl))).text()
-        },
-    })"#;
-    builder.scratch.write(".opencode/plugin/p.js", asks);
-    let server = builder.start().await;
-    let session = server.session().await;
-    server.llm.reply(Reply::text("done"));
-    server.prompt(&session, "go").await;
-    let request = server.llm.last_request();
-    assert_eq!(request.header("x-url"), Some(&*format!("{}/", server.url)));
-    assert!(request.header("x-health").unwrap().contains("\"healthy\":true"), "{request:?}");
-    server.finish().await;
+    in_each_runtime(async |runtime| {
+        let builder = Server::builder().config("windlass", runtime["windlass"].clone());
+        let asks = r#"export const P = async ({ serverUrl }) => ({
+            "chat.headers": async (_, output) => {
+                output.headers["x-url"] = String(serverUrl)
+                output.headers["x-health"] = await (await fetch(new URL("/global/health", serverUrl))).text()
+            },
+        })"#;
+        builder.scratch.write(".opencode/plugin/p.js", asks);
+        let server = builder.start().await;
+        let session = server.session().await;
+        server.llm.reply(Reply::text("done"));
+        server.prompt(&session, "go").await;
+        let request = server.llm.last_request();
+        assert_eq!(request.header("x-url"), Some(&*format!("{}/", server.url)));
+        assert!(request.header("x-health").unwrap().contains("\"healthy\":true"), "{request:?}");
+        server.finish().await;
+    })
+    .await;
 }

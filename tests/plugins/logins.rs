@@ -10,6 +10,7 @@ use crate::{
         llm::{Gate, Llm, Reply},
         scratch::Scratch,
         server::Server,
+        terminal::Terminal,
     },
 };
 
@@ -91,6 +92,52 @@ async fn an_answer_that_does_not_fit_and_a_wrong_code_store_nothing() {
     machine.finish().await;
 }
 
+#[tokio::test]
+async fn a_loader_that_throws_is_told_and_the_stored_login_is_used() {
+    for runtime in runtimes() {
+        let mut machine = Machine::new().await;
+        machine.config["windlass"] = runtime["windlass"].clone();
+        let throws = r#"export const P = async () => ({ auth: {
+            provider: "mock",
+            methods: [{ type: "api", label: "key" }],
+            loader: async () => { throw new Error("no key today") },
+        } })"#;
+        machine.scratch.write(".opencode/plugin/throws.js", throws);
+        machine.config["provider"]["mock"]["options"]["apiKey"] = Value::Null;
+        let stored = json!({"mock": {"type": "api", "key": "stored-key"}}).to_string();
+        let directory = machine.scratch.home.join(".local/share/windlass");
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("auth.json"), stored).unwrap();
+        machine.llm.reply(Reply::text("done"));
+        let run = machine.run(&["run", "go"]).await;
+        assert_eq!((run.code, run.stdout.trim()), (Some(0), "done"), "{run:?}");
+        assert!(run.stderr.contains("/throws.js cannot use the login at mock: no key today"), "{run:?}");
+        assert_eq!(machine.llm.last_request().header("authorization"), Some("Bearer stored-key"));
+        machine.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_only_a_plugin_brings_is_offered_on_a_terminal() {
+    let scratch = Scratch::new();
+    scratch.write("acme.ts", PLUGIN);
+    let config = json!({"plugin": [["./acme.ts", {"target": "https://acme.invalid"}]]});
+    let login = ["auth", "login"];
+    let mut terminal = Terminal::builder(&scratch, &config).size(120, 24).arguments(&login).start();
+    let screen = terminal.shows_text("acme (login by a plugin)").await;
+    let row = screen.all_lines().into_iter().find(|row| row.contains("acme (login by a plugin)")).unwrap();
+    let number = row.trim_start().split_once('.').unwrap().0.to_owned();
+    terminal.shows_text("Provider (number or id):").await;
+    terminal.types(&format!("{number}\r"));
+    terminal.shows_text("  2. A new key").await;
+    terminal.types("2\r");
+    let screen = terminal.ends_with(0).await;
+    assert!(screen.contains("You are logged in at acme"), "{screen}");
+    let file = scratch.home.join(".local/share/windlass/auth.json");
+    let stored: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    assert_eq!(stored["acme"], json!({"type": "api", "key": "made-key"}));
+}
+
 /// Starts an agent whose login is stored.
 async fn logged_in() -> (Agent, Llm, String) {
     let llm = Llm::start().await;
@@ -120,6 +167,15 @@ async fn an_answer_streams_through_the_plugin_and_a_cancel_closes_it() {
     agent.cancel(&session);
     assert_eq!(pending.answer().await.unwrap()["stopReason"], "cancelled");
     gate.abandoned().await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_broken_connection_is_tried_again_through_the_plugin() {
+    let (agent, llm, session) = logged_in().await;
+    llm.reply(Reply::cut());
+    llm.reply(Reply::text("at last"));
+    assert_eq!(agent.prompt(&session, "go").await.text(), "at last");
     agent.finish().await;
 }
 

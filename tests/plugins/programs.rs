@@ -12,6 +12,7 @@ use crate::{
         agent::{Agent, Answer, Builder},
         llm::Reply,
         scratch::Scratch,
+        server::Server,
     },
 };
 
@@ -36,6 +37,32 @@ fn with_examples(config: Value) -> Builder {
 fn without_runtime(mut config: Value) -> Value {
     config["windlass"]["plugin"]["runtime"] = "no-such-runtime".into();
     config
+}
+
+#[tokio::test]
+async fn programs_and_custom_tools_are_among_the_tools_of_the_server() {
+    let builder = Server::builder().config("windlass", json!({"plugin": {"runtime": "node"}}));
+    let program = json!({
+        "description": "Says the word.", "command": ["sh", "-c", "cat"],
+        "parameters": {"type": "object", "properties": {"word": {"type": "string", "default": "yes"}}},
+    });
+    builder.scratch.write(".opencode/tool/say.json", program.to_string());
+    let custom = "export default { description: 'mine', args: {}, execute: async () => '' }";
+    builder.scratch.write(".opencode/tool/read.js", custom);
+    let server = builder.start().await;
+    let ids = server.get("/experimental/tool/ids").await.ok();
+    let ids: Vec<&str> = ids.as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
+    assert!(ids.contains(&"say") && ids.contains(&"bash"), "{ids:?}");
+    let listed = server.get("/experimental/tool?provider=mock&model=mock").await.ok();
+    let read: Vec<&Value> = listed.as_array().unwrap().iter().filter(|tool| tool["id"] == "read").collect();
+    assert_eq!((read.len(), &read[0]["description"]), (1, &json!("mine")));
+    // A default of the schema is filled in.
+    let id = server.session().await;
+    server.llm.reply(Reply::call("call_1", "say", json!({})));
+    server.llm.reply(Reply::text("done"));
+    server.prompt(&id, "go").await;
+    assert_eq!(server.llm.last_request().tool_result("call_1"), r#"{"word":"yes"}"#);
+    server.finish().await;
 }
 
 #[tokio::test]
@@ -86,6 +113,7 @@ async fn a_program_that_is_slow_or_says_too_much_is_bounded() {
     scratch
         .write(".opencode/tool/told.json", program("echo $WINDLASS_TOOL_AGENT $WINDLASS_TOOL_CALL", 60_000));
     scratch.write(".opencode/tool/broken.json", r#"{"description": "no command"}"#);
+    scratch.write(".opencode/tool/data.json", r#"{"which": "a tool reads"}"#);
     let agent = Agent::builder().scratch(&scratch).config(without_runtime(json!({}))).start().await;
     let session = agent.new_session().await;
     let slow = agent.told(&session, "slow", json!({})).await;
@@ -95,6 +123,7 @@ async fn a_program_that_is_slow_or_says_too_much_is_bounded() {
     let (_, told) = agent.call(&session, "call_7", "told", json!({})).await;
     assert_eq!(told, "build call_7\n");
     agent.wait_stderr("broken.json").await;
+    assert!(!agent.stderr().contains("data.json"), "{}", agent.stderr());
     agent.finish().await;
 }
 

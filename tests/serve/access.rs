@@ -29,6 +29,8 @@ async fn pages_from_elsewhere_may_neither_write_nor_call_by_another_name() {
             assert!(posted.json()["data"]["message"].as_str().unwrap().contains("--cors"));
         } else {
             assert_eq!(posted.header("access-control-allow-origin"), Some(origin));
+            let exposed = posted.header("access-control-expose-headers").unwrap();
+            assert_eq!(exposed, "link,x-next-cursor,acp-connection-id");
         }
     }
     for host in ["evil.example", "evil.example:4096"] {

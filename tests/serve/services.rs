@@ -8,6 +8,7 @@ use tokio::{
     net::TcpStream,
 };
 
+use crate::lsp::server as toy;
 use crate::support::{
     llm::Reply,
     server::{Server, answer},
@@ -164,6 +165,9 @@ async fn servers_are_added_and_switched_by_name() {
     assert_eq!(server.get("/mcp").await.ok(), json!({"m": {"status": "disabled"}}));
     let refusal = server.post("/mcp/none/connect", Value::Null).await.refused(404);
     assert_eq!(refusal["_tag"], "McpServerNotFoundError");
+    assert_eq!(server.send("DELETE", "/mcp/m", Value::Null).await.ok(), true);
+    assert_eq!(server.get("/mcp").await.ok(), json!({}));
+    server.send("DELETE", "/mcp/m", Value::Null).await.refused(404);
     server.finish().await;
 }
 
@@ -359,7 +363,6 @@ async fn a_login_is_begun_by_one_request_and_ends_in_another() {
 const ABSENT: &[(&str, &str)] = &[
     ("experimental.controlPlane.", "moves sessions between machines of OpenCode's cloud"),
     ("experimental.projectCopy.", "copies of projects belong to remote workspaces"),
-    ("experimental.session.background", "subagents run within their turn"),
     ("experimental.workspace.remove", "remote workspaces are not offered"),
     ("experimental.workspace.warp", "remote workspaces are not offered"),
     ("sync.replay", "the store is not replicated"),
@@ -413,5 +416,45 @@ async fn the_document_has_opencodes_operations_but_for_a_reasoned_list() {
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
     assert!(n_served > 100, "{n_served}");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn language_servers_their_symbols_and_formatters_are_listed_and_changes_are_told() {
+    let formatters = json!({"mine": {"command": ["true", "$FILE"], "extensions": ["txt"]},
+        "ghost": {"command": ["./no-such-program"], "extensions": [".md"]}});
+    let server = Server::builder()
+        .config("lsp", json!({"toy": toy("strict", &[".toy"])}))
+        .config("formatter", formatters)
+        .start()
+        .await;
+    fs::write(server.scratch.work.join("a.toy"), "one\nfn wanted\nend\n").unwrap();
+    assert_eq!(server.get("/lsp").await.ok(), json!([]), "none is started before a file needs it");
+    let mut events = server.events("/event").await;
+    let id = server.session().await;
+    server.llm.reply(Reply::call("call_1", "read", json!({"filePath": server.scratch.path("a.toy")})));
+    server.llm.reply(Reply::text("done"));
+    server.prompt(&id, "read").await;
+    let seen = events.until("lsp.updated").await;
+    assert_eq!(seen.last().unwrap()["properties"], json!({}));
+    let root = fs::canonicalize(&server.scratch.work).unwrap();
+    let expected = json!([{"id": "toy", "name": "toy", "root": root, "status": "connected"}]);
+    assert_eq!(server.get("/lsp").await.ok(), expected);
+    // It knows the symbols of files that it was told of.
+    let edit = json!({"filePath": server.scratch.path("a.toy"), "oldString": "one", "newString": "two"});
+    server.llm.reply(Reply::call("call_2", "edit", edit));
+    server.llm.reply(Reply::text("done"));
+    server.prompt(&id, "edit").await;
+    let uri = format!("file://{}", root.join("a.toy").display());
+    let range = json!({"start": {"line": 1, "character": 0}, "end": {"line": 2, "character": 1}});
+    let symbol = json!({"name": "wanted", "kind": 12, "location": {"uri": uri, "range": range}});
+    assert_eq!(server.get("/find/symbol?query=want").await.ok(), json!([symbol]));
+    assert_eq!(server.get("/find/symbol?query=none").await.ok(), json!([]));
+    let states = server.get("/formatter").await.ok();
+    let state = |name: &str| states.as_array().unwrap().iter().find(|it| it["name"] == name).unwrap().clone();
+    assert_eq!(state("mine"), json!({"name": "mine", "extensions": [".txt"], "enabled": true}));
+    assert_eq!(state("ghost"), json!({"name": "ghost", "extensions": [".md"], "enabled": false}));
+    assert_eq!(state("gofmt")["extensions"], json!([".go"]));
+    drop(events);
     server.finish().await;
 }

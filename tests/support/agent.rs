@@ -7,6 +7,7 @@
 
 pub mod asks;
 mod calls;
+mod failure;
 pub mod requests;
 mod seen;
 pub mod wire;
@@ -121,6 +122,7 @@ impl Builder {
     }
 
     pub async fn spawn(self) -> Agent {
+        failure::keep();
         let scratch = self.scratch.unwrap_or_else(Scratch::new);
         let llm = match self.llm {
             Some(llm) => llm,
@@ -190,7 +192,7 @@ pub fn binary() -> PathBuf {
 }
 
 /// Merges `over` over `base`; a null removes a key.
-fn merge(base: &mut Value, over: Value) {
+pub fn merge(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
             for (key, value) in over {
@@ -288,6 +290,11 @@ impl Agent {
         timeout(DEADLINE, &mut self.writer).await.expect("the agent does not read its stdin").unwrap();
     }
 
+    /// Permits updates between the prompts, for tests of subagents in the background.
+    pub fn allow_own_turns(&self) {
+        self.shared.state.lock().unwrap().has_own_turns = true;
+    }
+
     /// Permits open requests and a cut last line, for tests that end the output in the middle.
     pub fn allow_cut_output(&self) {
         let mut state = self.shared.state.lock().unwrap();
@@ -347,7 +354,7 @@ impl Agent {
     /// Ends the agent as a client does, by closing its stdin, and fails on everything it did wrong.
     pub async fn finish(mut self) {
         self.end().await;
-        let left = process::gone(&self.scratch.home, Duration::from_secs(2)).await;
+        let left = process::gone(&self.scratch.home, DEADLINE).await;
         assert!(left.is_empty(), "processes outlive the agent: {}", process::describe(&left));
     }
 
@@ -375,7 +382,7 @@ impl Agent {
     async fn end(&mut self) {
         if self.exit.is_none() {
             self.close_stdin();
-            let exit = self.wait_exit(Duration::from_secs(5)).await;
+            let exit = self.wait_exit(DEADLINE).await;
             assert!(exit.success(), "the agent ended with {exit}");
         }
         let was_killed = self.exit.is_some_and(|exit| exit.code().is_none());
@@ -430,6 +437,8 @@ impl Drop for Agent {
             for failure in &state.failures {
                 eprintln!("--- {failure}");
             }
+            // Once more: a log of many lines is often shown from its end.
+            eprintln!("--- {}", failure::kept());
         } else {
             assert!(self.is_finished, "the test did not call `finish`");
         }

@@ -261,6 +261,12 @@ impl Reply {
         self
     }
 
+    /// Holds the reply back, headers and all, until the test opens the gate.
+    pub fn behind(mut self, gate: &Gate) -> Self {
+        self.before = Some(gate.clone());
+        self
+    }
+
     /// Stops the reply until the test opens the gate; the part before it has been flushed.
     pub fn and_gate(mut self, gate: &Gate) -> Self {
         self.steps.push(Step::Gate(gate.clone()));

@@ -2,7 +2,7 @@
 //!
 //! The schema is that of the protocol's own crate; the round trip finds fields that the schema would let pass.
 
-use std::{cell::RefCell, collections::HashMap, fmt::Debug};
+use std::{any::type_name, cell::RefCell, collections::HashMap, fmt::Debug};
 
 use agent_client_protocol_schema::v1 as acp;
 use boon::{Compiler, SchemaIndex, Schemas};
@@ -10,9 +10,15 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
+pub mod second;
+
 /// Fields outside the schema that clients still read: `models` belongs to the older `session/set_model`.
-const KNOWN_EXTRAS: &[(&str, &str)] =
-    &[("session/new", "models"), ("session/load", "models"), ("session/resume", "models")];
+const KNOWN_EXTRAS: &[(&str, &str)] = &[
+    ("session/new", "models"),
+    ("session/load", "models"),
+    ("session/resume", "models"),
+    ("session/fork", "models"),
+];
 
 /// Checks a notification or request from the agent.
 pub fn check_call(method: &str, params: &Value, is_request: bool) -> Result<(), String> {
@@ -22,17 +28,21 @@ pub fn check_call(method: &str, params: &Value, is_request: bool) -> Result<(), 
         ("fs/read_text_file", true) => check::<acp::ReadTextFileRequest>(method, params),
         ("fs/write_text_file", true) => check::<acp::WriteTextFileRequest>(method, params),
         ("elicitation/create", true) => check::<acp::CreateElicitationRequest>(method, params),
-        ("$/cancel_request", false) => match params {
-            Value::Object(params)
-                if params.get("requestId").is_some_and(|id| id.is_i64() || id.is_string()) =>
-            {
-                Ok(())
-            }
-            _ => Err(format!("$/cancel_request needs a requestId: {params}")),
-        },
+        ("mcp/message", true) => check::<acp::MessageMcpRequest>(method, params),
+        ("$/cancel_request", false) => check_withdrawal(params),
+        ("elicitation/complete", false) => check::<acp::CompleteElicitationNotification>(method, params),
         ("auth/status_update", false) => check::<acp::AuthStatusUpdateNotification>(method, params),
         ("_windlass/event", false) => check_event(params),
         _ => Err(format!("the agent called `{method}`, which the client does not offer")),
+    }
+}
+
+fn check_withdrawal(params: &Value) -> Result<(), String> {
+    match params {
+        Value::Object(fields) if fields.get("requestId").is_some_and(|id| id.is_i64() || id.is_string()) => {
+            Ok(())
+        }
+        _ => Err(format!("$/cancel_request needs a requestId: {params}")),
     }
 }
 
@@ -47,6 +57,9 @@ pub fn check_result(method: &str, result: &Value) -> Result<(), String> {
         "authenticate" => check::<acp::AuthenticateResponse>(method, &result),
         "logout" => check::<acp::LogoutResponse>(method, &result),
         "auth/status" => check::<acp::AuthStatusResponse>(method, &result),
+        "providers/list" => check::<acp::ListProvidersResponse>(method, &result),
+        "providers/set" => check::<acp::SetProviderResponse>(method, &result),
+        "providers/disable" => check::<acp::DisableProviderResponse>(method, &result),
         "session/new" => check::<acp::NewSessionResponse>(method, &result),
         "session/load" => check::<acp::LoadSessionResponse>(method, &result),
         "session/resume" => check::<acp::ResumeSessionResponse>(method, &result),
@@ -188,11 +201,12 @@ thread_local! {
 
 fn validate<T: JsonSchema>(value: &Value) -> Result<(), String> {
     COMPILED.with_borrow_mut(|compiled| {
-        let name = T::schema_name().into_owned();
+        // Types of both versions have the same names.
+        let name = type_name::<T>().to_owned();
         let index = match compiled.index.get(&name) {
             Some(index) => *index,
             None => {
-                let url = format!("http://schema.invalid/{name}.json");
+                let url = format!("http://schema.invalid/{}.json", compiled.index.len());
                 let mut compiler = Compiler::new();
                 compiler.add_resource(&url, schemars::schema_for!(T).to_value()).unwrap();
                 let index = compiler.compile(&url, &mut compiled.schemas).unwrap();

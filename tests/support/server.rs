@@ -204,9 +204,7 @@ impl Server {
 
     /// Opens a stream of events.
     pub async fn stream(&self, path: &str) -> Events {
-        let response = self.request("GET", path).send().await.unwrap();
-        assert_eq!(response.status(), 200);
-        Events { response, buffer: Vec::new() }
+        stream(self.request("GET", path)).await
     }
 
     pub fn pid(&self) -> i32 {
@@ -247,6 +245,13 @@ pub async fn answer(request: RequestBuilder) -> Answer {
     let (status, headers) = (response.status(), response.headers().clone());
     let text = tokio::time::timeout(DEADLINE, response.text()).await.unwrap().unwrap();
     Answer { status, headers, text }
+}
+
+/// Opens a stream of events.
+pub async fn stream(request: RequestBuilder) -> Events {
+    let response = request.send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    Events { response, buffer: Vec::new() }
 }
 
 /// A stream of events.

@@ -7,7 +7,11 @@ use std::{collections::HashMap, path::Path};
 
 use serde_json::Value;
 
-use super::{agent::wire::Line, message::tag, scratch::Scratch};
+use super::{
+    agent::{self, wire::Line},
+    message::tag,
+    scratch::Scratch,
+};
 
 /// Compares the lines with `fixtures/acp/<name>.txt`.
 pub fn check(name: &str, lines: &[Line], scratch: &Scratch) {
@@ -77,6 +81,7 @@ impl Names {
     }
 
     fn rename_text(&mut self, text: &str, scratch: &Scratch) -> String {
+        let text = text.replace(agent::binary().to_str().unwrap(), "<windlass>");
         let text = text.replace(scratch.cwd(), "/work").replace(scratch.home.to_str().unwrap(), "/home");
         let mut out = String::new();
         let mut rest = text.as_str();

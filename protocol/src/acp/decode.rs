@@ -59,9 +59,30 @@ fn has(object: Option<&Value>, path: &[&str]) -> bool {
     }
 }
 
+/// Version of the protocol that a connection speaks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Version {
+    #[default]
+    V1,
+    /// The draft (facts: ACP §3).
+    V2,
+}
+
+impl Version {
+    /// Returns its number on the wire.
+    pub fn number(self) -> u16 {
+        match self {
+            Self::V1 => 1,
+            Self::V2 => 2,
+        }
+    }
+}
+
 /// The fields of `initialize` that we act on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Initialize {
+    /// The version that the client asked for.
+    pub requested: u64,
     pub client: ClientCapabilities,
     /// Name and version of the client, for logs.
     pub client_name: Option<String>,
@@ -70,6 +91,8 @@ pub struct Initialize {
 /// The client's capabilities. Absent or ill-typed ones count as missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
+    /// The version that is spoken, which decides the form of all that follows.
+    pub version: Version,
     /// `auth.terminal`, or the older `_meta["terminal-auth"]`.
     pub terminal_auth: bool,
     /// Only the older `_meta["terminal-auth"]`: the method must carry its own command.
@@ -78,17 +101,42 @@ pub struct ClientCapabilities {
     pub notices: bool,
     /// `session.compaction`: the client shows how far a compaction is.
     pub compaction: bool,
+    /// `subagents`: the client shows subagents as sessions of their own.
+    pub subagents: bool,
+    /// `plan`: the client shows plans by their ids.
+    pub plans: bool,
     /// `elicitation.form`: the client shows forms.
     pub forms: bool,
-    /// `_meta.terminal_output`: the client shows the output of our commands in terminals of its own (facts: ACP
-    /// §1.6).
-    pub terminal_output: bool,
+    /// `elicitation.url`: the client opens pages.
+    pub pages: bool,
+    /// The way in which the client shows what our commands print.
+    pub terminals: Terminals,
+    /// `_meta.jetbrains.air` with a version: the client knows the extensions of JetBrains.
+    pub air: bool,
+    /// Its capability `diffPatch`: changes carry a patch in Git's form.
+    pub diff_patches: bool,
+    /// `session.configOptions.boolean`: options may be switches.
+    pub switches: bool,
     /// `fs.readTextFile`: the client gives texts of files as its editor has them.
     pub reads_files: bool,
     /// `fs.writeTextFile`: the client writes files in our place.
     pub writes_files: bool,
     /// OpenCode's events wanted as `_windlass/event`.
     pub events: EventChoice,
+}
+
+/// The way in which a client shows what our commands print.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Terminals {
+    /// As text of their calls, now and then.
+    #[default]
+    None,
+    /// `_meta.terminal_output`: in terminals of its own, by that key (facts: ACP §1.6).
+    Output,
+    /// `_meta.terminal_output_delta`: the same by this key, as JetBrains has it.
+    OutputDelta,
+    /// By updates of terminals that are ours, as version 2 has them.
+    Owned,
 }
 
 /// The client's choice among OpenCode's events.
@@ -111,14 +159,75 @@ impl EventChoice {
     }
 }
 
-/// Decodes `initialize`, in its v1 form or the v2-shaped one (`info`, `capabilities`; facts: ACP §3).
-pub fn initialize(params: Option<&str>) -> Result<Initialize, InvalidParams> {
+/// Decodes `initialize`: the highest version that is at most the requested one is spoken, version 1 where a client asks
+/// for less, and the version that was `agreed` on before by who begins again (facts: ACP §3).
+pub fn initialize(params: Option<&str>, agreed: Option<Version>) -> Result<Initialize, InvalidParams> {
     let params = object(params)?;
-    if params.get("protocolVersion").is_some_and(|version| !version.is_u64()) {
-        return Err(invalid("`protocolVersion` must be a whole number"));
-    }
+    let requested = match params.get("protocolVersion") {
+        None => 1,
+        Some(version) => {
+            version.as_u64().ok_or_else(|| invalid("`protocolVersion` must be a whole number"))?
+        }
+    };
+    let version = agreed.unwrap_or(if requested >= 2 { Version::V2 } else { Version::V1 });
     let capabilities = params.get("clientCapabilities").or_else(|| params.get("capabilities"));
     let info = params.get("clientInfo").or_else(|| params.get("info"));
+    let name = info.and_then(|it| it.get("name")).and_then(Value::as_str);
+    let info_version = info.and_then(|it| it.get("version")).and_then(Value::as_str).unwrap_or("?");
+    let client = match version {
+        Version::V1 => first_version(capabilities),
+        Version::V2 => second_version(capabilities),
+    };
+    Ok(Initialize { requested, client, client_name: name.map(|name| format!("{name} {info_version}")) })
+}
+
+/// Reads what a client of version 1 offers.
+fn first_version(capabilities: Option<&Value>) -> ClientCapabilities {
+    let air = capabilities.and_then(|it| it.get("_meta")?.get("jetbrains")?.get("air"));
+    let air = air.filter(|air| air["version"].as_u64().is_some_and(|version| version >= 1));
+    let air_offers = |name: &str| {
+        let listed = air.and_then(|air| air["capabilities"].as_array());
+        listed.is_some_and(|names| names.iter().any(|it| it == name))
+    };
+    let terminals = if has(capabilities, &["_meta", "terminal_output_delta"]) {
+        Terminals::OutputDelta
+    } else if has(capabilities, &["_meta", "terminal_output"]) {
+        Terminals::Output
+    } else {
+        Terminals::None
+    };
+    ClientCapabilities {
+        version: Version::V1,
+        notices: has(capabilities, &["session", "notices"]),
+        compaction: has(capabilities, &["session", "compaction"]),
+        subagents: has(capabilities, &["subagents"]),
+        plans: has(capabilities, &["plan"]),
+        terminals,
+        air: air.is_some(),
+        diff_patches: air_offers("diffPatch"),
+        switches: has(capabilities, &["session", "configOptions", "boolean"]),
+        reads_files: has(capabilities, &["fs", "readTextFile"]),
+        writes_files: has(capabilities, &["fs", "writeTextFile"]),
+        ..either_version(capabilities)
+    }
+}
+
+/// Reads what a client of version 2 offers, where much of version 1 needs no capability and the editor's files are not
+/// to be had.
+fn second_version(capabilities: Option<&Value>) -> ClientCapabilities {
+    ClientCapabilities {
+        version: Version::V2,
+        notices: true,
+        compaction: true,
+        subagents: true,
+        plans: true,
+        terminals: Terminals::Owned,
+        switches: true,
+        ..either_version(capabilities)
+    }
+}
+
+fn either_version(capabilities: Option<&Value>) -> ClientCapabilities {
     let legacy_terminal_auth = has(capabilities, &["_meta", "terminal-auth"]);
     let events = match capabilities.and_then(|it| it.get("_meta")).and_then(|it| it.get(ext::EVENTS)) {
         Some(Value::Bool(true)) => EventChoice::All,
@@ -130,23 +239,14 @@ pub fn initialize(params: Option<&str>) -> Result<Initialize, InvalidParams> {
             EventChoice::None
         }
     };
-    let name = info.and_then(|it| it.get("name")).and_then(Value::as_str);
-    let version = info.and_then(|it| it.get("version")).and_then(Value::as_str).unwrap_or("?");
-    Ok(Initialize {
-        client: ClientCapabilities {
-            terminal_auth: has(capabilities, &["auth", "terminal"]) || legacy_terminal_auth,
-            legacy_terminal_auth,
-            notices: has(capabilities, &["session", "notices"]),
-            compaction: has(capabilities, &["session", "compaction"]),
-            forms: has(capabilities, &["elicitation", "form"]),
-            terminal_output: has(capabilities, &["_meta", "terminal_output"]),
-            // Version 2 has no such requests, so that its form offers none.
-            reads_files: has(params.get("clientCapabilities"), &["fs", "readTextFile"]),
-            writes_files: has(params.get("clientCapabilities"), &["fs", "writeTextFile"]),
-            events,
-        },
-        client_name: name.map(|name| format!("{name} {version}")),
-    })
+    ClientCapabilities {
+        terminal_auth: has(capabilities, &["auth", "terminal"]) || legacy_terminal_auth,
+        legacy_terminal_auth,
+        forms: has(capabilities, &["elicitation", "form"]),
+        pages: has(capabilities, &["elicitation", "url"]),
+        events,
+        ..ClientCapabilities::default()
+    }
 }
 
 /// The parameters of `session/new`, `session/load` and `session/resume`.
@@ -158,15 +258,38 @@ pub struct OpenSession {
     /// Directories beside it that are the session's too.
     pub directories: Vec<String>,
     pub mcp_servers: Vec<McpServer>,
+    pub system_prompt: Option<SystemPrompt>,
     /// Sentences about the entries of `mcpServers` that were not understood.
     pub skipped: Vec<String>,
+}
+
+/// A client's own instructions for a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemPrompt {
+    /// They take the place of the agent's own.
+    pub is_override: bool,
+    pub text: String,
 }
 
 /// A server that the client wants the session to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum McpServer {
-    Stdio { name: String, command: String, args: Vec<String>, env: BTreeMap<String, String> },
-    Http { name: String, url: String, headers: BTreeMap<String, String> },
+    Stdio {
+        name: String,
+        command: String,
+        args: Vec<String>,
+        env: BTreeMap<String, String>,
+    },
+    Http {
+        name: String,
+        url: String,
+        headers: BTreeMap<String, String>,
+    },
+    /// One that lives in the client.
+    Acp {
+        name: String,
+        server_id: String,
+    },
 }
 
 /// Decodes `session/new`.
@@ -185,6 +308,16 @@ pub fn existing_session(params: Option<&str>) -> Result<OpenSession, InvalidPara
     let params = object(params)?;
     let session_id = text(&params, "sessionId")?;
     open_session(&params, Some(session_id))
+}
+
+/// Returns true if `session/resume` of version 2 asks for the history, from its start; there is no other place that it
+/// could begin at.
+pub fn replays(params: Option<&str>) -> Result<bool, InvalidParams> {
+    match object(params)?.get("replayFrom") {
+        None | Some(Value::Null) => Ok(false),
+        Some(from) if from["type"] == "start" => Ok(true),
+        Some(_) => Err(invalid("`replayFrom` must be `{\"type\":\"start\"}`")),
+    }
 }
 
 /// Decodes the message before which `session/fork` is to end, an extension of ours.
@@ -219,7 +352,28 @@ fn open_session(
         }
     }
     let directories = additional_directories(params)?;
-    Ok(OpenSession { session_id, cwd, directories, mcp_servers, skipped })
+    let system_prompt = system_prompt(params)?;
+    Ok(OpenSession { session_id, cwd, directories, mcp_servers, system_prompt, skipped })
+}
+
+/// Reads `systemPrompt`, of which nothing may be left out silently (facts: ACP §2).
+fn system_prompt(params: &Map<String, Value>) -> Result<Option<SystemPrompt>, InvalidParams> {
+    let given = match params.get("systemPrompt") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(given) => given,
+    };
+    let is_override = match given["mode"].as_str() {
+        Some("append") => false,
+        Some("override") => true,
+        _ => return Err(invalid("`systemPrompt.mode` must be `append` or `override`")),
+    };
+    let blocks = given["content"].as_array().filter(|blocks| !blocks.is_empty());
+    let text = |block: &Value| Some(block["text"].as_str().filter(|_| block["type"] == "text")?.to_owned());
+    let texts: Option<Vec<String>> = blocks.and_then(|blocks| blocks.iter().map(text).collect());
+    match texts {
+        Some(texts) => Ok(Some(SystemPrompt { is_override, text: texts.join("\n\n") })),
+        None => Err(invalid("`systemPrompt.content` must be a list of text blocks")),
+    }
 }
 
 fn additional_directories(params: &Map<String, Value>) -> Result<Vec<String>, InvalidParams> {
@@ -251,9 +405,11 @@ fn mcp_server(server: &Value) -> Result<McpServer, String> {
             args: strings(object.get("args")),
             env: pairs(object.get("env")),
         }),
-        Some("http") => {
+        // Which of the two a remote server speaks is found out.
+        Some("http" | "sse") => {
             Ok(McpServer::Http { name, url: field("url")?, headers: pairs(object.get("headers")) })
         }
+        Some("acp") => Ok(McpServer::Acp { name, server_id: field("serverId")? }),
         Some(other) => Err(format!("transport `{other}` of server `{name}` is not supported")),
     }
 }
@@ -349,6 +505,35 @@ pub fn set_title(params: Option<&str>) -> Result<(String, String), InvalidParams
     Ok((text(&params, "sessionId")?, text(&params, "title")?))
 }
 
+/// The parameters of `providers/set`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetProvider {
+    pub provider_id: String,
+    pub api_type: String,
+    pub base_url: String,
+    pub headers: BTreeMap<String, String>,
+}
+
+/// Decodes `providers/set`.
+pub fn set_provider(params: Option<&str>) -> Result<SetProvider, InvalidParams> {
+    let params = object(params)?;
+    let base_url = text(&params, "baseUrl")?;
+    if !base_url.starts_with("https://") && !base_url.starts_with("http://") {
+        return Err(invalid("`baseUrl` must be an address that begins with https:// or http://"));
+    }
+    Ok(SetProvider {
+        provider_id: text(&params, "providerId")?,
+        api_type: text(&params, "apiType")?,
+        base_url,
+        headers: pairs(params.get("headers")),
+    })
+}
+
+/// Decodes `providers/disable`.
+pub fn disable_provider(params: Option<&str>) -> Result<String, InvalidParams> {
+    text(&object(params)?, "providerId")
+}
+
 /// Decodes the `sessionId` of any request.
 pub fn session_id(params: Option<&str>) -> Result<String, InvalidParams> {
     text(&object(params)?, "sessionId")
@@ -386,9 +571,34 @@ pub fn set_model(params: Option<&str>) -> Result<(String, String), InvalidParams
 }
 
 /// Decodes `session/set_config_option`: session, option and value.
-pub fn set_config_option(params: Option<&str>) -> Result<(String, String, String), InvalidParams> {
+pub fn set_config_option(params: Option<&str>) -> Result<SetConfigOption, InvalidParams> {
     let params = object(params)?;
-    Ok((text(&params, "sessionId")?, text(&params, "configId")?, text(&params, "value")?))
+    let value = match params.get("value") {
+        Some(Value::Bool(is_on)) => OptionValue::Switch(*is_on),
+        Some(Value::String(choice)) => OptionValue::Choice(choice.clone()),
+        None => return Err(invalid("`value` is required")),
+        Some(_) => return Err(invalid("`value` must be a string, or a boolean for a switch")),
+    };
+    Ok(SetConfigOption {
+        session_id: text(&params, "sessionId")?,
+        config_id: text(&params, "configId")?,
+        value,
+    })
+}
+
+/// The parameters of `session/set_config_option`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetConfigOption {
+    pub session_id: String,
+    pub config_id: String,
+    pub value: OptionValue,
+}
+
+/// A value of a configuration option.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OptionValue {
+    Choice(String),
+    Switch(bool),
 }
 
 /// Decodes `$/cancel_request`: the id of the request to cancel.
@@ -398,14 +608,17 @@ pub fn cancelled_request(params: Option<&str>) -> Option<crate::rpc::Id> {
         #[serde(rename = "requestId")]
         request_id: crate::rpc::Id,
     }
+    // An array is no object, though it could be read as one.
+    object(params).ok()?;
     serde_json::from_str::<Raw>(params?).ok().map(|raw| raw.request_id)
 }
 
 /// Decodes `_windlass/permission/reply`.
 pub fn permission_reply(params: Option<&str>) -> Result<ext::PermissionReply, InvalidParams> {
     let reply = object(params)?.get("reply").cloned();
-    if !matches!(reply.as_ref().and_then(Value::as_str), Some("once" | "always" | "reject")) {
-        return Err(invalid("`reply` must be `once`, `always` or `reject`"));
+    let reply = reply.as_ref().and_then(Value::as_str);
+    if !matches!(reply, Some("once" | "always" | "reject" | "reject_always")) {
+        return Err(invalid("`reply` must be `once`, `always`, `reject` or `reject_always`"));
     }
     serde_json::from_str(params.unwrap_or("{}")).map_err(|error| invalid(error.to_string()))
 }
@@ -420,8 +633,9 @@ pub fn question_reply(params: Option<&str>) -> Result<ext::QuestionReply, Invali
 pub enum FormOutcome {
     /// The form was sent; the fields by name.
     Accepted(Map<String, Value>),
-    /// The form was closed or declined, or the answer is unknown.
-    Refused,
+    Declined,
+    /// The form was closed, or the answer is unknown.
+    Cancelled,
 }
 
 /// Decodes the client's answer to `elicitation/create`.
@@ -432,7 +646,8 @@ pub fn form_outcome(result: &str) -> Result<FormOutcome, InvalidParams> {
         (Some("accept"), Some(Value::Object(content))) => Ok(FormOutcome::Accepted(content)),
         (Some("accept"), None | Some(Value::Null)) => Ok(FormOutcome::Accepted(Map::new())),
         (Some("accept"), Some(_)) => Err(invalid("`content` must be an object")),
-        (Some(_) | None, _) => Ok(FormOutcome::Refused),
+        (Some("decline"), _) => Ok(FormOutcome::Declined),
+        (Some(_) | None, _) => Ok(FormOutcome::Cancelled),
     }
 }
 

@@ -156,6 +156,13 @@ pub enum EventPayload {
         #[serde(rename = "requestID")]
         request_id: QuestionId,
     },
+    /// Our own event: the page of a server that the user was asked to open is done with.
+    #[serde(rename = "question.page.completed")]
+    PageCompleted {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        id: String,
+    },
     /// A tool call changed the answering agent; changes by the user are no such event.
     #[serde(rename = "session.next.agent.switched")]
     AgentSwitched {
@@ -238,6 +245,7 @@ pub enum EventKind {
     QuestionAsked,
     QuestionReplied,
     QuestionRejected,
+    PageCompleted,
     AgentSwitched,
     TodoUpdated,
     FileEdited,
@@ -250,7 +258,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds with a name.
-    pub const ALL: [EventKind; 25] = [
+    pub const ALL: [EventKind; 26] = [
         EventKind::SessionCreated,
         EventKind::SessionUpdated,
         EventKind::SessionDeleted,
@@ -270,6 +278,7 @@ impl EventKind {
         EventKind::QuestionAsked,
         EventKind::QuestionReplied,
         EventKind::QuestionRejected,
+        EventKind::PageCompleted,
         EventKind::AgentSwitched,
         EventKind::TodoUpdated,
         EventKind::FileEdited,
@@ -300,6 +309,7 @@ impl EventKind {
             EventKind::QuestionAsked => "question.asked",
             EventKind::QuestionReplied => "question.replied",
             EventKind::QuestionRejected => "question.rejected",
+            EventKind::PageCompleted => "question.page.completed",
             EventKind::AgentSwitched => "session.next.agent.switched",
             EventKind::TodoUpdated => "todo.updated",
             EventKind::FileEdited => "file.edited",
@@ -339,6 +349,7 @@ impl EventPayload {
             EventPayload::QuestionAsked(_) => EventKind::QuestionAsked,
             EventPayload::QuestionReplied { .. } => EventKind::QuestionReplied,
             EventPayload::QuestionRejected { .. } => EventKind::QuestionRejected,
+            EventPayload::PageCompleted { .. } => EventKind::PageCompleted,
             EventPayload::AgentSwitched { .. } => EventKind::AgentSwitched,
             EventPayload::TodoUpdated { .. } => EventKind::TodoUpdated,
             EventPayload::FileEdited { .. } => EventKind::FileEdited,
@@ -368,6 +379,7 @@ impl EventPayload {
             | EventPayload::PermissionReplied { session_id, .. }
             | EventPayload::QuestionReplied { session_id, .. }
             | EventPayload::QuestionRejected { session_id, .. }
+            | EventPayload::PageCompleted { session_id, .. }
             | EventPayload::AgentSwitched { session_id, .. }
             | EventPayload::Toast { session_id, .. }
             | EventPayload::TodoUpdated { session_id, .. } => Some(session_id),

@@ -1,6 +1,9 @@
 //! Questions of a tool to the user, and their answers (facts: OpenCode §1.5, §5.9).
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{
     id::{QuestionId, SessionId},
@@ -16,6 +19,25 @@ pub struct QuestionRequest {
     pub questions: Vec<Question>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolRef>,
+    /// The wish of an MCP server that the questions stand for; no part of OpenCode's form.
+    #[serde(skip)]
+    pub wish: Option<Arc<ServerWish>>,
+}
+
+/// A form or a page of an MCP server, for front ends that can show it as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerWish {
+    /// The server's words, with its name.
+    pub message: String,
+    pub wanted: ServerWanted,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerWanted {
+    /// A flat object of this JSON schema; each property has a question, in their order.
+    Form(Value),
+    /// A page to open. The id names it when it is done with.
+    Page { id: String, url: String },
 }
 
 /// A question with the offered answers.

@@ -57,6 +57,9 @@ pub enum ServiceNews {
     },
     #[serde(rename = "worktree.failed")]
     WorktreeFailed { message: String },
+    /// A language server of the directory is ready or has ended.
+    #[serde(rename = "lsp.updated")]
+    LspUpdated {},
     #[serde(rename = "project.updated")]
     ProjectUpdated(Project),
     #[serde(rename = "vcs.branch.updated")]

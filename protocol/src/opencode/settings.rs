@@ -266,6 +266,8 @@ pub struct WindlassSettings {
     pub max_answer_bytes: Option<u64>,
     /// Additional agents from marketplaces.
     pub agents: MarketSettings,
+    /// True to offer subagents that work in the background, as OpenCode does by a variable.
+    pub background_subagents: Option<bool>,
     /// The address that `websearch` and `codesearch` use instead of Exa's.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "late-url")))]
     pub exa_url: Option<String>,

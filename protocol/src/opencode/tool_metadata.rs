@@ -278,6 +278,9 @@ pub struct Task<'a> {
     pub session_id: &'a str,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub model: Option<TaskModel<'a>>,
+    /// Set where the call has not waited for the result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<bool>,
 }
 
 /// The model of a subagent.

@@ -1,10 +1,13 @@
 //! Meaning of the answer to a form or a choice, whatever a client sends.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use windlass_protocol::{
+    acp::decode::ClientCapabilities,
     opencode::{
         id::{QuestionId, SessionId},
-        question::{Question, QuestionOption, QuestionRequest},
+        question::{Question, QuestionOption, QuestionRequest, ServerWanted, ServerWish},
     },
     rpc::ErrorBody,
 };
@@ -28,8 +31,78 @@ fn dialog(questions: Vec<Question>, is_form: bool) -> Dialog {
         session_id: SessionId::from_trusted("ses_1"),
         questions,
         tool: None,
+        wish: None,
     };
-    Dialog::new(request, is_form)
+    Dialog::new(request, &ClientCapabilities { forms: is_form, ..ClientCapabilities::default() })
+}
+
+/// Returns the dialog about a server's wish that has this many plain questions.
+fn wish(wanted: ServerWanted, n_questions: usize, (forms, pages): (bool, bool)) -> Dialog {
+    let mut asked = dialog(vec![question(&["Yes", "No"], false, false); n_questions], false).request;
+    asked.wish = Some(Arc::new(ServerWish { message: "shop: Which?".to_owned(), wanted }));
+    Dialog::new(asked, &ClientCapabilities { forms, pages, ..ClientCapabilities::default() })
+}
+
+fn server_form() -> ServerWanted {
+    ServerWanted::Form(json!({
+        "type": "object", "required": ["size"],
+        "properties": {
+            "size": {"type": "integer", "minimum": 1, "maximum": 9, "title": "Size"},
+            "mail": {"type": "string", "format": "email", "maxLength": 40, "pattern": "@"},
+            "color": {"type": "string", "enum": ["r", "g"], "enumNames": ["red", "green"]},
+            "tags": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
+            "sure": {"type": "boolean", "default": true},
+        },
+    }))
+}
+
+#[test]
+fn a_servers_form_is_shown_as_it_is_and_its_values_are_the_answers() {
+    let mut form = wish(server_form(), 5, (true, false));
+    let request = shown(&form);
+    assert_eq!((&request["mode"], &request["message"]), (&json!("form"), &json!("shop: Which?")));
+    let schema = &request["requestedSchema"];
+    let properties = &schema["properties"];
+    assert_eq!(schema["required"], json!(["size"]));
+    let size = json!({"type": "integer", "minimum": 1, "maximum": 9, "title": "Size"});
+    assert_eq!(properties["size"], size);
+    let mail = json!({"type": "string", "format": "email", "maxLength": 40, "pattern": "@"});
+    assert_eq!(properties["mail"], mail);
+    assert_eq!(properties["color"]["oneOf"][1], json!({"const": "g", "title": "green"}));
+    assert_eq!(properties["sure"]["default"], true);
+    let content = json!({"size": 7, "mail": "a@b.c", "tags": ["a", "b"], "sure": false, "more": 1});
+    let answers = [vec!["7"], vec!["a@b.c"], vec![], vec!["a", "b"], vec!["false"]];
+    let answers = answers.map(|given| given.into_iter().map(str::to_owned).collect()).to_vec();
+    let accepted = take(&mut form, &json!({"action": "accept", "content": content}));
+    assert_eq!(accepted, Progress::Answered(answers));
+}
+
+#[test]
+fn declining_and_closing_a_servers_wish_differ() {
+    let page = || ServerWanted::Page { id: "1".to_owned(), url: "https://a.b/c".to_owned() };
+    for mut wanted in [wish(server_form(), 5, (true, true)), wish(page(), 1, (true, true))] {
+        assert_eq!(take(&mut wanted, &json!({"action": "decline"})), Progress::Dismissed);
+        assert_eq!(take(&mut wanted, &json!({"action": "cancel"})), Progress::Closed);
+        assert_eq!(take(&mut wanted, &json!({"action": "later"})), Progress::Closed);
+    }
+    let mut agreed = wish(page(), 1, (false, true));
+    let request = shown(&agreed);
+    assert_eq!((&request["mode"], &request["url"]), (&json!("url"), &json!("https://a.b/c")));
+    let answers = vec![vec!["Yes".to_owned()]];
+    assert_eq!(take(&mut agreed, &json!({"action": "accept"})), Progress::Answered(answers));
+}
+
+#[test]
+fn a_page_never_becomes_a_form_and_an_unknown_kind_of_form_becomes_questions() {
+    let page = ServerWanted::Page { id: "1".to_owned(), url: "https://a.b/c".to_owned() };
+    assert!(shown(&wish(page.clone(), 1, (true, false))).get("options").is_some());
+    let mut refused = wish(page, 1, (true, true));
+    let failure = ErrorBody { code: -32601, message: "no".to_owned(), data: None };
+    assert_eq!(refused.apply_reply(Err(&failure)), Progress::Continue);
+    assert!(shown(&refused).get("options").is_some());
+    let odd = ServerWanted::Form(json!({"type": "object", "properties": {"a": {"type": "object"}}}));
+    let odd = shown(&wish(odd, 1, (true, true)));
+    assert!(odd["requestedSchema"]["properties"].get("question_1").is_some(), "{odd}");
 }
 
 fn take(dialog: &mut Dialog, result: &Value) -> Progress {

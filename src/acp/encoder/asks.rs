@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use windlass_protocol::{
+    acp::schema::{CompleteElicitationNotification, ElicitationId},
     opencode::{id::SessionId, permission::PermissionRequest, question::QuestionRequest},
     rpc,
 };
@@ -9,7 +10,6 @@ use windlass_protocol::{
 use super::{Encoder, Sink};
 use crate::acp::{
     dialog::{Dialog, Shown},
-    lines,
     permissions::{Asked, AskedId, Request},
     to_proto,
 };
@@ -26,7 +26,7 @@ impl Encoder {
     pub(super) fn ask_question(&mut self, root: &SessionId, request: &QuestionRequest, out: &mut Sink<'_>) {
         // If the client is gone, the engine has refused the question already.
         let can_be_shown = !self.permissions.is_unanswerable();
-        let dialog = Dialog::new(request.clone(), self.client.forms);
+        let dialog = Dialog::new(request.clone(), &self.client);
         if can_be_shown && self.permissions.ask(root, Asked::Question(dialog)) {
             self.show_ask(root, out);
         }
@@ -35,11 +35,15 @@ impl Encoder {
     /// Takes a settled question off the client's screen and shows the next one.
     pub(super) fn settle(&mut self, id: &AskedId, out: &mut Sink<'_>) {
         let settled = self.permissions.settle(id);
+        let (is_last, session_id) = (settled.next.is_none(), settled.session_id);
         if let Some(rpc_id) = settled.withdrawn {
             withdraw(rpc_id, out);
         }
         if let Some(session_id) = settled.next {
             self.show_ask(&session_id, out);
+        }
+        if let Some(session_id) = session_id.filter(|_| is_last) {
+            self.set_waiting(&session_id, false, out);
         }
     }
 
@@ -49,38 +53,55 @@ impl Encoder {
         if self.permissions.is_unanswerable() {
             return;
         }
+        let mut places = vec![root];
         for id in std::iter::once(root).chain(children) {
             let waiting = (out.waiting.of_session)(id);
             if !waiting.is_empty() && id != root {
                 self.roots.insert(id.clone(), root.clone());
             }
+            // A subagent that the client knows asks for itself.
+            let place = if self.sessions.contains_key(id) { id } else { root };
+            if !places.contains(&place) {
+                places.push(place);
+            }
             for request in waiting {
                 let asked = match request {
                     Request::Permission(request) => Asked::Permission(request),
-                    Request::Question(request) => Asked::Question(Dialog::new(request, self.client.forms)),
+                    Request::Question(request) => Asked::Question(Dialog::new(request, &self.client)),
                 };
-                self.permissions.ask(root, asked);
+                self.permissions.ask(place, asked);
             }
         }
-        if let Some(rpc_id) = self.permissions.withdraw_shown(root) {
-            withdraw(rpc_id, out);
+        for place in places {
+            if let Some(rpc_id) = self.permissions.withdraw_shown(place) {
+                withdraw(rpc_id, out);
+            }
+            self.show_ask(place, out);
         }
-        self.show_ask(root, out);
+    }
+
+    /// Says that a page which the user was asked to open is done with.
+    pub(super) fn page_completed(&self, id: &str, out: &mut Sink<'_>) {
+        if self.client.pages {
+            let completed = CompleteElicitationNotification::new(ElicitationId::new(id));
+            out.lines.write(&rpc::notification("elicitation/complete", completed));
+        }
     }
 
     pub(super) fn show_ask(&mut self, root: &SessionId, out: &mut Sink<'_>) {
-        let Some(shown) = self.sessions.get(root) else { return };
+        let Some(cwd) = self.sessions.get(root).map(|shown| shown.cwd.clone()) else { return };
         let Some((rpc_id, asked)) = self.permissions.show(root, out.waiting.is_waiting) else { return };
+        self.set_waiting(root, true, out);
         let choice = match asked {
-            Asked::Permission(request) => to_proto::permission(root, &request, &shown.cwd),
+            Asked::Permission(request) => to_proto::permission(root, &request, &cwd),
             Asked::Question(dialog) => match dialog.show(root) {
                 Shown::Choice(choice) => choice,
                 Shown::Form(form) => {
-                    return lines::write(&rpc::request(&rpc_id, "elicitation/create", form), out.lines);
+                    return out.lines.write(&rpc::request(&rpc_id, "elicitation/create", form));
                 }
             },
         };
-        lines::write(&rpc::request(&rpc_id, "session/request_permission", choice), out.lines);
+        out.lines.ask(&rpc_id, choice);
     }
 }
 
@@ -91,5 +112,5 @@ fn withdraw(rpc_id: rpc::Id, out: &mut Sink<'_>) {
     struct Params {
         request_id: rpc::Id,
     }
-    lines::write(&rpc::notification("$/cancel_request", Params { request_id: rpc_id }), out.lines);
+    out.lines.write(&rpc::notification("$/cancel_request", Params { request_id: rpc_id }));
 }

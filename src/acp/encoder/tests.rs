@@ -17,6 +17,7 @@ use windlass_protocol::{
 use super::{Encoder, Sink};
 use crate::{
     acp::{
+        lines::Lines,
         outbox::{Outgoing, Past},
         permissions::{self, Waiting},
     },
@@ -65,7 +66,7 @@ impl Scene {
         Outgoing::Attach {
             session_id: session_id(),
             workspace: self.workspace.clone(),
-            title: "New session".to_owned(),
+            title: "New session - now".to_owned(),
             cost,
         }
     }
@@ -77,7 +78,8 @@ impl Scene {
             is_waiting: &|asked| permissions::is_waiting(&self.engine, asked),
             of_session: &|id| permissions::requests(&self.engine, id),
         };
-        self.encoder.encode(item, &mut Sink { lines: &mut out, waiting: &waiting });
+        let lines = Lines { dialect: self.encoder.dialect(), bytes: &mut out };
+        self.encoder.encode(item, &mut Sink { lines, waiting: &waiting, answered: Vec::new() });
         let text = String::from_utf8(out).unwrap();
         assert!(text.is_empty() || text.ends_with('\n'));
         let messages = text.lines().map(|line| serde_json::from_str(line).unwrap());
@@ -402,9 +404,9 @@ async fn a_resumed_session_goes_on_from_its_cost() {
 #[tokio::test]
 async fn a_new_title_is_shown_once() {
     let mut scene = Scene::detached().await;
-    assert_eq!(scene.show(session("session.created", "New session")), [""; 0]);
+    assert_eq!(scene.show(session("session.created", "New session - now")), [""; 0]);
     scene.item(scene.attach(0.0));
-    assert_eq!(scene.show(session("session.updated", "New session")), [""; 0]);
+    assert_eq!(scene.show(session("session.updated", "New session - now")), [""; 0]);
     let expected = json!({"sessionUpdate": "session_info_update", "title": "Fix it",
                           "updatedAt": "2026-09-21T14:13:20.000Z"});
     assert_eq!(scene.show(session("session.updated", "Fix it")), [expected]);

@@ -4,11 +4,19 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use windlass_protocol::acp::decode::Version;
+
 use super::*;
-use crate::acp::to_proto;
+use crate::acp::{lines::Dialect, to_proto};
 
 fn place() -> Place<'static> {
     Place { cwd: Path::new("/work"), home: Path::new("/home/u") }
+}
+
+/// Returns a destination in the words of version 1, or of version 2 where the terminals are ours.
+fn lines(terminals: Terminals, bytes: &mut Vec<u8>) -> Lines<'_> {
+    let version = if terminals == Terminals::Owned { Version::V2 } else { Version::V1 };
+    Lines { dialect: Dialect { version, has_diff_patches: false }, bytes }
 }
 
 struct Scene {
@@ -21,9 +29,9 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(has_terminals: bool) -> Self {
+    fn new(terminals: Terminals) -> Self {
         Self {
-            outputs: Outputs { has_terminals, ..Outputs::default() },
+            outputs: Outputs { terminals, ..Outputs::default() },
             session_id: SessionId::from_trusted("ses_1"),
             part_id: PartId::from_trusted("prt_1"),
             out: Vec::new(),
@@ -42,9 +50,11 @@ impl Scene {
     fn begin(&mut self, state: Value) -> Vec<Value> {
         let tool = tool(state);
         let update = to_proto::tool_call_update(&tool, place());
-        let update = self.outputs.begin(update, &tool, Some(place()));
-        lines::update(&self.session_id, SessionUpdate::ToolCallUpdate(update), &mut self.out);
-        self.outputs.more(&self.session_id, &self.part_id, &tool, self.now, &mut self.out);
+        let mut out = lines(self.outputs.terminals, &mut self.out);
+        let id = &self.session_id;
+        let update = self.outputs.begin(id, update, &tool, place(), Some(place()), &mut out);
+        out.update(id, SessionUpdate::ToolCallUpdate(update));
+        self.outputs.more(id, &self.part_id, &tool, self.now, &mut out);
         self.updates()
     }
 
@@ -52,14 +62,16 @@ impl Scene {
     fn print(&mut self, more: &str, n_kept: usize) -> Vec<Value> {
         self.printed.push_str(more);
         let state = running(text::tail(&self.printed, n_kept), self.printed.len());
-        assert!(self.outputs.more(&self.session_id, &self.part_id, &tool(state), self.now, &mut self.out));
+        let mut out = lines(self.outputs.terminals, &mut self.out);
+        assert!(self.outputs.more(&self.session_id, &self.part_id, &tool(state), self.now, &mut out));
         self.updates()
     }
 
     fn end(&mut self, state: Value) -> Value {
         let tool = tool(state);
         let update = to_proto::tool_call_update(&tool, place());
-        self.outputs.end(&self.session_id, &self.part_id, &tool, update, &mut self.out);
+        let mut out = lines(self.outputs.terminals, &mut self.out);
+        self.outputs.end(&self.session_id, &self.part_id, &tool, update, &mut out);
         let mut updates = self.updates();
         assert_eq!(updates.len(), 1, "{updates:?}");
         updates.remove(0)
@@ -104,12 +116,13 @@ fn tail(update: &Value) -> String {
 
 #[test]
 fn a_command_gets_a_terminal_where_the_client_has_them() {
-    let terminals = Outputs { has_terminals: true, ..Outputs::default() };
+    let terminals = Outputs { terminals: Terminals::Output, ..Outputs::default() };
     let open = |outputs: &Outputs, name: &str, input: Value| {
         let state = json!({ "status": "pending", "input": input, "raw": "" });
         let mut tool = tool(state);
         tool.tool = name.to_owned();
-        json!(outputs.open(to_proto::tool_call(&tool, place()), &tool, place()))
+        let (id, call) = (SessionId::from_trusted("ses_1"), to_proto::tool_call(&tool, place()));
+        json!(outputs.open(&id, call, &tool, place(), &mut lines(outputs.terminals, &mut Vec::new())))
     };
     let call = open(&terminals, "bash", json!({}));
     assert_eq!(call["content"], json!([{"type": "terminal", "terminalId": "call_1"}]));
@@ -125,7 +138,8 @@ fn a_command_gets_a_terminal_where_the_client_has_them() {
 fn a_terminal_learns_where_the_command_runs_once_that_is_known() {
     let begin = |workdir: &str| {
         let input = json!({"command": "make", "workdir": workdir});
-        Scene::new(true).begin(json!({ "status": "running", "input": input, "time": {"start": 1} }))
+        Scene::new(Terminals::Output)
+            .begin(json!({ "status": "running", "input": input, "time": {"start": 1} }))
     };
     assert_eq!(begin("sub")[0]["_meta"]["terminal_info"]["cwd"], "/work/sub");
     assert_eq!(begin("/work")[0]["_meta"], Value::Null);
@@ -133,7 +147,7 @@ fn a_terminal_learns_where_the_command_runs_once_that_is_known() {
 
 #[test]
 fn a_terminal_is_written_each_byte_once() {
-    let mut scene = Scene::new(true);
+    let mut scene = Scene::new(Terminals::Output);
     let begun = scene.begin(running("", 0));
     assert_eq!((begun.len(), &begun[0]["status"]), (1, &json!("in_progress")));
     let mut seen = String::new();
@@ -152,7 +166,7 @@ fn a_terminal_is_written_each_byte_once() {
 
 #[test]
 fn of_a_flood_a_terminal_is_written_the_end_and_told_what_is_missing() {
-    let mut scene = Scene::new(true);
+    let mut scene = Scene::new(Terminals::Output);
     scene.print("begin\n", 12);
     let updates = scene.print(&format!("{}\nlast\n", "x".repeat(100)), 12);
     assert_eq!(data(&updates[0]), "\u{1b}[0m\r\n[101 bytes are not shown]\r\nlast\n");
@@ -161,11 +175,12 @@ fn of_a_flood_a_terminal_is_written_the_end_and_told_what_is_missing() {
 
 #[test]
 fn a_call_of_the_past_is_shown_in_its_terminal_with_its_end() {
-    let mut scene = Scene::new(true);
+    let mut scene = Scene::new(Terminals::Output);
     let shown = |scene: &mut Scene, state: Value| {
         let tool = tool(state);
         let update = to_proto::tool_call_update(&tool, place());
-        scene.outputs.end(&scene.session_id, &scene.part_id, &tool, update, &mut scene.out);
+        let mut out = lines(scene.outputs.terminals, &mut scene.out);
+        scene.outputs.end(&scene.session_id, &scene.part_id, &tool, update, &mut out);
         scene.updates()
     };
     let updates =
@@ -184,7 +199,7 @@ fn a_call_of_the_past_is_shown_in_its_terminal_with_its_end() {
 
 #[test]
 fn where_nothing_ran_the_reason_takes_the_place_of_the_terminal() {
-    let end = Scene::new(true).end(failed(json!({})));
+    let end = Scene::new(Terminals::Output).end(failed(json!({})));
     assert_eq!(end["content"][0]["content"]["text"], "no");
     let exit = json!({"terminal_id": "call_1", "exit_code": null, "signal": null});
     assert_eq!(end["_meta"]["terminal_exit"], exit);
@@ -192,7 +207,7 @@ fn where_nothing_ran_the_reason_takes_the_place_of_the_terminal() {
 
 #[test]
 fn a_terminal_opened_late_gets_what_there_still_is() {
-    let mut scene = Scene::new(true);
+    let mut scene = Scene::new(Terminals::Output);
     let updates = scene.begin(running("x\nend\n", 100));
     assert_eq!((updates.len(), &updates[0]["content"]), (2, &Value::Null));
     assert_eq!(data(&updates[1]), "\u{1b}[0m\r\n[96 bytes are not shown]\r\nend\n");
@@ -200,7 +215,7 @@ fn a_terminal_opened_late_gets_what_there_still_is() {
 
 #[test]
 fn without_terminals_the_last_lines_are_shown_at_once_then_now_and_then() {
-    let mut scene = Scene::new(false);
+    let mut scene = Scene::new(Terminals::None);
     assert_eq!(scene.begin(running("", 0)).len(), 1);
     assert_eq!(tail(&scene.print("one\n", 30_000)[0]), "one\n");
     // Few new lines wait, and nothing is due before the time has come.
@@ -208,10 +223,10 @@ fn without_terminals_the_last_lines_are_shown_at_once_then_now_and_then() {
     assert_eq!(scene.print("t\n", 30_000), Vec::<Value>::new());
     let due = scene.outputs.due().unwrap();
     assert_eq!(due - scene.now, Duration::from_millis(800));
-    scene.outputs.show_due(scene.now, &mut scene.out);
+    scene.outputs.show_due(scene.now, &mut lines(Terminals::None, &mut scene.out));
     assert_eq!(scene.updates(), Vec::<Value>::new());
     scene.now += Duration::from_millis(800);
-    scene.outputs.show_due(scene.now, &mut scene.out);
+    scene.outputs.show_due(scene.now, &mut lines(Terminals::None, &mut scene.out));
     assert_eq!(tail(&scene.updates()[0]), "one\nt\n");
     assert_eq!(scene.outputs.due(), None);
     // As much that is new as is sent does not wait that long.
@@ -223,7 +238,7 @@ fn without_terminals_the_last_lines_are_shown_at_once_then_now_and_then() {
 
 #[test]
 fn what_waits_is_forgotten_with_its_call() {
-    let mut scene = Scene::new(false);
+    let mut scene = Scene::new(Terminals::None);
     scene.print("one\n", 30_000);
     scene.print("t\n", 30_000);
     assert!(scene.outputs.due().is_some());
@@ -234,4 +249,37 @@ fn what_waits_is_forgotten_with_its_call() {
     scene.print("t\n", 30_000);
     scene.outputs.forget(&scene.session_id);
     assert_eq!(scene.outputs.due(), None);
+}
+
+#[test]
+fn a_client_of_jetbrains_gets_the_bytes_by_its_own_key() {
+    let mut scene = Scene::new(Terminals::OutputDelta);
+    scene.begin(running("", 0));
+    let written = scene.print("one\n", 12);
+    assert_eq!(
+        written[0]["_meta"],
+        json!({"terminal_output_delta": {"terminal_id": "call_1", "data": "one\n"}})
+    );
+    let end = scene.end(completed(json!({"output": "one\n", "exit": 0, "truncated": false})));
+    assert_eq!(end["_meta"]["terminal_exit"]["exit_code"], 0);
+}
+
+#[test]
+fn in_version_2_a_terminal_of_ours_begins_is_written_and_ends() {
+    let mut scene = Scene::new(Terminals::Owned);
+    let begun = scene.begin(running("", 0));
+    let begin = json!({"sessionUpdate": "terminal_update", "terminalId": "call_1", "cwd": "/work", "command": "make"});
+    assert_eq!(begun[0], begin);
+    let written = scene.print("one\n", 12);
+    let chunk = json!({"sessionUpdate": "terminal_output_chunk", "terminalId": "call_1", "data": "b25lCg=="});
+    assert_eq!(written, [chunk]);
+    let mut out = lines(Terminals::Owned, &mut scene.out);
+    let tool = tool(completed(json!({"output": "one\n", "exit": 3, "truncated": false})));
+    let update = to_proto::tool_call_update(&tool, place());
+    scene.outputs.end(&scene.session_id, &scene.part_id, &tool, update, &mut out);
+    let ended = scene.updates();
+    let exit =
+        json!({"sessionUpdate": "terminal_update", "terminalId": "call_1", "exitStatus": {"exitCode": 3}});
+    assert!(ended.contains(&exit), "{ended:?}");
+    assert_eq!(ended.last().unwrap()["status"], "completed");
 }

@@ -184,7 +184,7 @@ fn a_patch_shows_every_file_once() {
     }
     let diffs = json!([
         {"type": "diff", "path": "/work/new.rs", "newText": "n\n"},
-        {"type": "diff", "path": "/work/old.rs", "oldText": "o\n", "newText": ""},
+        {"type": "diff", "path": "/work/old.rs", "oldText": "o\n", "newText": "", "_meta": {"kind": "delete"}},
         {"type": "diff", "path": "/work/to.rs", "oldText": "a\nb\n", "newText": "a\nB\n"},
     ]);
     let places = json!([

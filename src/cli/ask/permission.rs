@@ -102,6 +102,7 @@ fn subject(request: &PermissionRequest, draw: &Draw<'_>) -> Vec<Line> {
     let exact = exact.into_iter().find_map(field);
     let mut text = match name.as_str() {
         "external_directory" => format!("{name}: outside the project: {patterns}"),
+        "sampling" => format!("{name}: MCP server {patterns} asks the model"),
         "doom_loop" => format!("{name}: {patterns} again with the same input"),
         _ if field("command").is_some() => match field("reason") {
             Some(reason) => format!("{name}: {reason}"),

@@ -90,7 +90,10 @@ fn write(
     let paths = Paths::new(&environment);
     let engine = Engine::new(environment, paths);
     runtime::block_on(async move {
-        let written = engine.written_setting(&directory, "mcp", is_global).await;
+        let written = match engine.written_setting(&directory, "mcp", is_global).await {
+            Ok(written) => written,
+            Err(error) => return output::fail(&format!("{error}.")),
+        };
         let is_there = written.as_ref().is_some_and(|servers| servers.get(name).is_some());
         match (is_there, server.is_null()) {
             (false, true) => return output::fail(&format!("There is no MCP server {name} in that file.")),

@@ -24,15 +24,15 @@ pub struct NameArgs {
     no_browser: bool,
 }
 
-/// What is to be done at a server.
+/// A wish about a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
+pub enum Action {
     LogIn,
     LogOut,
     Probe,
 }
 
-pub fn run(environment: Environment, deed: Deed, args: NameArgs) -> ExitCode {
+pub fn run(environment: Environment, action: Action, args: NameArgs) -> ExitCode {
     let NameArgs { name, cwd, no_browser } = args;
     let directory = match output::directory(cwd.as_deref()) {
         Ok(directory) => directory,
@@ -47,8 +47,11 @@ pub fn run(environment: Environment, deed: Deed, args: NameArgs) -> ExitCode {
                 tracing::debug!(%error, "the browser was not opened");
             }
         };
-        match deed {
-            Deed::LogIn => match engine.log_in_at_server(&directory, &name, show).await {
+        match action {
+            Action::LogIn => match engine.log_in_at_server(&directory, &name, show).await {
+                Ok(Some(report)) if report.status == ServerStatus::NeedsAuth => output::fail(&format!(
+                    "{name} rejects the token of this login: it may be meant for another server or have expired. `windlass mcp debug {name}` shows what the server says of logins.",
+                )),
                 Ok(Some(report)) => {
                     let code = output::print_answer(&draw(&report));
                     if report.status == ServerStatus::Connected { code } else { ExitCode::FAILURE }
@@ -56,12 +59,12 @@ pub fn run(environment: Environment, deed: Deed, args: NameArgs) -> ExitCode {
                 Ok(None) => output::fail(&format!("MCP server {name} is gone.")),
                 Err(error) => output::fail(&format!("{error}.")),
             },
-            Deed::LogOut => match engine.log_out_of_server(&directory, &name).await {
+            Action::LogOut => match engine.log_out_of_server(&directory, &name).await {
                 Ok(true) => output::print_answer(&format!("The login at {name} is forgotten.")),
                 Ok(false) => output::print_answer(&format!("There is no login at {name}.")),
                 Err(error) => output::fail(&format!("{error}.")),
             },
-            Deed::Probe => match engine.probe_server(&directory, &name).await {
+            Action::Probe => match engine.probe_server(&directory, &name).await {
                 Ok(lines) => output::print_answer(&lines.join("\n")),
                 Err(error) => output::fail(&format!("{error}.")),
             },

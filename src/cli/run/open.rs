@@ -14,8 +14,12 @@ use crate::{
     engine::{Engine, EngineErrorKind, Loaded, Model, NewSession, Opened, PromptPart, Workspace},
 };
 
-/// Time that the first request waits for MCP servers: a single turn cannot use tools that come later.
-const MCP_LIMIT: Duration = Duration::from_secs(5);
+/// Time that the first request of a conversation waits for MCP servers.
+pub const MCP_LIMIT: Duration = Duration::from_secs(5);
+/// The same for a single request, which cannot use tools that come later; each server has a limit of its own.
+pub const LONG_MCP_LIMIT: Duration = Duration::from_secs(120);
+/// Time that the first request waits for plugins that are being installed, for the same reason.
+const INSTALL_LIMIT: Duration = Duration::from_secs(60);
 /// Characters of the prompt that become the title when `--title` is empty.
 const TITLE_LENGTH: usize = 50;
 
@@ -36,6 +40,10 @@ impl Place {
         check(args)?;
         let directory = directory(args)?;
         let workspace = engine.workspace(&directory).await?;
+        if !engine.plugins_installed(Duration::ZERO).await {
+            output::note("Plugins are being installed; they are waited for.");
+            engine.plugins_installed(INSTALL_LIMIT).await;
+        }
         if let Some(agent) = &args.agent {
             if workspace.loaded().agent(agent).is_none() {
                 // It may be one of a server that was never asked before.
@@ -112,8 +120,14 @@ impl Place {
         Ok(())
     }
 
-    /// Opens the session, a copy of it, or a new one, whose title `words` may become.
-    pub async fn open(&self, engine: &Engine, args: &TalkArgs, words: &str) -> Result<Opened, Failure> {
+    /// Opens the session, a copy of it, or a new one, whose title `words` may become. Waits for MCP servers.
+    pub async fn open(
+        &self,
+        engine: &Engine,
+        args: &TalkArgs,
+        words: &str,
+        mcp_limit: Duration,
+    ) -> Result<Opened, Failure> {
         let opened = match &self.continued {
             Some(session) => {
                 let mut id = session.id.clone();
@@ -132,7 +146,7 @@ impl Place {
                 engine.create_session_in(self.workspace.clone(), new).await?
             }
         };
-        self.workspace.mcp().settled(MCP_LIMIT).await;
+        self.workspace.mcp().settled(mcp_limit).await;
         engine.listed_settled().await;
         engine.watch(&self.workspace);
         Ok(opened)

@@ -160,6 +160,7 @@ impl Printer {
             | EventPayload::QuestionAsked(_)
             | EventPayload::QuestionReplied { .. }
             | EventPayload::QuestionRejected { .. }
+            | EventPayload::PageCompleted { .. }
             | EventPayload::AgentSwitched { .. }
             | EventPayload::TodoUpdated { .. }
             | EventPayload::FileEdited { .. }

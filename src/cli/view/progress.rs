@@ -197,6 +197,7 @@ impl Progress {
             | EventPayload::QuestionAsked(_)
             | EventPayload::QuestionReplied { .. }
             | EventPayload::QuestionRejected { .. }
+            | EventPayload::PageCompleted { .. }
             | EventPayload::TodoUpdated { .. }
             | EventPayload::FileEdited { .. }
             | EventPayload::McpToolsChanged { .. }

@@ -1,11 +1,13 @@
 //! Questions of tools to the user, and their answers.
 
+use std::sync::Arc;
+
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     event::EventPayload,
     id::{QuestionId, SessionId},
     permission::ToolRef,
-    question::{Question, QuestionRequest},
+    question::{Question, QuestionRequest, ServerWish},
 };
 
 use super::{
@@ -61,12 +63,14 @@ impl Questions {
         }
     }
 
-    /// Ends with the user's answers, one list for each question. `cancel` is cancelled with the turn.
+    /// Ends with the user's answers, one list for each question. `wish` is the server's that they stand for,
+    /// if one does; `cancel` is cancelled with the turn.
     pub async fn ask(
         &self,
         session_id: &SessionId,
         tool: ToolRef,
         questions: Vec<Question>,
+        wish: Option<Arc<ServerWish>>,
         cancel: &CancellationToken,
     ) -> Result<Answers, ToolError> {
         if !self.0.is_answerable(session_id) {
@@ -77,6 +81,7 @@ impl Questions {
             session_id: session_id.clone(),
             questions,
             tool: Some(tool),
+            wish,
         };
         let answered = self.0.add(&mut self.0.lock(), request, (), cancel.clone());
         answered.get().await
@@ -100,6 +105,13 @@ impl Questions {
     pub fn reject(&self, id: &QuestionId) -> bool {
         let Some(pending) = self.0.take_answered(id) else { return false };
         self.0.refuse(pending, ToolError::Dismissed);
+        true
+    }
+
+    /// Notes that the user neither answers nor declines. False when none with this id waits (any more).
+    pub fn close(&self, id: &QuestionId) -> bool {
+        let Some(pending) = self.0.take_answered(id) else { return false };
+        self.0.refuse(pending, ToolError::Cancelled { partial: None });
         true
     }
 

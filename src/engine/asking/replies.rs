@@ -45,6 +45,11 @@ impl Engine {
         self.0.questions.reject(id)
     }
 
+    /// Closes a server's form or page without an answer. False when none with this id waits.
+    pub fn close_question(&self, id: &QuestionId) -> bool {
+        self.0.questions.close(id)
+    }
+
     /// Returns the agent that was chosen for a session.
     pub async fn session_agent(&self, id: &SessionId) -> Option<String> {
         let unknown = |error| tracing::warn!(session = %id, %error, "the agent of a session is unknown");

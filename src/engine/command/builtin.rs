@@ -65,7 +65,8 @@ pub async fn answer_mistyped(
         Some(Slash::Unknown(name)) => name,
         Some(Slash::Known(_)) | None => return Ok(None),
     };
-    let unknown = unknown_command(name, names(&cx.loaded, &offered));
+    let missing = server_prompt::why_missing(&cx.servers(), name);
+    let unknown = missing.unwrap_or_else(|| unknown_command(name, names(&cx.loaded, &offered)));
     let end = if unknown.ends_with('?') { "" } else { "." };
     let text = format!(
         "{unknown}{end} No model was asked. `/help` lists the commands; a space before the slash sends it as text."
@@ -91,8 +92,11 @@ async fn answer(
 
 fn help(cx: &TurnCx<'_>) -> String {
     let mut text = "Commands:\n".to_owned();
-    let offered = cx.loaded.command_choices();
-    for command in offered.iter().filter_map(|choice| cx.loaded.commands.get(&choice.name)) {
+    let own = cx.loaded.command_choices();
+    let own = own.iter().filter_map(|choice| cx.loaded.commands.get(&choice.name));
+    let of_servers = server_prompt::commands(&cx.servers());
+    let of_servers = of_servers.iter().filter(|command| !cx.loaded.commands.contains_key(&command.name));
+    for command in own.chain(of_servers) {
         let hint = command.hint().map(|hint| format!(" {hint}")).unwrap_or_default();
         let source = match command.source {
             Source::Builtin => "",
@@ -243,6 +247,7 @@ fn servers(servers: &Servers) -> Vec<String> {
         Status::Disabled => format!("{name} is switched off"),
         Status::Failed { error } => format!("{name} failed: {error}"),
         Status::NeedsAuth => format!("{name} wants a login"),
+        Status::NeedsClientRegistration { error } => format!("{name} wants a login: {error}"),
     });
     statuses.collect()
 }

@@ -1,16 +1,66 @@
 //! Prompts of MCP servers as slash commands.
 
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+};
+
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
+use windlass_protocol::opencode::id::SessionId;
 
 use crate::{
+    base::lock::lock,
+    engine::{Engine, Workspace, workspace::loaded::CommandChoice},
     library::commands::{Body, Command, ServerPrompt, Source, template},
-    mcp::{McpPrompt, ServersLease},
+    mcp::{McpPrompt, Servers, ServersLease, Status},
 };
+
+/// The prompts that a session offers: those of its directory's servers and of its client's own.
+pub struct ServerPrompts {
+    workspace: Arc<Workspace>,
+    clients: Option<Weak<Servers>>,
+}
+
+impl ServerPrompts {
+    /// Returns them as a user may choose them now.
+    pub fn choices(&self) -> Vec<CommandChoice> {
+        let clients = self.clients.as_ref().and_then(Weak::upgrade).map(|servers| servers.lease());
+        let servers: Vec<ServersLease> =
+            std::iter::once(self.workspace.mcp().lease()).chain(clients).collect();
+        let is_own = |command: &Command| self.workspace.loaded().commands.contains_key(&command.name);
+        let commands = commands(&servers);
+        commands.iter().filter(|command| !is_own(command)).map(CommandChoice::of).collect()
+    }
+}
+
+impl Engine {
+    /// Returns the prompts of the servers of an open session.
+    pub fn server_prompts(&self, id: &SessionId, workspace: Arc<Workspace>) -> ServerPrompts {
+        let sessions = lock(&self.0.sessions);
+        let clients = sessions.get(id).and_then(|open| open.mcp.as_ref().map(Arc::downgrade));
+        ServerPrompts { workspace, clients }
+    }
+}
 
 /// Returns the prompts of the connected servers as commands; the later one of a name wins.
 pub fn commands(servers: &[ServersLease]) -> Vec<Command> {
-    servers.iter().flat_map(ServersLease::prompts).map(command).collect()
+    let commands = servers.iter().flat_map(ServersLease::prompts).map(command);
+    let by_name: BTreeMap<String, Command> = commands.map(|it| (it.name.clone(), it)).collect();
+    by_name.into_values().collect()
+}
+
+/// Says why the server that a command's name begins with offers nothing; `None` where there is no such server.
+pub fn why_missing(servers: &[ServersLease], name: &str) -> Option<String> {
+    let (server, status) = servers.iter().rev().find_map(|lease| lease.offline(name))?;
+    let why = match status {
+        Status::Connecting => "is still starting".to_owned(),
+        Status::Failed { error } | Status::NeedsClientRegistration { error } => return Some(error),
+        Status::Disabled => "was closed".to_owned(),
+        Status::NeedsAuth => format!("needs a login (`windlass mcp auth {server}`)"),
+        Status::Connected => return None,
+    };
+    Some(format!("MCP server {server} {why}"))
 }
 
 fn command(prompt: McpPrompt) -> Command {
@@ -39,7 +89,10 @@ pub async fn text(
     for lease in servers.iter().rev() {
         let mut offered = lease.prompts().into_iter();
         if let Some(known) = offered.find(|it| it.server == prompt.server && it.name == prompt.name) {
-            return lease.prompt(&known, given, cancel).await.map_err(|error| error.to_string());
+            let text = lease.prompt(&known, given, cancel).await.map_err(|error| error.to_string())?;
+            // Words that no argument takes belong to the text.
+            let is_more = prompt.arguments.is_empty() && !typed.trim().is_empty();
+            return Ok(if is_more { format!("{text}\n\n{}", typed.trim()) } else { text });
         }
     }
     Err(format!("MCP server {} is gone", prompt.server))

@@ -24,7 +24,7 @@ use crate::{
             state::{Journal, SessionState},
         },
         turn::{
-            hooks,
+            hooks::{self, message::Wanted},
             local_reply::reply_locally,
             model_request::{Draft, request},
             prompt, step,
@@ -58,15 +58,15 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, wish: &str) -> Resul
     let author = Author::of(cx)?;
     let settings = Settings::new(cx, &author);
     let n_before = state.history.len().saturating_sub(1);
-    let Some(Plan { text, tail_start }) = plan(&visible(&state.history[..n_before]), &settings, wish) else {
+    let Some(plan) = plan(&visible(&state.history[..n_before]), &settings, wish) else {
         reply_locally(cx, state, "There is nothing to summarise yet.".to_owned()).await?;
         return Ok(StopReason::EndTurn);
     };
     let mut journal = Journal::default();
-    let kind = PartKind::Compaction { auto: false, overflow: None, tail_start_id: tail_start };
-    state.push_part(kind, &mut journal);
+    let tail_start_id = plan.tail_start.clone();
+    state.push_part(PartKind::Compaction { auto: false, overflow: None, tail_start_id }, &mut journal);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
-    write(cx, state, author, text).await
+    write(cx, state, author, plan).await
 }
 
 /// The agent that writes a summary, and its model.
@@ -89,10 +89,10 @@ pub async fn write(
     cx: &TurnCx<'_>,
     state: &mut SessionState,
     author: Author,
-    text: String,
+    plan: Plan,
 ) -> Result<StopReason, EngineError> {
     let Author { agent, model } = author;
-    let text = hooks::message::change_summary(cx, state, text).await?;
+    let text = wanted(cx, state, plan).await?;
     let persona = agent.prompt.clone().unwrap_or_default();
     let draft = Draft {
         persona: Cow::Borrowed(&persona),
@@ -122,6 +122,20 @@ pub async fn write(
         journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
     }
     Ok(stop)
+}
+
+/// Returns the request for the summary, as plugins leave it and the messages that it is made from.
+async fn wanted(cx: &TurnCx<'_>, state: &SessionState, plan: Plan) -> Result<String, EngineError> {
+    let Plan { head, frame, .. } = plan;
+    let Wanted { prompt, context } = hooks::message::change_summary(cx, state).await?;
+    let head = match hooks::change_some(cx, state, &head).await.map_err(|error| EngineError::from(&error))? {
+        Some(messages) => {
+            said(&messages.iter().collect::<Vec<_>>()).into_iter().map(|(_, text)| text).collect()
+        }
+        None => head.into_iter().map(|(_, text)| text).collect::<Vec<_>>(),
+    };
+    let pieces = std::iter::once(frame.text(&head, prompt.as_deref())).chain(context);
+    Ok(pieces.collect::<Vec<_>>().join("\n\n"))
 }
 
 /// The parts of a conversation that stay and that are summarised.
@@ -160,21 +174,46 @@ impl Settings {
 }
 
 pub struct Plan {
-    /// The text that the summary is made from.
-    pub text: String,
+    /// The messages that the summary is made from, as its author reads them.
+    pub head: Vec<(MessageId, String)>,
+    /// The rest of the request.
+    pub frame: Frame,
     /// The first message that stays.
     pub tail_start: Option<MessageId>,
+}
+
+/// A request for a summary, without the messages that it is made from.
+pub struct Frame {
+    /// The summary before.
+    prior: Option<String>,
+    /// Tokens that the author of the summary can read; `None` when unknown.
+    max_text: Option<u64>,
+    /// Words that the user adds.
+    wish: String,
+}
+
+impl Frame {
+    /// Returns the whole request. `prompt` is asked in the place of our own words.
+    pub fn text(&self, head: &[String], prompt: Option<&str>) -> String {
+        let mut text = String::new();
+        if let Some(prior) = &self.prior {
+            text.push_str(&format!("<prior-summary>\n{prior}\n</prior-summary>\n\n"));
+        }
+        text.push_str("<conversation>\n");
+        push_head(head, self.max_text, &mut text);
+        text.push_str("</conversation>\n\n");
+        text.push_str(prompt.unwrap_or("Write the summary of this conversation now."));
+        if !self.wish.is_empty() {
+            text.push_str(&format!(" The user adds what it must not lose: {}", self.wish));
+        }
+        text
+    }
 }
 
 /// Divides a conversation into what is summarised and what stays; `None` when there is nothing to summarise.
 pub fn plan(before: &[&MessageWithParts], settings: &Settings, wish: &str) -> Option<Plan> {
     let prior = before.iter().find(|message| is_summary(message)).map(|message| text_of(message));
-    let said: Vec<(&MessageWithParts, String)> = before
-        .iter()
-        .filter(|message| !is_summary(message) && compaction(message).is_none())
-        .map(|message| (*message, serialise(message)))
-        .filter(|(_, text)| !text.is_empty())
-        .collect();
+    let mut said = said(before);
     if said.is_empty() {
         return None;
     }
@@ -184,24 +223,23 @@ pub fn plan(before: &[&MessageWithParts], settings: &Settings, wish: &str) -> Op
         0 => said.len(),
         start => start,
     };
-    let mut text = String::new();
-    if let Some(prior) = prior {
-        text.push_str(&format!("<prior-summary>\n{prior}\n</prior-summary>\n\n"));
-    }
-    text.push_str("<conversation>\n");
-    push_head(&said[..n_head], settings.max_text, &mut text);
-    text.push_str("</conversation>\n\nWrite the summary of this conversation now.");
-    if !wish.is_empty() {
-        text.push_str(&format!(" The user adds what it must not lose: {wish}"));
-    }
     let tail_start = said.get(n_head).map(|(message, _)| message.info.id().clone());
-    Some(Plan { text, tail_start })
+    let head = said.drain(..n_head).map(|(message, text)| (message.info.id().clone(), text)).collect();
+    let frame = Frame { prior, max_text: settings.max_text, wish: wish.to_owned() };
+    Some(Plan { head, frame, tail_start })
+}
+
+/// Returns the messages that say something, as the summary's author reads them.
+fn said<'a>(messages: &[&'a MessageWithParts]) -> Vec<(&'a MessageWithParts, String)> {
+    let of_users = messages.iter().filter(|message| !is_summary(message) && compaction(message).is_none());
+    let said = of_users.map(|message| (*message, serialise(message)));
+    said.filter(|(_, text)| !text.is_empty()).collect()
 }
 
 /// Writes the messages to be summarised, without the oldest where they are too many for the author.
-fn push_head(said: &[(&MessageWithParts, String)], max_tokens: Option<u64>, text: &mut String) {
+fn push_head(said: &[String], max_tokens: Option<u64>, text: &mut String) {
     let mut room = max_tokens.unwrap_or(u64::MAX);
-    let fits = |(_, message): &&(&MessageWithParts, String)| {
+    let fits = |message: &&String| {
         let n_tokens = estimate(message);
         let is_fitting = n_tokens <= room;
         room = room.saturating_sub(n_tokens);
@@ -214,7 +252,7 @@ fn push_head(said: &[(&MessageWithParts, String)], max_tokens: Option<u64>, text
         text.push_str(&format!("[{n_left_out} older messages are left out, because they did not fit.]\n"));
     }
     let max_bytes = max_tokens.and_then(|it| usize::try_from(it.saturating_mul(BYTES_PER_TOKEN)).ok());
-    for (_, message) in &said[n_left_out..] {
+    for message in &said[n_left_out..] {
         text.push_str(text::head(message, max_bytes.unwrap_or(usize::MAX)));
         text.push('\n');
     }

@@ -132,21 +132,22 @@ async fn compact(
     let author = Author::of(cx)?;
     let unanswered = unanswered(&state.history);
     let plan = divide(cx, state, &author, unanswered, refusal.is_some());
-    let Some(Plan { text, tail_start }) = plan else {
+    let Some(plan) = plan else {
         let Some(said) = refusal else { return Ok(Next::GoesOn) };
         let error = too_large(&cx.model, said);
         return Err(give_up(cx, state, error).await?);
     };
     let next = unanswered.map(|message| replay(&message.parts)).filter(|parts| !parts.is_empty());
     let next = next.unwrap_or_else(|| vec![text_part(GO_ON.to_owned(), true, false)]);
-    let is_tail_kept = tail_start.is_some();
+    let tail_start_id = plan.tail_start.clone();
+    let is_tail_kept = tail_start_id.is_some();
     let overflow = refusal.map(|_| true);
     let mut journal = Journal::default();
     cx.push_prompt(state, &mut journal);
-    state.push_part(PartKind::Compaction { auto: true, overflow, tail_start_id: tail_start }, &mut journal);
+    state.push_part(PartKind::Compaction { auto: true, overflow, tail_start_id }, &mut journal);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
 
-    let stop = compact::write(cx, state, author, text).await?;
+    let stop = compact::write(cx, state, author, plan).await?;
     if let Some(tokens) = state.answer_mut().map(|summary| summary.tokens) {
         state.used_below.add(&tokens);
     }
@@ -156,11 +157,11 @@ async fn compact(
     if !state.history.last().is_some_and(is_usable_summary) {
         return Err(full(&cx.model, refusal));
     }
-    if is_tail_kept {
-        return Ok(Next::GoesOn);
-    }
     if !hooks::message::goes_on(cx, state, refusal.is_some()).await? {
         return Ok(Next::Ends);
+    }
+    if is_tail_kept {
+        return Ok(Next::GoesOn);
     }
     cx.push_prompt(state, &mut journal);
     for kind in next {

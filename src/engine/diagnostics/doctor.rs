@@ -270,6 +270,11 @@ fn mcp_servers(reports: &[ServerReport]) -> Vec<Finding> {
             error.clone(),
             format!("correct `mcp.{}`, or switch it off by `enabled: false`", report.name),
         ),
+        ServerStatus::NeedsClientRegistration { error } => Finding::wrong(
+            "mcp",
+            error.clone(),
+            format!("have a client registered, and name it in `mcp.{}.oauth`", report.name),
+        ),
         ServerStatus::NeedsAuth => Finding::wrong(
             "mcp",
             format!("{} wants a login", report.name),
@@ -296,14 +301,17 @@ fn language_servers(config: &Config) -> Vec<Finding> {
         Finding::warning(
             "language servers",
             format!("{}: there is no program {}", it.id, it.command),
-            format!("install {}, or correct `lsp.{}.command`", it.command, it.id),
+            match it.packages {
+                [] => format!("install {}, or correct `lsp.{}.command`", it.command, it.id),
+                _ => format!("run `windlass lsp install '{}'`, or correct `lsp.{0}.command`", it.id),
+            },
         )
     }));
     if findings.is_empty() {
         findings.push(Finding::warning(
             "language servers",
             format!("none of the {} known programs is on PATH", found.len()),
-            "install the one for your language, such as rust-analyzer or gopls",
+            "install the one for your language, such as rust-analyzer or gopls; `windlass lsp list` says how",
         ));
     }
     findings

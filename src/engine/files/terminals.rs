@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, ffi::OsString, path::Path, sync::Arc};
 
+use serde_json::json;
 use windlass_protocol::opencode::pty::{Pty, PtyCreate, PtyUpdate, Shell};
 
 use super::roots::FilesError;
@@ -21,8 +22,9 @@ const WITHHELD: [&str; 2] = ["OPENCODE_SERVER_PASSWORD", "OPENCODE_SERVER_USERNA
 
 impl Engine {
     /// Opens a terminal in a directory: with the program that is named, else with the user's shell.
-    pub fn open_terminal(&self, workspace: &Workspace, create: PtyCreate) -> Result<Pty, FilesError> {
-        let config = &workspace.loaded().config;
+    pub async fn open_terminal(&self, workspace: &Workspace, create: PtyCreate) -> Result<Pty, FilesError> {
+        let loaded = workspace.loaded();
+        let config = &loaded.config;
         let command = create.command.filter(|command| !command.is_empty());
         let program = command.unwrap_or_else(|| user_shell(config).to_string_lossy().into_owned());
         let name = Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -37,6 +39,10 @@ impl Engine {
         }
         let mut environment = config.environment.variables.clone();
         environment.extend(create.env.unwrap_or_default());
+        if let Some(host) = self.plugins(workspace.directory()) {
+            let variables = host.shell_variables(json!({ "cwd": cwd })).await;
+            environment.extend(variables.map_err(|error| FilesError::Invalid(error.to_string()))?);
+        }
         environment.insert("TERM".to_owned(), "xterm-256color".to_owned());
         environment.insert("OPENCODE_TERMINAL".to_owned(), "1".to_owned());
         WITHHELD.iter().for_each(|name| _ = environment.remove(*name));

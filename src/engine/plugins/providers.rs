@@ -13,12 +13,12 @@ use windlass_protocol::opencode::{
 use crate::{
     config::Config,
     engine::Engine,
-    plugin::{host::Host, offer::LoadedLogin},
+    plugin::{fetch::Unsent, host::Host, offer::LoadedLogin},
     provider::{
         Secret,
         auth::Credentials,
         catalog::{self, listing},
-        http::fetch::{Fetch, FetchRequest, FetchResponse},
+        http::fetch::{Fetch, FetchError, FetchRequest, FetchResponse},
         plugin_options::PluginOptions,
     },
 };
@@ -59,7 +59,11 @@ pub(crate) fn extension(engine: &Engine, host: Arc<Host>) -> Option<Box<Extend>>
                     options.insert(id.clone(), self::options(&engine, &config.directory, id, loaded));
                 }
                 Ok(_) => {}
-                Err(reason) => tracing::warn!("a plugin's login at {id} cannot be used: {reason}"),
+                Err(reason) => {
+                    let login = offer.logins.iter().find(|login| login.provider == *id);
+                    let plugin = login.map(|login| login.plugin.as_str()).unwrap_or_default();
+                    host.tell(format!("The plugin {plugin} cannot use the login at {id}: {reason}"));
+                }
             }
         }
         for id in &offer.models {
@@ -106,11 +110,15 @@ fn fetch(engine: &Engine, directory: &Path, id: &str) -> Fetch {
     let send = move |request: FetchRequest| {
         let (state, id, directory) = (state.clone(), id.clone(), directory.clone());
         let sent = async move {
-            let engine = Engine(state.upgrade().ok_or("windlass is ending")?);
-            let host =
-                engine.plugins(&directory).ok_or_else(|| format!("the plugin for {id} does not run"))?;
+            let ending = || FetchError::Refused("windlass is ending".to_owned());
+            let engine = Engine(state.upgrade().ok_or_else(ending)?);
+            let absent = || FetchError::Refused(format!("the plugin for {id} does not run"));
+            let host = engine.plugins(&directory).ok_or_else(absent)?;
             let FetchRequest { url, headers, body } = request;
-            let fetched = host.fetch(&id, &url, &headers, &body).await?;
+            let fetched = host.fetch(&id, &url, &headers, &body).await.map_err(|unsent| match unsent {
+                Unsent::Broken(reason) => FetchError::Transport(reason),
+                Unsent::Refused(reason) => FetchError::Refused(reason),
+            })?;
             let body = stream::unfold(fetched.body, |mut body| async {
                 let piece = body.next().await?;
                 Some((piece.map(Bytes::from), body))

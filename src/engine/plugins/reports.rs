@@ -2,18 +2,30 @@
 
 use std::{path::Path, time::Duration};
 
+use serde_json::Value;
+
 use crate::{
+    config::merge::plugin_name,
     engine::{Engine, EngineError, EngineErrorKind, Finding, Loaded, Workspace},
     plugin::{
         host::Host,
         packages,
-        plan::{Planned, Source},
+        plan::{self, Planned, Source},
     },
 };
 
 /// Time that plugins are waited for.
 const LIMIT: Duration = Duration::from_secs(60);
 const MIB: u64 = 1 << 20;
+/// The ways out of failures.
+const CORRECT_ENTRY: &str = "correct it, or take it out of `plugin`; `windlass plugin list` shows all";
+const CORRECT_FILE: &str = "correct the file, or remove it; `windlass plugin list` shows all";
+const INSTALL: &str =
+    "`windlass plugin update` installs it, as the next session does; else take it out of `plugin`";
+const INSTALL_IMPORTS: &str =
+    "name it among the `dependencies` of the `package.json` beside the directory; a session installs those";
+const START_HOST: &str = "make the host of plugins run; without it no plugin and no tool file is loaded";
+const SUPERSEDED: &str = "its logins come with windlass; run `windlass auth login`";
 
 /// A plugin as people see it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,6 +39,10 @@ pub struct PluginReport {
     pub load_ms: u64,
     /// The reason why the plugin is left out.
     pub error: Option<String>,
+    /// The way out.
+    pub remedy: Option<&'static str>,
+    /// The reason why it is not needed.
+    pub superseded: Option<&'static str>,
 }
 
 impl Engine {
@@ -45,6 +61,11 @@ impl Engine {
             Some(host) => reports_of_host(&loaded, &host).await,
             None => Vec::new(),
         };
+        reports.extend(loaded.plan.superseded.iter().map(|spec| PluginReport {
+            name: plugin_name(&Value::from(spec.as_str())).to_owned(),
+            superseded: Some(SUPERSEDED),
+            ..PluginReport::default()
+        }));
         // A program is started by its calls alone.
         reports.extend(loaded.plan.manifests.iter().map(|manifest| PluginReport {
             name: manifest.file.display().to_string(),
@@ -54,6 +75,7 @@ impl Engine {
         reports.extend(loaded.plan.problems.iter().map(|(file, reason)| PluginReport {
             name: file.display().to_string(),
             error: Some(reason.clone()),
+            remedy: Some(CORRECT_FILE),
             ..PluginReport::default()
         }));
         reports
@@ -61,6 +83,10 @@ impl Engine {
 
     /// Installs a package of a plugin, again where it is installed.
     pub async fn install_plugin(&self, directory: &Path, spec: &str) -> Result<(), EngineError> {
+        if plan::is_superseded(spec) {
+            let reason = format!("{spec} is not needed: {SUPERSEDED}");
+            return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
+        }
         let loaded = self.inspect_files(directory).await?;
         let installed = packages::install(&loaded.config, spec).await;
         installed.map_err(|reason| EngineError::new(EngineErrorKind::InvalidInput, reason))
@@ -77,18 +103,33 @@ impl Engine {
     pub(crate) async fn plugin_findings(&self, workspace: &Workspace) -> Vec<Finding> {
         const TOPIC: &str = "plugins";
         let host = self.plugins(workspace.directory());
-        let mut findings = Vec::new();
+        let (mut findings, mut told) = (Vec::new(), Vec::new());
         for report in self.reports_of(workspace).await {
             findings.push(match report.error {
                 Some(error) => {
-                    let remedy = "correct it, or take it out of `plugin`; `windlass plugin list` shows all";
+                    told.push(error.clone());
+                    let remedy = report.remedy.unwrap_or(CORRECT_ENTRY);
                     Finding::wrong(TOPIC, format!("{}: {error}", report.name), remedy)
+                }
+                None if report.superseded.is_some() => {
+                    let reason = report.superseded.unwrap_or_default();
+                    Finding::ok(TOPIC, format!("{}: left out: {reason}", report.name))
                 }
                 None => {
                     let counts = format!("{} hooks, {} tools", report.hooks.len(), report.tools.len());
                     Finding::ok(TOPIC, format!("{}: {counts}, loaded in {} ms", report.name, report.load_ms))
                 }
             });
+        }
+        // Such as a failure in a hook that is called at the beginning.
+        for notice in self.plugin_notices(workspace.directory()) {
+            if !told.iter().any(|error| notice.contains(error.as_str())) {
+                findings.push(Finding::wrong(
+                    TOPIC,
+                    notice,
+                    "the log has more; `windlass plugin list` shows all",
+                ));
+            }
         }
         if let Some(host) = host
             && let Some(memory) = host.memory().await
@@ -103,18 +144,32 @@ impl Engine {
     }
 }
 
+/// Returns true for the words of Node and of Bun about a package that is not there.
+fn lacks_import(error: &str) -> bool {
+    error.contains("Cannot find package") || error.contains("Cannot find module")
+}
+
 async fn reports_of_host(loaded: &Loaded, host: &Host) -> Vec<PluginReport> {
-    host.settled(LIMIT).await;
+    // One that ends it is left out behind a few starts.
+    host.decided(LIMIT).await;
     let (offer, down) = (host.offer(), host.down());
+    let left_out = |name: &str| {
+        host.leaves_out(name).then(|| ("it ended the host of plugins again and again".to_owned(), None))
+    };
+    let not_run = || down.clone().map(|reason| (reason, Some(START_HOST)));
     let report = |planned: &Planned| {
         let known = offer.plugins.iter().find(|it| it.name == planned.name());
-        let directory = host.packages().get(&planned.spec);
+        let directory = host.installed().packages.get(&planned.spec);
         let is_missing = matches!(planned.source, Source::Package(_)) && directory.is_none();
-        let error = match known {
-            Some(known) => known.error.clone(),
-            None if is_missing => Some("it is not installed".to_owned()),
-            None => down.clone(),
+        let failure = match known {
+            Some(known) => known.error.clone().map(|error| {
+                let remedy = lacks_import(&error).then_some(INSTALL_IMPORTS);
+                (error, remedy)
+            }),
+            None if is_missing => Some((format!("{} is not installed", planned.spec), Some(INSTALL))),
+            None => left_out(planned.name()).or_else(not_run),
         };
+        let (error, remedy) = failure.unzip();
         let known = known.cloned().unwrap_or_default();
         PluginReport {
             name: planned.name().to_owned(),
@@ -123,15 +178,24 @@ async fn reports_of_host(loaded: &Loaded, host: &Host) -> Vec<PluginReport> {
             tools: known.tools,
             load_ms: known.ms,
             error,
+            remedy: remedy.flatten(),
+            superseded: None,
         }
     };
     let mut reports: Vec<PluginReport> = loaded.plan.plugins.iter().map(report).collect();
     for file in &loaded.plan.tools {
         let name = file.display().to_string();
         let tools = offer.tools.iter().filter(|tool| tool.plugin == name).map(|tool| tool.id.clone());
-        let failed = offer.plugins.iter().find(|it| it.name == name).and_then(|it| it.error.clone());
-        let (tools, error) = (tools.collect(), failed.or_else(|| down.clone()));
-        reports.push(PluginReport { name, tools, error, ..PluginReport::default() });
+        let known = offer.plugins.iter().find(|it| it.name == name);
+        let failed = known.and_then(|it| it.error.clone()).map(|error| {
+            let remedy = if lacks_import(&error) { INSTALL_IMPORTS } else { CORRECT_FILE };
+            (error, Some(remedy))
+        });
+        let failed = failed.or_else(|| left_out(&name)).or_else(not_run);
+        let (error, remedy) = failed.unzip();
+        let load_ms = known.map(|it| it.ms).unwrap_or_default();
+        let (tools, remedy) = (tools.collect(), remedy.flatten());
+        reports.push(PluginReport { name, tools, load_ms, error, remedy, ..PluginReport::default() });
     }
     reports
 }

@@ -65,12 +65,14 @@ impl Inbox {
         }
     }
 
-    /// Takes out the prompts that want no answer: they belong into the conversation as it is.
+    /// Takes out the prompts that want no answer of their own: they belong into the conversation as it is.
     pub fn take_unanswered(&mut self) -> Vec<(u64, PromptInput)> {
         let (mut taken, mut left) = (Vec::new(), VecDeque::new());
         for command in self.waiting.drain(..) {
             match command {
-                Command::Prompt { ticket, input } if input.no_reply => taken.push((ticket, *input)),
+                Command::Prompt { ticket, input } if input.no_reply || input.of_task.is_some() => {
+                    taken.push((ticket, *input));
+                }
                 other => left.push_back(other),
             }
         }

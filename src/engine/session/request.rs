@@ -78,6 +78,18 @@ pub struct PromptInput {
     pub part_ids: Vec<Option<PartId>>,
     /// Text for the model that goes behind the system prompt.
     pub system: Option<String>,
+    /// Set for the result of a subagent in the background, which a running turn takes in.
+    pub of_task: Option<SpentBelow>,
+    /// No turn behind this one is seen, so it waits for its subagents.
+    pub is_only: bool,
+}
+
+/// Cost and tokens of a subagent's work, which count for the session above.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SpentBelow {
+    /// US dollars.
+    pub cost: f64,
+    pub tokens: Tokens,
 }
 
 /// A client's choices for the message of a prompt.
@@ -85,6 +97,7 @@ pub struct PromptInput {
 pub struct Given {
     pub message_id: Option<MessageId>,
     pub system: Option<String>,
+    pub is_only: bool,
     /// With the kind of each part.
     pub part_ids: VecDeque<(&'static str, PartId)>,
 }
@@ -105,6 +118,7 @@ impl Given {
             part_ids: part_ids.collect(),
             message_id: input.message_id.take(),
             system: input.system.take(),
+            is_only: input.is_only,
         }
     }
 
@@ -221,6 +235,9 @@ impl StopReason {
         }
     }
 }
+
+/// Invoked when a prompt's turn begins, before its first event; never for a prompt that is given up while it waits.
+pub type TurnBegin = Box<dyn FnOnce() + Send>;
 
 /// Invoked exactly once with a prompt's outcome, behind the last event of its turn.
 pub type TurnEnd = Box<dyn FnOnce(Result<TurnOutcome, EngineError>) + Send>;

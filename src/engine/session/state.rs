@@ -79,6 +79,11 @@ impl KnownFiles {
         lock(&self.0).stamps.get(path).copied()
     }
 
+    /// Returns all of them.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        lock(&self.0).stamps.keys().cloned().collect()
+    }
+
     /// Adds a file; [`Journal::known_files`] stores it.
     pub fn insert(&self, path: &Path, stamp: FileStamp) {
         let mut noted = lock(&self.0);

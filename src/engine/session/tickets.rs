@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Mutex};
 
 use tokio_util::sync::CancellationToken;
 
-use super::request::{TurnEnd, TurnOutcome};
+use super::request::{TurnBegin, TurnEnd, TurnOutcome};
 use crate::{base::lock::lock, engine::EngineError};
 
 /// See the module's comment.
@@ -15,23 +15,36 @@ pub struct Tickets {
 
 struct Ticket {
     cancel: CancellationToken,
+    on_begin: Option<TurnBegin>,
     on_end: TurnEnd,
     is_running: bool,
 }
 
 impl Tickets {
     /// Takes a prompt's answer into keeping; `cancel` cancels its turn.
-    pub fn issue(&self, ticket: u64, cancel: CancellationToken, on_end: TurnEnd) {
-        self.lock().insert(ticket, Ticket { cancel, on_end, is_running: false });
+    pub fn issue(
+        &self,
+        ticket: u64,
+        cancel: CancellationToken,
+        on_begin: Option<TurnBegin>,
+        on_end: TurnEnd,
+    ) {
+        self.lock().insert(ticket, Ticket { cancel, on_begin, on_end, is_running: false });
     }
 
     /// Returns the token that cancels the turn this ticket begins; `None` when it was cancelled while it
     /// waited.
     pub fn begin(&self, ticket: u64) -> Option<CancellationToken> {
-        let mut open = self.lock();
-        let ticket = open.get_mut(&ticket)?;
-        ticket.is_running = true;
-        Some(ticket.cancel.clone())
+        let (cancel, on_begin) = {
+            let mut open = self.lock();
+            let ticket = open.get_mut(&ticket)?;
+            ticket.is_running = true;
+            (ticket.cancel.clone(), ticket.on_begin.take())
+        };
+        if let Some(on_begin) = on_begin {
+            on_begin();
+        }
+        Some(cancel)
     }
 
     /// Returns true if every prompt is answered.

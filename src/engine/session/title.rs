@@ -7,8 +7,16 @@ use windlass_protocol::opencode::{id::SessionId, message::Message, part::PartKin
 use super::{context::TurnCx, history::History, revert, state::SessionState};
 use crate::{
     base::{clock, text},
-    engine::turn::model_request::{Draft, Params, request},
-    provider::{self, Model, PromptIds, PromptMessage, ProviderError, UserContent, Wire, http, small},
+    engine::{
+        Engine,
+        turn::{
+            hooks::{self, Origin},
+            model_request::{Draft, Params, request},
+        },
+        workspace::loaded::Loaded,
+    },
+    plugin::host::Host,
+    provider::{self, Model, PromptIds, PromptMessage, ProviderError, UserContent, Wire, small},
 };
 
 const DEFAULT_PREFIX: &str = "New session - ";
@@ -33,9 +41,15 @@ pub fn is_default(title: &str) -> bool {
 
 /// Everything needed to make a title, on its own.
 pub struct Request {
-    client: http::Client,
+    engine: Engine,
+    loaded: Arc<Loaded>,
+    plugins: Option<Arc<Host>>,
+    /// The prompt that begins the conversation.
+    message: Option<Message>,
     /// Absent where the one that is named cannot be had: no other is asked in its place.
     model: Option<Model>,
+    /// The model of the conversation, where plugins may name a small one of its provider.
+    main: Option<Model>,
     system: Arc<str>,
     temperature: Option<f64>,
     said: String,
@@ -55,7 +69,11 @@ impl Request {
             cx.session.note(Some(format!("The title is the first line of the prompt. {unusable}")));
         }
         Self {
-            client: cx.session.engine.http().clone(),
+            engine: cx.session.engine.clone(),
+            loaded: cx.loaded.clone(),
+            plugins: cx.plugins.clone(),
+            message: hooks::newest_prompt(state).cloned(),
+            main: (model.is_ok() && !cx.loaded.names_small_model()).then(|| cx.model.clone()),
             model: model.ok(),
             system: agent.and_then(|agent| agent.prompt.clone()).unwrap_or_default(),
             temperature: agent.and_then(|agent| agent.temperature),
@@ -66,11 +84,23 @@ impl Request {
 
     /// Returns the title: the model's, or the first line of what was said.
     pub async fn run(self) -> String {
-        let made = match &self.model {
+        let of_plugins = self.of_plugins().await;
+        let made = match of_plugins.as_ref().or(self.model.as_ref()) {
             Some(model) => self.asked(model).await,
             None => None,
         };
         made.or_else(|| clean(&self.said)).unwrap_or_else(|| "Untitled".to_owned())
+    }
+
+    async fn of_plugins(&self) -> Option<Model> {
+        let (host, main) = (self.plugins.as_deref()?, self.main.as_ref()?);
+        match hooks::small_model(host, &self.engine, &self.loaded, main).await {
+            Ok(model) => model,
+            Err(error) => {
+                tracing::warn!(%error, "no plugin names a small model");
+                None
+            }
+        }
     }
 
     async fn asked(&self, model: &Model) -> Option<String> {
@@ -100,7 +130,20 @@ impl Request {
             ..Draft::default()
         };
         let model = small::without_thinking(model);
-        provider::text(&self.client, &model, &request(&model, draft)).await
+        let mut prompt = request(&model, draft);
+        if let Some(host) = self.plugins.as_deref() {
+            let origin = Origin {
+                host,
+                engine: &self.engine,
+                loaded: &self.loaded,
+                session_id: &self.session,
+                agent: "title",
+                model: &model,
+                message: self.message.as_ref(),
+            };
+            hooks::change_request(&origin, &mut prompt).await?;
+        }
+        provider::text(self.engine.http(), &model, &prompt).await
     }
 }
 

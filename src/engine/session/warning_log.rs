@@ -45,7 +45,12 @@ impl WarningLog {
 
     /// Says something that the user may have meant otherwise, once.
     pub fn notify_once(&self, bus: &Bus, text: &str) {
-        if lock(&self.texts).insert(text.to_owned()) {
+        self.notify_about(bus, text, text);
+    }
+
+    /// Says something about a thing that nothing was said about yet.
+    pub fn notify_about(&self, bus: &Bus, about: &str, text: &str) {
+        if lock(&self.texts).insert(about.to_owned()) {
             tracing::info!(session = %self.session, "{text}");
             bus.publish(EventPayload::Toast {
                 session_id: self.session.clone(),

@@ -18,7 +18,11 @@ use windlass_protocol::opencode::{
     session::Todo,
 };
 
-use super::loaded_instructions::LoadedInstructions;
+use super::{
+    loaded_instructions::LoadedInstructions,
+    named_lines::{self, Lines, Named},
+    user_reads,
+};
 use crate::{
     base::blocking::blocking,
     config::{Warning, policy::Policy, rules::rule},
@@ -29,7 +33,7 @@ use crate::{
     },
     permission::Ask,
     tool::{
-        self, AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput,
+        self, AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolError, ToolOutput,
         editor::Editor,
     },
 };
@@ -80,12 +84,14 @@ pub async fn resolve(
                 }
                 kinds.push(text_part(document(&place, &text), false, false));
             }
-            PromptPart::File(file) => match local_path(&file.url) {
-                Some((path, range)) => {
-                    kinds.extend(read_file(cx, &host, message_id, file, &path, range).await);
-                }
-                None => kinds.extend(from_data(file)),
-            },
+            PromptPart::File(file) => {
+                let of_server = user_reads::resource(cx, &host, message_id, &file).await;
+                kinds.extend(match (of_server, named_lines::of_url(&file.url)) {
+                    (Some(read), _) => read,
+                    (None, Some((path, named))) => read_file(cx, &host, message_id, file, &path, named).await,
+                    (None, None) => from_data(file),
+                });
+            }
             PromptPart::Agent { name } => kinds.extend(mention(cx, name).await),
             PromptPart::Subtask { prompt, description, agent, model } => {
                 kinds.push(PartKind::Subtask { prompt, description, agent, model, command: None });
@@ -154,12 +160,6 @@ async fn note_document(known_files: &KnownFiles, path: PathBuf, text: &str) {
     }
 }
 
-/// Lines of a file, counted from 1.
-struct Lines {
-    start: u64,
-    end: Option<u64>,
-}
-
 /// Returns the texts among what a user said.
 pub fn words(parts: &[PromptPart]) -> Vec<PartKind> {
     let texts = parts.iter().filter_map(|part| match part {
@@ -172,28 +172,21 @@ pub fn words(parts: &[PromptPart]) -> Vec<PartKind> {
     texts.collect()
 }
 
-/// Returns the path of a `file:` URL and its `?start=&end=` lines.
-fn local_path(url: &str) -> Option<(PathBuf, Option<Lines>)> {
-    let url = reqwest::Url::parse(url).ok().filter(|url| url.scheme() == "file")?;
-    let line = |name: &str| url.query_pairs().find(|(key, _)| key == name)?.1.parse::<u64>().ok();
-    let range = line("start").map(|start| Lines { start, end: line("end") });
-    Some((url.to_file_path().ok()?, range))
-}
-
 async fn read_file(
     cx: &TurnCx<'_>,
     host: &UserGave<'_>,
     message_id: &MessageId,
     file: FilePart,
     path: &Path,
-    range: Option<Lines>,
+    named: Named,
 ) -> Vec<PartKind> {
     if is_media(&file.mime) {
         return vec![inline(file, path).await];
     }
     let mut input = Map::new();
     input.insert("filePath".to_owned(), Value::String(path.display().to_string()));
-    if let Some(Lines { start, end }) = range {
+    let lines = named_lines::find(&cx.loaded.config, cx.session.workspace.lsp(), path, named).await;
+    if let Some(Lines { start, end }) = lines {
         input.insert("offset".to_owned(), json!(start));
         if let Some(end) = end {
             input.insert("limit".to_owned(), json!(end.saturating_sub(start) + 1));
@@ -201,27 +194,7 @@ async fn read_file(
     }
     let input = Value::Object(input);
     let called = format!("Invoked the Read tool with the following input: {input}");
-    let answer = match tool::find("read") {
-        Some(read) => {
-            let tool_cx = ToolCx {
-                session_id: &cx.session.id,
-                message_id,
-                call_id: "attachment",
-                agent: &cx.agent.name,
-                agents_above: &cx.parent_limits.agents,
-                config: &cx.loaded.config,
-                skills: &cx.loaded.skills,
-                servers: &[],
-                lsp: cx.session.workspace.lsp(),
-                cancel: &cx.cancel,
-                plugins: None,
-                host,
-            };
-            tool::run(read, &tool_cx, input).await
-        }
-        None => Err(ToolError::Internal("there is no read tool".to_owned())),
-    };
-    match answer {
+    match user_reads::run(cx, host, message_id, "read", input).await {
         Ok(output) => {
             let mut text = text_part(output.output, true, false);
             if let (PartKind::Text(text), Some(loaded)) = (&mut text, output.metadata.get("loaded")) {
@@ -326,6 +299,10 @@ impl Host for UserGave<'_> {
         self.known_files.get(path)
     }
 
+    fn known_paths(&self) -> Vec<PathBuf> {
+        self.known_files.paths()
+    }
+
     fn record_read(&self, path: &Path, stamp: FileStamp) {
         self.known_files.insert(path, stamp);
     }
@@ -338,8 +315,8 @@ impl Host for UserGave<'_> {
         self.session.warn(&warnings);
     }
 
-    fn notify(&self, text: String) {
-        self.session.warning_log.notify_once(self.session.engine.bus(), &text);
+    fn notify(&self, about: &str, text: String) {
+        self.session.warning_log.notify_about(self.session.engine.bus(), about, &text);
     }
 
     fn edited(&self, _path: &Path, _real: &Path) {}

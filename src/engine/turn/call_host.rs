@@ -14,11 +14,11 @@ use windlass_protocol::opencode::{
     id::{MessageId, SessionId},
     message::Tokens,
     permission::{Rule, ToolRef},
-    question::Question,
+    question::{Question, ServerWish},
     session::Todo,
 };
 
-use super::{loaded_instructions::LoadedInstructions, subtask};
+use super::{loaded_instructions::LoadedInstructions, sampling, subtask};
 use crate::{
     base::{clock, lock::lock, money},
     config::{Warning, policy::Policy},
@@ -28,6 +28,7 @@ use crate::{
         session::state::KnownFiles,
     },
     library,
+    mcp::{Completion, Sampled, Sampling},
     permission::Ask,
     tool::{
         AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolError, ToolOutput, editor::Editor,
@@ -129,13 +130,24 @@ impl Host for CallHost {
     }
 
     fn question(&self, questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, ToolError>> {
-        Box::pin(async move {
-            tokio::select! {
-                biased;
-                () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
-                result = self.ask_user(questions) => result,
-            }
-        })
+        Box::pin(self.ask_user(questions, None))
+    }
+
+    fn grant_wish(
+        &self,
+        wish: ServerWish,
+        questions: Vec<Question>,
+    ) -> BoxFuture<'_, Result<Answers, ToolError>> {
+        Box::pin(self.ask_user(questions, Some(Arc::new(wish))))
+    }
+
+    fn call_id(&self) -> &str {
+        &self.call_id
+    }
+
+    fn page_completion(&self, id: String) -> Completion {
+        let (bus, session_id) = (self.engine.bus().clone(), self.session_id.clone());
+        Completion(Box::new(move || bus.publish(EventPayload::PageCompleted { session_id, id })))
     }
 
     fn plan_file(&self) -> PathBuf {
@@ -167,6 +179,10 @@ impl Host for CallHost {
         self.known_files.get(path)
     }
 
+    fn known_paths(&self) -> Vec<PathBuf> {
+        self.known_files.paths()
+    }
+
     fn record_read(&self, path: &Path, stamp: FileStamp) {
         self.known_files.insert(path, stamp);
     }
@@ -181,8 +197,12 @@ impl Host for CallHost {
         }
     }
 
-    fn notify(&self, text: String) {
-        self.parent.warning_log.notify_once(self.engine.bus(), &text);
+    fn notify(&self, about: &str, text: String) {
+        self.parent.warning_log.notify_about(self.engine.bus(), about, &text);
+    }
+
+    fn sample(&self, wish: Sampling) -> BoxFuture<'_, Result<Sampled, ToolError>> {
+        Box::pin(sampling::sample(&self.parent, wish))
     }
 
     fn editor(&self) -> Option<Arc<dyn Editor>> {
@@ -219,9 +239,17 @@ impl CallHost {
         result
     }
 
-    async fn ask_user(&self, questions: Vec<Question>) -> Result<Answers, ToolError> {
+    async fn ask_user(
+        &self,
+        questions: Vec<Question>,
+        wish: Option<Arc<ServerWish>>,
+    ) -> Result<Answers, ToolError> {
         let (tool, cancel) = (self.tool_ref(), &self.parent.cancel);
-        self.engine.questions().ask(&self.session_id, tool, questions, cancel).await
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
+            result = self.engine.questions().ask(&self.session_id, tool, questions, wish, cancel) => result,
+        }
     }
 
     fn tool_ref(&self) -> ToolRef {

@@ -172,6 +172,7 @@ impl<'a> StepCalls<'a> {
             warning_log: cx.session.warning_log.clone(),
             cancel: cx.cancel.clone(),
             plugins: cx.plugins.clone(),
+            is_only: state.given.is_only,
         });
         let instructions = LoadedInstructions::new(&cx.instructions, state.gathered().instructions);
         let message_id = state.answer_mut()?.id.clone();
@@ -205,8 +206,10 @@ impl<'a> StepCalls<'a> {
         };
         let is_plugins = matches!(tool.run, Run::Plugin(_));
         let plugins = cx.plugins.clone().map(|host| {
-            let messages = is_plugins.then(|| serde_json::to_value(&*state.history).ok()).flatten();
-            tool::plugin::Plugins { host, messages: messages.unwrap_or_default() }
+            let before: Vec<_> = state.history.iter().filter(|it| *it.info.id() != self.message_id).collect();
+            let messages = is_plugins.then(|| serde_json::to_value(before).ok()).flatten();
+            let (messages, model) = (messages.unwrap_or_default(), Value::Null);
+            tool::plugin::Plugins { host, messages, model }
         });
         let job = Job {
             loaded: cx.loaded.clone(),
@@ -215,6 +218,7 @@ impl<'a> StepCalls<'a> {
             agent: cx.agent.name.clone(),
             cancel: cx.cancel.clone(),
             n_same,
+            is_users: self.toolbox.is_users,
             plugins,
             host,
         };
@@ -318,7 +322,9 @@ fn n_same(state: &SessionState, part: usize) -> usize {
     let answers = state.history.iter().rev().take_while(|it| matches!(it.info, Message::Assistant(_)));
     let parts = answers.enumerate().flat_map(|(n_later, message)| {
         let n_parts = if n_later == 0 { part + 1 } else { message.parts.len() };
-        message.parts.iter().take(n_parts).rev()
+        // Calls of an answer that broke off were not run.
+        let is_read = |part: &&Part| !matches!(part.kind, PartKind::Retry { .. });
+        message.parts.iter().take(n_parts).rev().take_while(is_read)
     });
     let mut is_nested = None;
     let mut calls = parts.filter_map(|part| match &part.kind {
@@ -348,12 +354,20 @@ struct Job {
     cancel: CancellationToken,
     /// Calls in a row that are the same, up to this one.
     n_same: usize,
+    /// True for the user's own command: of the hooks, only that of its environment is called.
+    is_users: bool,
     plugins: Option<tool::plugin::Plugins>,
     host: CallHost,
 }
 
 impl Job {
-    async fn run(self, input: Value) -> Result<ToolOutput, ToolError> {
+    async fn run(mut self, input: Value) -> Result<ToolOutput, ToolError> {
+        if let (Some(plugins), Run::Plugin(_)) = (&mut self.plugins, &self.tool.run) {
+            let (engine, reference) = (&self.host.engine, &self.host.parent.model);
+            let shown = hooks::shown_model(engine, &self.loaded, reference).await;
+            plugins.model =
+                shown.map(|(_, model)| serde_json::to_value(model).unwrap_or_default()).unwrap_or_default();
+        }
         let cx = ToolCx {
             session_id: &self.host.session_id,
             message_id: &self.host.message_id,
@@ -369,7 +383,7 @@ impl Job {
             host: &self.host,
         };
         let input = self.before_tool(input).await?;
-        let args = self.plugins.as_ref().map(|_| input.clone());
+        let args = self.plugins.as_ref().filter(|_| !self.is_users).map(|_| input.clone());
         let tool_output = tool::run(&self.tool, &cx, input).await?;
         after_tool(&cx, &self, args, tool_output).await
     }
@@ -381,8 +395,10 @@ impl Job {
             self.host.ask(doom_loop(&self.tool.name, &input, self.n_same)).await?;
         }
         match &self.plugins {
-            Some(plugins) => hooks::change_arguments(&plugins.host, &self.tool.name, &self.host, input).await,
-            None => Ok(input),
+            Some(plugins) if !self.is_users => {
+                hooks::change_arguments(&plugins.host, &self.tool.name, &self.host, input).await
+            }
+            Some(_) | None => Ok(input),
         }
     }
 }

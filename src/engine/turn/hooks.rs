@@ -1,25 +1,31 @@
 //! The hooks of plugins in a turn: each gets what it may change, and what it changed takes its place.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
 use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::{
-    message::{Message, MessageWithParts},
+    id::{MessageId, SessionId},
+    message::{Message, MessageWithParts, ModelRef},
     part::FilePart,
     provider::{Provider, ProviderModel},
 };
 
+pub mod command;
 pub mod message;
 
 use super::{call_host::CallHost, toolbox::Toolbox};
 use crate::{
     base::ids,
-    engine::session::{context::TurnCx, state::SessionState},
+    engine::{
+        Engine,
+        session::{context::TurnCx, state::SessionState},
+        workspace::loaded::Loaded,
+    },
     plugin::host::{HookError, Host, Shown},
-    provider::{Prompt, ProviderError},
+    provider::{Model, Prompt, ProviderError},
     tool::{
         ToolError, ToolOutput,
-        row::{Run, Schema, Tool},
+        row::{Schema, Tool},
     },
 };
 
@@ -27,6 +33,7 @@ const MESSAGES: &str = "experimental.chat.messages.transform";
 const SYSTEM: &str = "experimental.chat.system.transform";
 const PARAMS: &str = "chat.params";
 const HEADERS: &str = "chat.headers";
+const SMALL_MODEL: &str = "experimental.provider.small_model";
 const BEFORE_TOOL: &str = "tool.execute.before";
 const AFTER_TOOL: &str = "tool.execute.after";
 
@@ -43,7 +50,7 @@ pub async fn change_arguments(
     let input = json!({ "tool": tool, "sessionID": call.session_id, "callID": call.call_id });
     let changed = host.hook(BEFORE_TOOL, input, json!({ "args": args })).await;
     // The model reads the plugin's own words.
-    let mut changed = changed.map_err(|error| ToolError::Model(error.message))?;
+    let mut changed = changed.map_err(|error| ToolError::Model(error.for_model()))?;
     Ok(changed.remove("args").unwrap_or(args))
 }
 
@@ -58,17 +65,38 @@ pub async fn change_result(
     if !host.declares(AFTER_TOOL) {
         return Ok(tool_output);
     }
-    let is_servers = matches!(tool.run, Run::Shared(_));
+    let is_servers = tool.is_servers();
     let input =
         json!({ "tool": tool.name, "sessionID": call.session_id, "callID": call.call_id, "args": args });
-    let output = if is_servers {
-        json!({ "content": [{ "type": "text", "text": tool_output.output }], "metadata": tool_output.metadata })
-    } else {
-        json!({ "title": tool_output.title, "output": tool_output.output, "metadata": tool_output.metadata })
-    };
+    let output =
+        if is_servers { json!({ "content": content(&tool_output) }) } else { shown_result(&tool_output) };
     let changed = host.hook(AFTER_TOOL, input, output).await;
-    let changed = changed.map_err(|error| ToolError::Model(error.message))?;
+    let changed = changed.map_err(|error| ToolError::Model(error.for_model()))?;
     Ok(changed_output(tool_output, changed))
+}
+
+/// Returns a result as plugins are shown it.
+fn shown_result(tool_output: &ToolOutput) -> Value {
+    let ToolOutput { title, output, metadata, attachments } = tool_output;
+    let mut shown = json!({ "title": title, "output": output, "metadata": metadata });
+    if !attachments.is_empty() {
+        let files = attachments.iter().map(|file| {
+            let mut shown = json!(file);
+            shown["type"] = "file".into();
+            shown
+        });
+        shown["attachments"] = files.collect();
+    }
+    shown
+}
+
+/// Returns a result in the form in which MCP servers give theirs.
+fn content(tool_output: &ToolOutput) -> Vec<Value> {
+    let images = tool_output.attachments.iter().filter_map(|file| {
+        let (_, data) = file.url.split_once(";base64,")?;
+        Some(json!({ "type": "image", "data": data, "mimeType": file.mime }))
+    });
+    std::iter::once(json!({ "type": "text", "text": tool_output.output })).chain(images).collect()
 }
 
 fn changed_output(mut tool_output: ToolOutput, changed: Map<String, Value>) -> ToolOutput {
@@ -79,7 +107,13 @@ fn changed_output(mut tool_output: ToolOutput, changed: Map<String, Value>) -> T
             ("metadata", Value::Object(metadata)) => tool_output.metadata = metadata,
             ("content", Value::Array(content)) => {
                 let texts = content.iter().filter_map(|it| it.get("text")?.as_str());
-                tool_output.output = texts.collect::<Vec<_>>().join("\n");
+                tool_output.output = texts.collect::<Vec<_>>().join("\n\n");
+                let images = content.iter().filter_map(|it| {
+                    let (data, mime) = (it.get("data")?.as_str()?, it.get("mimeType")?.as_str()?);
+                    let url = format!("data:{mime};base64,{data}");
+                    Some(FilePart { mime: mime.to_owned(), filename: None, url, source: None })
+                });
+                tool_output.attachments = images.collect();
             }
             ("attachments", Value::Array(list)) => {
                 let files = list.into_iter().filter_map(|it| serde_json::from_value::<FilePart>(it).ok());
@@ -126,21 +160,42 @@ pub async fn change_messages(
     state: &SessionState,
 ) -> Result<Option<SessionState>, ProviderError> {
     let Some(host) = cx.plugins.as_ref().filter(|host| host.declares(MESSAGES)) else { return Ok(None) };
-    let changed = host.hook(MESSAGES, json!({}), json!({ "messages": &*state.history })).await;
+    let messages = transformed(host, state, json!(&*state.history)).await?;
+    Ok(messages.map(|messages| SessionState::new(state.info.clone(), messages)))
+}
+
+/// Returns the messages that a summary is made from as plugins leave them; `None` where they leave them as they are.
+pub async fn change_some(
+    cx: &TurnCx<'_>,
+    state: &SessionState,
+    head: &[(MessageId, String)],
+) -> Result<Option<Vec<MessageWithParts>>, ProviderError> {
+    let Some(host) = cx.plugins.as_ref().filter(|host| host.declares(MESSAGES)) else { return Ok(None) };
+    let ids: HashSet<&MessageId> = head.iter().map(|(id, _)| id).collect();
+    let messages: Vec<_> = state.history.iter().filter(|message| ids.contains(message.info.id())).collect();
+    tokio::select! {
+        biased;
+        () = cx.cancel.cancelled() => Ok(None),
+        messages = transformed(host, state, json!(messages)) => messages,
+    }
+}
+
+async fn transformed(
+    host: &Host,
+    state: &SessionState,
+    messages: Value,
+) -> Result<Option<Vec<MessageWithParts>>, ProviderError> {
+    let changed = host.hook(MESSAGES, json!({}), json!({ "messages": messages })).await;
     let Some(messages) = changed.map_err(|error| failed(&error))?.remove("messages") else { return Ok(None) };
-    let messages = whole_messages(state, messages);
-    let messages: Vec<MessageWithParts> = serde_json::from_value(messages).map_err(|error| {
-        let message = format!("a plugin left messages that cannot be read: {error}");
-        ProviderError::Api { message, status: None, body: None }
+    let messages = serde_json::from_value(whole_messages(state, messages)).map_err(|error| {
+        ProviderError::Unsent { message: format!("a plugin left messages that cannot be read: {error}") }
     })?;
-    Ok(Some(SessionState::new(state.info.clone(), messages)))
+    Ok(Some(messages))
 }
 
 /// Fills in what plugins leave out of the messages that they add: the user's newest one has it.
 fn whole_messages(state: &SessionState, mut messages: Value) -> Value {
-    let mut known = state.history.iter().rev().map(|it| &it.info);
-    let newest = known.find(|it| matches!(it, Message::User(_)));
-    let defaults = serde_json::to_value(newest).unwrap_or_default();
+    let defaults = serde_json::to_value(newest_prompt(state)).unwrap_or_default();
     for message in messages.as_array_mut().into_iter().flatten() {
         let Some(info) = message.get_mut("info").and_then(Value::as_object_mut) else { continue };
         info.entry("id").or_insert_with(|| json!(ids::message()));
@@ -160,13 +215,41 @@ fn whole_messages(state: &SessionState, mut messages: Value) -> Value {
     messages
 }
 
+/// The origin of a request to a model, as plugins are shown it.
+pub struct Origin<'a> {
+    pub host: &'a Host,
+    pub engine: &'a Engine,
+    pub loaded: &'a Arc<Loaded>,
+    pub session_id: &'a SessionId,
+    pub agent: &'a str,
+    pub model: &'a Model,
+    /// The user's newest message.
+    pub message: Option<&'a Message>,
+}
+
+impl<'a> Origin<'a> {
+    /// Returns the origin of a turn's requests; `None` where no plugins run.
+    pub fn of(cx: &'a TurnCx<'_>, state: &'a SessionState) -> Option<Self> {
+        Some(Self {
+            host: cx.plugins.as_deref()?,
+            engine: &cx.session.engine,
+            loaded: &cx.loaded,
+            session_id: &state.info.id,
+            agent: &cx.agent.name,
+            model: &cx.model,
+            message: newest_prompt(state),
+        })
+    }
+}
+
+/// Returns the user's newest message.
+pub fn newest_prompt(state: &SessionState) -> Option<&Message> {
+    state.history.iter().rev().map(|it| &it.info).find(|it| matches!(it, Message::User(_)))
+}
+
 /// Lets plugins change the system prompt, the parameters and the headers of a request, in one call.
-pub async fn change_request(
-    cx: &TurnCx<'_>,
-    state: &SessionState,
-    prompt: &mut Prompt<'_>,
-) -> Result<(), ProviderError> {
-    let Some(host) = &cx.plugins else { return Ok(()) };
+pub async fn change_request(origin: &Origin<'_>, prompt: &mut Prompt<'_>) -> Result<(), ProviderError> {
+    let Origin { host, engine, loaded, session_id, agent, model, message } = origin;
     let whole = prompt.system.join("\n\n");
     let outputs = [
         (SYSTEM, json!({ "system": [whole] })),
@@ -178,11 +261,9 @@ pub async fn change_request(
     if outputs.is_empty() {
         return Ok(());
     }
-    let mut messages = state.history.iter().rev().map(|it| &it.info);
-    let message = messages.find(|it| matches!(it, Message::User(_)));
-    let input = json!({ "sessionID": state.info.id, "agent": cx.agent.name, "message": message });
-    let providers = cx.session.engine.shown_providers(&cx.loaded).await;
-    let shown = Shown { providers: &providers, provider: &cx.model.provider_id, model: &cx.model.id };
+    let input = json!({ "sessionID": session_id, "agent": agent, "message": message });
+    let providers = engine.shown_providers(loaded).await;
+    let shown = Shown { providers: &providers, provider: &model.provider_id, model: &model.id };
     let mut changed = host.request_hooks(shown, input, outputs).await.map_err(|error| failed(&error))?;
     let mut changed = |hook: &str| match changed.get_mut(hook).map(Value::take) {
         Some(Value::Object(changed)) => changed,
@@ -195,6 +276,47 @@ pub async fn change_request(
     let headers = headers.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
     prompt.headers.extend(headers);
     Ok(())
+}
+
+/// Lets plugins change the system prompt of a request that belongs to no session.
+pub async fn change_system(
+    engine: &Engine,
+    loaded: &Arc<Loaded>,
+    model: &Model,
+    prompt: &mut Prompt<'_>,
+) -> Result<(), ProviderError> {
+    let host = engine.plugins(&loaded.config.directory).filter(|host| host.declares(SYSTEM));
+    let Some(host) = host else { return Ok(()) };
+    let whole = prompt.system.join("\n\n");
+    let outputs = Map::from_iter([(SYSTEM.to_owned(), json!({ "system": [whole] }))]);
+    let providers = engine.shown_providers(loaded).await;
+    let shown = Shown { providers: &providers, provider: &model.provider_id, model: &model.id };
+    let mut changed = host.request_hooks(shown, json!({}), outputs).await.map_err(|error| failed(&error))?;
+    if let Some(Value::Object(changed)) = changed.get_mut(SYSTEM).map(Value::take) {
+        take_system(&whole, &changed, prompt);
+    }
+    Ok(())
+}
+
+/// Returns the small model that plugins want asked for a title, where neither the agent nor `small_model` names one.
+pub async fn small_model(
+    host: &Host,
+    engine: &Engine,
+    loaded: &Arc<Loaded>,
+    main: &Model,
+) -> Result<Option<Model>, HookError> {
+    if !host.declares(SMALL_MODEL) {
+        return Ok(None);
+    }
+    let providers = engine.shown_providers(loaded).await;
+    let shown = Shown { providers: &providers, provider: &main.provider_id, model: &main.id };
+    let Some(model_id) = host.small_model(shown).await? else { return Ok(None) };
+    let reference = ModelRef { provider_id: main.provider_id.clone(), model_id, variant: None };
+    let model = loaded.checked_model(&reference);
+    if let Err(unusable) = &model {
+        tracing::warn!(%unusable, "a plugin named a small model that cannot be asked");
+    }
+    Ok(model.ok())
 }
 
 fn take_system(whole: &str, changed: &Map<String, Value>, prompt: &mut Prompt<'_>) {
@@ -240,13 +362,17 @@ fn take_params(changed: Map<String, Value>, prompt: &mut Prompt<'_>) {
 }
 
 /// Returns the provider and the model as clients see them.
-async fn shown_model(cx: &TurnCx<'_>) -> Option<(Provider, ProviderModel)> {
-    let providers = cx.session.engine.shown_providers(&cx.loaded).await;
-    let provider = providers.providers.iter().find(|it| it.id == cx.model.provider_id)?;
-    Some((provider.clone(), provider.models.get(&cx.model.id)?.clone()))
+pub async fn shown_model(
+    engine: &Engine,
+    loaded: &Arc<Loaded>,
+    model: &ModelRef,
+) -> Option<(Provider, ProviderModel)> {
+    let providers = engine.shown_providers(loaded).await;
+    let provider = providers.providers.iter().find(|it| it.id == model.provider_id)?;
+    Some((provider.clone(), provider.models.get(&model.model_id)?.clone()))
 }
 
 /// Makes a hook's failure an error of the request, which ends the step.
 fn failed(error: &HookError) -> ProviderError {
-    ProviderError::Api { message: error.to_string(), status: None, body: None }
+    ProviderError::Unsent { message: error.to_string() }
 }

@@ -1,7 +1,6 @@
 //! Puts a request to a model together from the session's history. Pure: no clock, no files, no network.
 
-use std::borrow::Cow;
-use std::collections::HashSet;
+use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::{
@@ -12,6 +11,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     encoded_history::EncodedHistoryCache,
+    mention,
     model_request::{Draft, Params, request},
     older_messages::Gathered,
     structured,
@@ -23,6 +23,7 @@ use crate::{
     engine::{
         compaction::summary,
         session::{
+            client_prompt::ClientPrompt,
             context::TurnCx,
             revert,
             state::{SessionState, TOOL_ABORTED, TOOL_INTERRUPTED},
@@ -53,12 +54,15 @@ struct Inputs<'a> {
     instructions: &'a [InstructionBlock],
     /// Description of the skills that the model may load; empty when there are none.
     skills: &'a str,
+    /// Instructions of MCP servers; empty when there are none.
+    server_instructions: &'a str,
     state: &'a SessionState,
     tools: Vec<ToolSpec<'a>>,
     /// No step follows: the model sums up without tools.
     is_last: bool,
     /// The answer is to be given by a tool.
     is_structured: bool,
+    client_prompt: Option<Arc<ClientPrompt>>,
 }
 
 /// Tokens that an answer may have when the model's own limit is larger or not known.
@@ -81,10 +85,12 @@ pub fn of_step<'a>(
         variant: cx.variant.as_deref(),
         instructions: &cx.instructions,
         skills: toolbox.skills(),
+        server_instructions: toolbox.server_instructions(),
         state,
         tools: toolbox.specs(),
         is_last,
         is_structured: cx.structured.is_some(),
+        client_prompt: cx.session.engine.client_prompt(&cx.session.id),
     })
 }
 
@@ -98,9 +104,10 @@ fn assemble<'a>(inputs: &Inputs<'a>) -> Prompt<'a> {
         tools.retain(|tool| inputs.is_structured && tool.name == structured::NAME);
     }
     let draft = Draft {
-        persona: match &inputs.agent.prompt {
-            Some(prompt) => Cow::Borrowed(prompt.as_ref()),
-            None => Cow::Borrowed(family(&inputs.model.api_id)),
+        persona: match (&inputs.client_prompt, &inputs.agent.prompt) {
+            (Some(client), _) if client.is_override => Cow::Owned(client.text.clone()),
+            (_, Some(prompt)) => Cow::Borrowed(prompt.as_ref()),
+            (_, None) => Cow::Borrowed(family(&inputs.model.api_id)),
         },
         situation: situation(inputs),
         messages,
@@ -144,18 +151,20 @@ fn options(agent: &Agent, model: &Model, variant: Option<&str>) -> Map<String, V
     options
 }
 
-/// Returns the texts of the system prompt that depend on the session: its environment, instructions and skills, and
-/// the user's own text.
+/// Returns the texts of the system prompt that depend on the session: its environment, instructions, those of
+/// MCP servers, skills, and the user's own text.
 fn situation(inputs: &Inputs<'_>) -> String {
     let mut situation = environment(inputs);
     let user_system = inputs.state.history.iter().rev().find_map(|message| match &message.info {
         Message::User(user) => Some(user.system.as_deref()),
         Message::Assistant(_) => None,
     });
-    let skills = Some(inputs.skills).filter(|skills| !skills.is_empty());
+    let listed = [inputs.server_instructions, inputs.skills].into_iter().filter(|text| !text.is_empty());
     let instructions = inputs.instructions.iter().map(|block| &*block.text);
     let structured = inputs.is_structured.then_some(structured::NOTICE.trim_end());
-    for text in instructions.chain(skills).chain(structured).chain(user_system.flatten()) {
+    let client = inputs.client_prompt.as_ref().filter(|client| !client.is_override);
+    let client = client.map(|client| client.text.as_str());
+    for text in instructions.chain(listed).chain(structured).chain(client).chain(user_system.flatten()) {
         situation.push_str("\n\n");
         situation.push_str(text);
     }
@@ -343,6 +352,10 @@ fn user_content<'a>(model: &Model, parts: &'a [Part]) -> Vec<UserContent<'a>> {
 }
 
 fn media_content<'a>(model: &Model, file: &'a FilePart) -> Option<UserContent<'a>> {
+    // It was read into parts of its own.
+    if mention::resource(file).is_some() {
+        return None;
+    }
     let Some(media) = media(file) else {
         let is_by_url = file.url.starts_with("http://") || file.url.starts_with("https://");
         let name = file.filename.as_deref().unwrap_or(&file.url);

@@ -12,13 +12,13 @@ use windlass_protocol::opencode::{
 use super::{
     attach, file_snapshots, hooks,
     loaded_instructions::LoadedInstructions,
-    prompt, servers,
+    offered, prompt, servers,
     step::{self, Step},
     structured::{self, Structured},
     subtask_parts, user_shell,
 };
 use crate::{
-    base::log,
+    base::{log, money},
     engine::{
         EngineError, EngineErrorKind,
         command::{self, Invoked, Started, builtin},
@@ -144,7 +144,7 @@ async fn run_prompt(
         input.agent = Some(loaded.agent_name(input.agent.as_deref()).to_owned());
     }
     let (is_shell, is_slash) = (input.invocation == Invocation::Shell, input.invocation == Invocation::Slash);
-    let offered = command::server_prompt::commands(&session.servers());
+    let offered = offered::prompts(session, &loaded, &input, cancel).await;
     let called = command::take(&loaded, &offered, &mut input)?;
     let agent = choose_agent(&loaded, state, &input)?.clone();
     let own = called.as_ref().and_then(Invoked::own);
@@ -203,9 +203,10 @@ async fn run_prompt(
                 let message_id = state.history.last().map(|message| message.info.id().clone());
                 return Ok(TurnOutcome { stop: StopReason::EndTurn, message_id, ..TurnOutcome::cancelled() });
             }
+            hooks::message::follow_prompt(&mut cx, state)?;
             subtask_parts::run(&cx, state, Vec::new()).await?
         }
-        Some(called) => match command::begin(&cx, state, called).await? {
+        Some(called) => match command::begin(&mut cx, state, called).await? {
             Started::Prompt => None,
             Started::Ended(stop) => Some(stop),
         },
@@ -250,12 +251,8 @@ fn without_answer(state: &mut SessionState, stop: StopReason) -> TurnOutcome {
 /// Returns the form that a prompt wants its answer in, which the model has to be able to give.
 fn structured_answer(input: &PromptInput, model: &Model) -> Result<Option<Structured>, EngineError> {
     let structured = input.format.as_ref().map(Structured::read).transpose()?.flatten();
-    if structured.is_some() && !model.takes_tools {
-        let message = format!(
-            "{} takes no tools, so it cannot answer by a schema. Choose another model.",
-            model.reference()
-        );
-        return Err(EngineError::new(EngineErrorKind::ModelUnusable, message));
+    if structured.is_some() {
+        structured::check_model(model)?;
     }
     Ok(structured)
 }
@@ -407,6 +404,11 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
         provider_id: cx.model.provider_id.clone(),
         variant: cx.variant.clone(),
     });
+    if let Some(spent) = &input.of_task {
+        state.info.cost = money::sum(state.info.cost, spent.cost);
+        state.info.tokens.add(&spent.tokens);
+        state.used_below.add(&spent.tokens);
+    }
     state.touch();
     journal.session(&state.info);
     let mut said = Journal::default();
@@ -423,13 +425,14 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     for kind in kinds {
         state.push_given_part(kind, &mut said);
     }
-    hooks::message::change_prompt(cx, state, &mut said).await?;
+    hooks::message::change_prompt(cx, state, 0, &mut said).await?;
     journal.append(said);
     journal.known_files(&state.info, &known_files);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
 }
 
-/// Adds prompts that want no answer to the conversation: whoever said them may be a plugin that the turn waits for.
+/// Adds prompts that want no answer of their own to the conversation: the result of a subagent, or words of a plugin that
+/// the turn waits for.
 async fn add_unanswered(
     cx: &TurnCx<'_>,
     state: &mut SessionState,

@@ -4,7 +4,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use crate::{engine::session::context::TurnCx, mcp::ServersLease};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    engine::{
+        session::context::{SessionCx, TurnCx},
+        workspace::loaded::Loaded,
+    },
+    mcp::ServersLease,
+};
 
 /// Time for all servers together, unless `windlass.mcp.start_wait` says otherwise.
 const DEFAULT_WAIT: Duration = Duration::from_secs(1);
@@ -15,17 +23,39 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 /// failed.
 pub async fn wait(cx: &TurnCx<'_>) {
     let servers = cx.servers();
-    let limit = cx.loaded.config.settings.windlass.mcp.start_wait.map_or(DEFAULT_WAIT, Duration::from_millis);
+    let started = join_all(servers.iter().map(ServersLease::started));
+    bounded(cx.session, &cx.loaded, &cx.cancel, &servers, started).await;
+}
+
+/// Waits so for the prompts of these servers of the session.
+pub async fn wait_for_prompts(
+    session: &SessionCx,
+    loaded: &Loaded,
+    servers: &[ServersLease],
+    cancel: &CancellationToken,
+) {
+    let told = join_all(servers.iter().map(ServersLease::prompts_told));
+    bounded(session, loaded, cancel, servers, told).await;
+}
+
+async fn bounded<T>(
+    session: &SessionCx,
+    loaded: &Loaded,
+    cancel: &CancellationToken,
+    servers: &[ServersLease],
+    ready: impl Future<Output = T>,
+) {
+    let limit = loaded.config.settings.windlass.mcp.start_wait.map_or(DEFAULT_WAIT, Duration::from_millis);
     let patience = async {
         tokio::time::sleep(limit).await;
-        if cx.session.engine.is_finishing() {
+        if session.engine.is_finishing() {
             std::future::pending().await
         }
     };
     tokio::select! {
         biased;
-        () = cx.cancel.cancelled() => {}
-        _ = join_all(servers.iter().map(ServersLease::started)) => {}
+        () = cancel.cancelled() => {}
+        _ = ready => {}
         () = patience => servers.iter().for_each(ServersLease::stop_awaiting),
     }
 }

@@ -65,7 +65,7 @@ impl Step {
     }
 }
 
-/// What stands on a call of an answer that broke off.
+/// The error of a call in an answer that broke off.
 const CALL_BROKEN_OFF: &str = "The answer broke off before this call was complete; it was not run.";
 
 /// End of the model's answer.
@@ -117,7 +117,7 @@ async fn go(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<
         fail(cx, state, &error).await?;
         return Err(EngineError::from(&error));
     }
-    hooks::message::change_texts(cx, state).await?;
+    finish_texts(cx, state).await?;
     let finish = match answer.finish {
         Some(finish) => finish,
         None if answer.calls.is_empty() => Finish::Stop,
@@ -216,6 +216,7 @@ pub async fn summarise(
             let mut journal = Journal::default();
             state.close_parts(&mut journal);
             commit(cx, &mut journal).await?;
+            finish_texts(cx, state).await?;
             end(cx, state, answer.finish.unwrap_or(Finish::Stop), answer.usage).await?;
             Ok(StopReason::EndTurn)
         }
@@ -236,6 +237,13 @@ pub async fn summarise(
             Err(EngineError::from(&error))
         }
     }
+}
+
+/// Lets plugins change the answer's texts; a plugin that fails ends it, and the texts stay.
+async fn finish_texts(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<(), EngineError> {
+    let Err(error) = hooks::message::change_texts(cx, state).await else { return Ok(()) };
+    close_with(cx, state, MessageError::UnknownError { message: error.message.clone() }).await?;
+    Err(error)
 }
 
 /// Request to the model.
@@ -418,7 +426,9 @@ async fn open(
             prompt::of_step(cx, changed.as_ref().unwrap_or(state), toolbox, *is_last)
         }
     };
-    hooks::change_request(cx, state, &mut prompt).await?;
+    if let Some(origin) = hooks::Origin::of(cx, state) {
+        hooks::change_request(&origin, &mut prompt).await?;
+    }
     provider::stream(http, &cx.model, &prompt).await
 }
 
@@ -519,6 +529,7 @@ async fn fail(cx: &TurnCx<'_>, state: &mut SessionState, error: &ProviderError) 
         ProviderError::Transport { .. } | ProviderError::Silent { .. } => {
             api_error(message, None, may_retry, None)
         }
+        ProviderError::Unsent { .. } => MessageError::UnknownError { message },
     };
     close_with(cx, state, error).await
 }

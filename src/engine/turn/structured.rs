@@ -12,6 +12,7 @@ use windlass_protocol::opencode::{
 use crate::{
     base::json_schema::JsonSchema,
     engine::{EngineError, EngineErrorKind},
+    provider::Model,
     tool::{
         ToolError, ToolOutput,
         row::{Offered, Run, Schema, Tool},
@@ -39,6 +40,18 @@ pub struct Structured {
 /// Refuses a format whose schema cannot be used.
 pub fn check_format(format: &OutputFormat) -> Result<(), EngineError> {
     Structured::read(format).map(drop)
+}
+
+/// Refuses a model that cannot call the tool.
+pub fn check_model(model: &Model) -> Result<(), EngineError> {
+    if model.takes_tools {
+        return Ok(());
+    }
+    let message = format!(
+        "{} takes no tools, so it cannot answer by a schema. Choose another model.",
+        model.reference()
+    );
+    Err(EngineError::new(EngineErrorKind::ModelUnusable, message))
 }
 
 impl Structured {

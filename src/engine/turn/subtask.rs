@@ -1,7 +1,8 @@
 //! A subagent's work: a child session under its parent's tool call, with the parent's limits and its own agent.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -16,11 +17,12 @@ use windlass_protocol::opencode::{
 };
 
 use crate::{
-    base::{clock, ids, money},
+    base::{clock, ids, lock::lock, money},
     config::{Config, policy::Policy, rules::rule},
     engine::{
         Engine, EngineError, InUse, PromptInput, PromptPart, StopReason, TurnOutcome,
-        session::{parent_limits::ParentLimits, warning_log::WarningLog},
+        background::{MAX_JOBS, Open, Place, Report},
+        session::{parent_limits::ParentLimits, request::SpentBelow, warning_log::WarningLog},
         workspace::{directory::Workspace, loaded::Loaded, project},
     },
     library::Agent,
@@ -53,6 +55,8 @@ pub struct Parent {
     pub plugins: Option<Arc<Host>>,
     /// Cancelled with the turn that gave the task.
     pub cancel: CancellationToken,
+    /// No turn behind this one is seen, so that every result is waited for.
+    pub is_only: bool,
 }
 
 /// Settings of a command's task that a model's does not have.
@@ -82,9 +86,10 @@ pub fn offered(loaded: &Loaded, policy: &Policy) -> String {
     if lines.is_empty() { String::new() } else { format!("Subagents:\n{}", lines.join("\n")) }
 }
 
-/// Runs a task to its end. `show` is given the call's metadata as soon as the child session is known.
+/// Runs a task to its end, or begins one in the background. `show` is given the call's metadata as soon as the child
+/// session is known.
 ///
-/// Dropping the future cancels the subagent.
+/// Dropping the future cancels a subagent that is waited for.
 pub async fn run(
     parent: &Parent,
     request: Subtask,
@@ -102,28 +107,43 @@ pub async fn run(
         own.transpose().map_err(|unusable| ToolError::Model(format!("Subagent failed: {unusable}")))?;
     }
     let model = wanted.or(agent.model.clone()).unwrap_or_else(|| parent.model.clone());
-    let (child, cancel) = open(parent, agent, &request).await?;
-    let metadata = encode(&Task {
-        parent_session_id: Some(parent.info.id.as_str()),
-        session_id: child.id.as_str(),
-        model: Some(TaskModel { model_id: &model.model_id, provider_id: &model.provider_id }),
-    });
+    let is_background = request.is_background && !parent.is_only && !parent.engine.is_finishing();
+    let task = Begun { agent: agent.name.clone(), model, title: request.description.clone() };
+    if is_background && let Some(ended) = extend(parent, &task, &request) {
+        return Ok(ended);
+    }
+    let (child, guard) = open(parent, agent, &request).await?;
+    let metadata = task.metadata(parent, &child.id, is_background);
     show(metadata.clone());
-
-    let (sender, mut ended) = oneshot::channel();
-    let part = PromptPart::Text { text: request.prompt, is_synthetic: false, is_ignored: false };
-    let attachments = parent.task.iter().flat_map(|task| task.attachments.iter().cloned());
-    let input = PromptInput {
-        parts: std::iter::once(part).chain(attachments).collect(),
-        agent: Some(agent.name.clone()),
-        model: Some(model),
-        ..PromptInput::default()
+    let input = task.input(parent, request.prompt);
+    let place = Place {
+        parent: parent.info.id.clone(),
+        child: child.id.clone(),
+        counted: Arc::new(Mutex::new(SpentBelow { cost: child.cost, tokens: child.tokens })),
+        warning_log: parent.warning_log.clone(),
     };
-    // The parent may have been cancelled and not wait any more.
-    let on_end = Box::new(move |outcome| _ = sender.send(outcome));
+    if is_background {
+        // The guard closes a session that got no place.
+        let (cancel, open) = parent.engine.background().begin(&place).ok_or_else(no_room)?;
+        guard.release();
+        return Ok(send(parent, place, input, (cancel, open), task.title, metadata));
+    }
+
     // Cancelled at the same moment as its parent: no answer given after that may count.
-    parent.engine.prompt_until(&child.id, input, parent.cancel.child_token(), on_end);
+    let cancel = parent.cancel.child_token();
+    let mut ended = prompt(parent, &child.id, input, cancel.clone());
+    let mut moved = parent.engine.background().wait(&place, cancel);
+    if parent.is_only {
+        moved.close();
+    }
     let outcome = tokio::select! {
+        biased;
+        Ok(open) = &mut moved => {
+            guard.release();
+            let metadata = task.metadata(parent, &child.id, true);
+            show(metadata.clone());
+            return Ok(leave(parent, place, ended, open, task.title, metadata));
+        }
         outcome = &mut ended => outcome,
         () = parent.cancel.cancelled() => {
             // The last events of the subagent must come before its parent's turn ends.
@@ -131,6 +151,10 @@ pub async fn run(
             ended.await
         }
     };
+    moved.close();
+    if moved.try_recv().is_ok() {
+        parent.engine.background().answered(&place);
+    }
     let outcome = outcome.map_err(|_| ToolError::Cancelled { partial: None })?;
     let stored =
         parent.engine.storage().load(child.id.clone()).await.map_err(|error| internal(error.into()))?;
@@ -139,12 +163,150 @@ pub async fn run(
         None => (child.clone(), Vec::new()),
     };
     parent.engine.close_session(&child.id).await;
-    drop(cancel);
+    drop(guard);
     Ok(Ended {
-        result: answer(&child.id, outcome, &messages, request.description, metadata),
+        result: answer(&child.id, outcome, &messages, task.title, metadata),
         cost: money::difference(info.cost, child.cost),
         tokens: difference(&info.tokens, &child.tokens),
     })
+}
+
+/// A task whose agent and model are known.
+struct Begun {
+    agent: String,
+    model: ModelRef,
+    title: String,
+}
+
+impl Begun {
+    fn metadata(&self, parent: &Parent, child: &SessionId, is_background: bool) -> Map<String, Value> {
+        let ModelRef { model_id, provider_id, .. } = &self.model;
+        encode(&Task {
+            parent_session_id: Some(parent.info.id.as_str()),
+            session_id: child.as_str(),
+            model: Some(TaskModel { model_id, provider_id }),
+            background: is_background.then_some(true),
+        })
+    }
+
+    fn input(&self, parent: &Parent, prompt: String) -> PromptInput {
+        let part = PromptPart::Text { text: prompt, is_synthetic: false, is_ignored: false };
+        let attachments = parent.task.iter().flat_map(|task| task.attachments.iter().cloned());
+        PromptInput {
+            parts: std::iter::once(part).chain(attachments).collect(),
+            agent: Some(self.agent.clone()),
+            model: Some(self.model.clone()),
+            ..PromptInput::default()
+        }
+    }
+}
+
+/// Gives a task that works in the background more to do; `None` if the request names none.
+fn extend(parent: &Parent, task: &Begun, request: &Subtask) -> Option<Ended> {
+    let id = SessionId::parse(request.task_id.as_deref()?).ok()?;
+    let (place, cancel, open) = parent.engine.background().extend(&parent.info.id, &id)?;
+    let input = task.input(parent, request.prompt.clone());
+    let metadata = task.metadata(parent, &id, true);
+    Some(send(parent, place, input, (cancel, open), task.title.clone(), metadata))
+}
+
+/// Sends a prompt to a subagent; its end comes to the receiver, unless the parent was cancelled.
+fn prompt(
+    parent: &Parent,
+    child: &SessionId,
+    input: PromptInput,
+    cancel: CancellationToken,
+) -> oneshot::Receiver<Result<TurnOutcome, EngineError>> {
+    let (sender, ended) = oneshot::channel();
+    // Nobody may wait any more.
+    let on_end = Box::new(move |outcome| _ = sender.send(outcome));
+    parent.engine.prompt_until(child, input, cancel, None, on_end);
+    ended
+}
+
+/// Sends a prompt to a subagent in the background; returns what the call answers now.
+fn send(
+    parent: &Parent,
+    place: Place,
+    input: PromptInput,
+    (cancel, open): (CancellationToken, Open),
+    title: String,
+    metadata: Map<String, Value>,
+) -> Ended {
+    let ended = prompt(parent, &place.child, input, cancel);
+    leave(parent, place, ended, open, title, metadata)
+}
+
+/// Leaves a subagent in the background, whose answer comes to the parent by itself; returns what the call answers now.
+fn leave(
+    parent: &Parent,
+    place: Place,
+    ended: oneshot::Receiver<Result<TurnOutcome, EngineError>>,
+    open: Open,
+    title: String,
+    metadata: Map<String, Value>,
+) -> Ended {
+    let id = place.child.clone();
+    let (engine, of, of_task) = (parent.engine.clone(), place.clone(), title.clone());
+    let report = move |outcome| -> BoxFuture<'static, Report> {
+        Box::pin(async move { report(&engine, &of, &of_task, outcome).await })
+    };
+    parent.engine.follow(place, ended, open, report);
+    let output = format!(
+        "<task id=\"{id}\" state=\"running\">\nThe subagent works in the background. Its result comes to you as a message.\n\
+         </task>"
+    );
+    let output = ToolOutput { title, output, metadata, attachments: Vec::new() };
+    Ended { result: Ok(output), cost: 0.0, tokens: Tokens::default() }
+}
+
+/// Returns the result of a subagent in the background, as its parent's model reads it.
+async fn report(
+    engine: &Engine,
+    place: &Place,
+    title: &str,
+    outcome: Result<TurnOutcome, EngineError>,
+) -> Report {
+    let id = &place.child;
+    let stored = engine.storage().load(id.clone()).await.ok().flatten();
+    let (now, messages) = match stored {
+        Some(stored) => {
+            (Some(SpentBelow { cost: stored.info.cost, tokens: stored.info.tokens }), stored.messages)
+        }
+        None => (None, Vec::new()),
+    };
+    let (state, body) = match answer(id, outcome, &messages, title.to_owned(), Map::new()) {
+        Ok(_) => ("completed", format!("<task_result>\n{}\n</task_result>", last_text(&messages))),
+        Err(ToolError::Cancelled { .. }) => ("cancelled", "The user has cancelled it.".to_owned()),
+        Err(error) => ("error", format!("<task_error>\n{error}\n</task_error>")),
+    };
+    let text = format!(
+        "<task id=\"{id}\" state=\"{state}\">\n<summary>The task \"{title}\" in the background has ended: \
+         {state}.</summary>\n{body}\n</task>"
+    );
+    let mut counted = lock(&place.counted);
+    let now = now.unwrap_or(*counted);
+    let before = std::mem::replace(&mut *counted, now);
+    let cost = money::difference(now.cost, before.cost);
+    Report { text, spent: SpentBelow { cost, tokens: difference(&now.tokens, &before.tokens) } }
+}
+
+fn no_room() -> ToolError {
+    ToolError::Model(format!(
+        "{MAX_JOBS} subagents work in the background already. Go on with something else until a result has come, or \
+         leave `background` out to wait for this one."
+    ))
+}
+
+/// Returns the last text of a subagent's last message.
+fn last_text(messages: &[MessageWithParts]) -> &str {
+    let last = messages.iter().rev().find(|message| matches!(message.info, Message::Assistant(_)));
+    let parts = last.map(|message| message.parts.as_slice()).unwrap_or_default();
+    let text = parts.iter().rev().find_map(|part| match &part.kind {
+        PartKind::Text(text) => Some(text.text.as_str()),
+        _ => None,
+    });
+    text.unwrap_or_default()
 }
 
 /// Returns the result of a subagent for the model.
@@ -172,11 +334,7 @@ fn answer(
     if let Some(reason) = refused {
         return Err(failed(reason));
     }
-    let text = parts.iter().rev().find_map(|part| match &part.kind {
-        PartKind::Text(text) => Some(text.text.as_str()),
-        _ => None,
-    });
-    let text = text.unwrap_or_default();
+    let text = last_text(messages);
     let output =
         format!("<task id=\"{id}\" state=\"completed\">\n<task_result>\n{text}\n</task_result>\n</task>");
     Ok(ToolOutput { title, output, metadata, attachments: Vec::new() })
@@ -224,11 +382,11 @@ async fn open(
             parent.workspace.clone(),
             parent.mcp.clone(),
             parent_limits,
-            engine.granted(&parent.info.id),
+            engine.granted_below(&parent.info.id),
             parent.warning_log.clone(),
         )
         .map_err(|in_use| ToolError::Model(taken(&info.id, in_use)))?;
-    let cancel = CancelOnDrop { engine: engine.clone(), id: info.id.clone() };
+    let cancel = CancelOnDrop { engine: engine.clone(), id: info.id.clone(), is_released: false };
     let event: fn(SessionInfo) -> EventPayload = if is_new {
         engine.storage().create_session(info.clone()).await.map_err(stored)?;
         EventPayload::SessionCreated
@@ -315,10 +473,21 @@ fn internal(error: EngineError) -> ToolError {
 struct CancelOnDrop {
     engine: Engine,
     id: SessionId,
+    is_released: bool,
+}
+
+impl CancelOnDrop {
+    /// Leaves the subagent to itself.
+    fn release(mut self) {
+        self.is_released = true;
+    }
 }
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
+        if self.is_released {
+            return;
+        }
         let (engine, id) = (self.engine.clone(), self.id.clone());
         engine.cancel(&id);
         // Nobody waits for a cancelled subagent; its session is closed all the same.

@@ -1,6 +1,6 @@
 //! The tools of an agent in a step, their descriptions for the model, and the rules about their calls.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::{Value, json};
 use windlass_protocol::opencode::{
@@ -34,6 +34,7 @@ const INVALID: &str = "invalid";
 const QUESTION: &str = "question";
 
 /// The tools an agent may use in a step.
+#[derive(Default)]
 pub struct Toolbox {
     tools: BTreeMap<String, Tool>,
     /// The tools that a rule denies altogether.
@@ -41,10 +42,14 @@ pub struct Toolbox {
     policy: Policy,
     /// The skills that the model may load, as the system prompt lists them.
     skills: String,
+    /// The instructions of the MCP servers of these tools, as the system prompt has them.
+    server_instructions: String,
     /// The tool `question` is left out only because no user could answer.
     is_nobody_there: bool,
     /// Set when a command gives the task, instead of the model.
     pub(crate) task: Option<TaskCall>,
+    /// Set for a command that the user runs.
+    pub is_users: bool,
 }
 
 /// Treatment of a call.
@@ -78,11 +83,11 @@ impl Toolbox {
             has_resources: !tool::mcp::with_resources(&servers).is_empty() && !tool::mcp::is_denied(&policy),
         };
         // A server must not take the name of a tool or permission of ours: rules would mean the wrong one.
-        let is_free = |tool: &Arc<mcp::McpTool>| {
+        let is_free = |tool: &mcp::McpTool| {
             tool::find(&tool.key).is_none() && !tool::OTHER_PERMISSIONS.contains(&tool.key.as_str())
         };
         let external = servers.iter().enumerate().flat_map(|(place, held)| {
-            held.tools().into_iter().filter(is_free).map(move |tool| tool::mcp::row(tool, place))
+            held.tools().into_iter().filter(|tool| is_free(tool)).map(move |tool| tool::mcp::row(tool, place))
         });
         // A later row of the same name takes the place of an earlier one.
         let offered = cx.plugins.as_ref().map(|host| host.offer());
@@ -105,18 +110,25 @@ impl Toolbox {
         });
         for tool in tools.values_mut() {
             let listing = match tool.offered {
-                Offered::WithSubagents => subagents.clone(),
+                Offered::WithSubagents => {
+                    let (text, schema) = tool::task::described(&cx.loaded.config, &tool.text);
+                    (tool.text, tool.schema) = (Cow::Owned(text), schema);
+                    subagents.clone()
+                }
                 Offered::WithSkills => format!("Skills:\n{}", skills::lines(&skills)),
                 Offered::Always | Offered::If(_) | Offered::ToUser(_) => continue,
             };
             tool.text = Cow::Owned(format!("{}\n{listing}", tool.text));
         }
+        let server_instructions = tool::mcp::instructions(&servers, |tool| {
+            is_free(tool) && tools.get(&tool.key).is_some_and(Tool::is_servers)
+        });
         if let Some(structured) = &cx.structured {
             // The user asked for it, whatever tools the agent has.
             tools.insert(structured::NAME.to_owned(), structured.tool());
         }
         let skills = skills::listing(&skills);
-        Self { tools, hidden, policy, skills, is_nobody_there, task: None }
+        Self { tools, hidden, policy, skills, server_instructions, is_nobody_there, ..Self::default() }
     }
 
     /// Returns one tool for a call of the user's: what it is `granted` was asked for, so only the administrator's rules
@@ -125,8 +137,7 @@ impl Toolbox {
         let policy = policy(cx, state, granted);
         let tools = tool::find(name).map(|tool| (tool.name.to_string(), tool.clone()));
         let tools = tools.into_iter().collect();
-        let (hidden, skills) = (Vec::new(), String::new());
-        Self { tools, hidden, policy, skills, is_nobody_there: false, task: None }
+        Self { tools, policy, ..Self::default() }
     }
 
     /// Returns every tool that the model is shown, for changes of its description.
@@ -137,6 +148,11 @@ impl Toolbox {
     /// Returns the text about the skills in the system prompt.
     pub fn skills(&self) -> &str {
         &self.skills
+    }
+
+    /// Returns the text of the MCP servers' instructions in the system prompt.
+    pub fn server_instructions(&self) -> &str {
+        &self.server_instructions
     }
 
     /// Returns the policy that decides about calls.

@@ -34,7 +34,8 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, line: &str) -> Resul
     state.push_part(text_part(EXECUTED.to_owned(), true, false), &mut journal);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
     let granted = [rule("bash", "*", Action::Allow), rule("external_directory", "*", Action::Allow)];
-    let toolbox = Toolbox::of_one(cx, state, "bash", &granted);
+    let mut toolbox = Toolbox::of_one(cx, state, "bash", &granted);
+    toolbox.is_users = true;
     let input = json!({ "command": line, "timeout": LIMIT_MS, "description": "Command of the user" });
     let end = step::call(cx, state, &toolbox, "bash", input).await?;
     Ok(if end == CallsEnd::Interrupted { StopReason::Cancelled } else { StopReason::EndTurn })

@@ -12,6 +12,10 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
+use windlass_protocol::opencode::{
+    event::EventPayload,
+    service::{ServiceEvent, ServiceNews},
+};
 
 use super::{
     loaded::Loaded,
@@ -115,7 +119,14 @@ impl Workspace {
             mcp: mcp::Servers::start(loaded.servers(), place, bus.clone()),
             server_choices: Mutex::default(),
             server_logins: Mutex::default(),
-            lsp: lsp::Servers::default(),
+            lsp: lsp::Servers::new({
+                let (bus, directory) = (bus.clone(), directory.display().to_string());
+                move || {
+                    let event =
+                        ServiceEvent { directory: Some(directory.clone()), news: ServiceNews::LspUpdated {} };
+                    bus.publish(EventPayload::Service(event));
+                }
+            }),
             directory,
             current: Mutex::new(Current {
                 loaded: Arc::new(loaded),

@@ -34,7 +34,7 @@ impl Engine {
     }
 
     /// Reads the files of a directory that is opened, and starts its plugins.
-    async fn read_and_start(&self, directory: &Path) -> Result<Reading, EngineError> {
+    pub(crate) async fn read_and_start(&self, directory: &Path) -> Result<Reading, EngineError> {
         let reading = self.read(directory).await?;
         if reading.loaded.plan.is_empty() || self.plugins(directory).is_some() {
             return Ok(reading);
@@ -50,12 +50,13 @@ impl Engine {
     async fn read_with(&self, directory: &Path, host: Option<Arc<Host>>) -> Result<Reading, EngineError> {
         let extend = host.clone().and_then(|host| plugins::providers::extension(self, host));
         let of_plugins = host.filter(|host| host.declares("config")).map(plugins::config_hook);
+        let of_client = self.client_hook();
         let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
         let before = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
         let (directory, engine) = (directory.to_owned(), self.clone());
         let read = tokio::task::spawn_blocking(move || {
             let EngineState { environment, paths, hooks, .. } = engine.0.as_ref();
-            let hooks: Vec<Hook> = hooks.iter().cloned().chain(of_plugins).collect();
+            let hooks: Vec<Hook> = hooks.iter().cloned().chain(of_plugins).chain(of_client).collect();
             if !directory.is_dir() {
                 let reason = format!("the directory {} does not exist", directory.display());
                 return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));

@@ -18,8 +18,11 @@ use crate::{
         sources,
     },
     engine::{
-        EngineError, EngineErrorKind, diagnostics::lint, plugins::providers::Extend,
-        session::request::PromptPart, turn::mention,
+        EngineError, EngineErrorKind,
+        diagnostics::lint,
+        plugins::{self, providers::Extend},
+        session::request::PromptPart,
+        turn::mention,
     },
     library::{
         self, Agent,
@@ -117,6 +120,14 @@ impl Loaded {
         warnings.extend(lint::warnings(&config, &agents, &catalog));
         notes.extend(lint::unlisted_models(&config, &agents, &catalog));
         let model_places = model_names::places(&config, &agents, &catalog, &layers);
+        // Nobody who reads a warning can correct what a plugin configures.
+        warnings.retain(|warning| {
+            let is_plugins = sources::is_of_hook(warning, &layers, plugins::HOOK);
+            if is_plugins {
+                tracing::info!("{warning}");
+            }
+            !is_plugins
+        });
         sources::locate(&mut warnings, &layers);
         sources::locate(&mut notes, &layers);
         let market = reader::market_directories(&config.environment, &layers);
@@ -212,9 +223,16 @@ impl Loaded {
         &self.agents[0]
     }
 
-    /// Returns the subagents that a user's words name by `@`, as parts of the prompt.
+    /// Returns the subagents and resources that a user's words name by `@`, as parts of the prompt.
     pub fn mentions(&self, words: &str) -> Vec<PromptPart> {
-        mention::subagents(words, &self.agents).into_iter().map(|name| PromptPart::Agent { name }).collect()
+        let subagents = mention::subagents(words, &self.agents);
+        let subagents = subagents.into_iter().map(|name| PromptPart::Agent { name });
+        subagents.chain(mention::resources(words).into_iter().map(PromptPart::File)).collect()
+    }
+
+    /// Returns true for a file with a session's plan.
+    pub fn is_plan(&self, file: &Path) -> bool {
+        file.parent() == Some(&*library::plans(&self.config))
     }
 
     /// Returns the agents a user may choose.

@@ -28,6 +28,7 @@ use crate::{
     },
     lsp,
     mcp::Server,
+    plugin::plan::Planned,
 };
 
 /// Agents that are named for a rule; the rest is counted.
@@ -42,6 +43,8 @@ pub enum Loosening {
     Rule { rule: Loosened, agents: Vec<String> },
     /// A program would be started, or a server asked, that was not before.
     Program { what: String, runs: String },
+    /// A plugin would be taken out, and with it whatever it denies.
+    Guard { plugin: String },
     /// A limit of the sandbox around an agent's commands, or around servers, became wider.
     Sandbox { of: String, change: String },
     /// A key that is in use would go to another address.
@@ -62,6 +65,8 @@ impl fmt::Display for Loosening {
                 let runs = secrets::command_line(runs);
                 write!(formatter, "{}: {}", visible_line(what), visible_line(&runs))
             }
+            Self::Guard { plugin } => formatter
+                .write_str(&visible_line(&format!("without the plugin {plugin}, which may deny calls"))),
             Self::Sandbox { of, change } => {
                 formatter.write_str(&visible_line(&format!("sandbox of {of}: {change}")))
             }
@@ -123,7 +128,12 @@ fn started(old: &Loaded, new: &Loaded) -> Vec<Loosening> {
     let before = programs(old);
     let is_new = |what: &String, program: &Program| before.get(what) != Some(program);
     let started = programs(new).into_iter().filter(|(what, program)| is_new(what, program));
-    started.map(|(what, program)| Loosening::Program { what, runs: program.runs }).collect()
+    let started = started.map(|(what, program)| Loosening::Program { what, runs: program.runs });
+    // A plugin may deny what no rule does.
+    let is_kept = |planned: &Planned| new.plan.plugins.iter().any(|it| it.source == planned.source);
+    let gone = old.plan.plugins.iter().filter(|planned| !is_kept(planned));
+    let gone = gone.map(|planned| Loosening::Guard { plugin: planned.name().to_owned() });
+    started.chain(gone).collect()
 }
 
 /// Something that is started or asked without a question of its own.
@@ -146,6 +156,8 @@ fn programs(loaded: &Loaded) -> BTreeMap<String, Program> {
             }
             // Headers are keys, which come and go.
             Server::Remote { url, headers: _, oauth: _ } => add(what, url, String::new()),
+            // Only a client brings one.
+            Server::Linked(_) => None,
         };
     }
     for server in lsp::definitions(&loaded.config) {

@@ -74,6 +74,12 @@ impl Loaded {
         self.catalog.best().map_err(unusable)
     }
 
+    /// Returns true if the user names the model for titles.
+    pub fn names_small_model(&self) -> bool {
+        let of_agent = self.agent("title").and_then(|agent| agent.model.as_ref());
+        of_agent.or(self.config.small_model.as_ref()).is_some()
+    }
+
     /// Returns the model for titles: the agent `title`'s own, `small_model`, a small one of the main model's
     /// provider.
     pub fn small_model(&self, main: &Model) -> Result<Model, Unusable> {

@@ -110,7 +110,12 @@ impl Workspace {
         let end = lock(&self.server_logins).get(name).map(|pending| pending.end.clone());
         let Some(mut end) = end else { return Err(none_begun(name)) };
         let ended = end.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone());
-        lock(&self.server_logins).remove(name);
+        let mut logins = lock(&self.server_logins);
+        // Another one may have begun since.
+        if logins.get(name).is_some_and(|pending| pending.end.same_channel(&end)) {
+            logins.remove(name);
+        }
+        drop(logins);
         ended.unwrap_or_else(|| Err(LoginError::Failed("the login was given up".to_owned())))
     }
 
@@ -143,7 +148,7 @@ impl Workspace {
                 client,
                 files: LoginFiles::new(&self.loaded().config.paths),
             }),
-            Server::Remote { .. } | Server::Local { .. } => {
+            Server::Remote { .. } | Server::Local { .. } | Server::Linked(_) => {
                 Err(LoginError::Unsupported(name.to_owned()).into())
             }
         }

@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+use serde_json::Value;
 use windlass_protocol::opencode::config::McpConfig;
 
 use super::{
     directory::Workspace,
-    loaded::CommandChoice,
     server_choice::{ServerChoice, specs, switched_off, switched_on},
 };
 use crate::{
@@ -14,11 +14,16 @@ use crate::{
     engine::command::server_prompt,
     library::commands::Command,
     mcp::Status,
-    tool::format::{self, FormatterState},
+    tool::{
+        format::{self, FormatterState},
+        task,
+    },
 };
 
 /// Time that a client waits for a server to connect before it is shown as it is.
 const SETTLE_LIMIT: Duration = Duration::from_secs(5);
+/// Time that a list of commands waits for the prompts of servers that start.
+const PROMPTS_LIMIT: Duration = Duration::from_secs(1);
 
 impl Workspace {
     /// Returns every server by name with its state; `None` for one that is switched off. Waits a moment for those
@@ -61,19 +66,41 @@ impl Workspace {
         true
     }
 
-    /// Returns the prompts of the directory's servers as commands.
-    pub fn server_commands(&self) -> Vec<Command> {
-        server_prompt::commands(&[self.mcp().lease()])
+    /// Takes away a server that a client has added; one of the configuration in its place comes back. False if there is no
+    /// such server.
+    pub fn remove_server(&self, name: &str) -> bool {
+        let removed = {
+            let mut choices = lock(&self.server_choices);
+            let is_added = matches!(choices.get(name), Some(ServerChoice::Added(_)));
+            is_added && choices.remove(name).is_some()
+        };
+        if removed {
+            self.restart_servers(None);
+        }
+        removed
     }
 
-    /// Returns them as a user may choose them.
-    pub fn server_choices(&self) -> Vec<CommandChoice> {
-        self.server_commands().iter().map(CommandChoice::of).collect()
+    /// Returns the prompts of the directory's servers as commands. Waits a moment for servers that start.
+    pub async fn server_commands(&self) -> Vec<Command> {
+        let lease = self.mcp().lease();
+        let _ = tokio::time::timeout(PROMPTS_LIMIT, lease.prompts_told()).await;
+        server_prompt::commands(&[lease])
+    }
+
+    /// Returns the resources of the directory's servers by name. Waits a moment for servers that start.
+    pub async fn server_resources(&self) -> BTreeMap<String, Value> {
+        self.mcp().settled(SETTLE_LIMIT).await;
+        self.mcp().lease().all_resources().await
     }
 
     /// Returns true if there is a server of this name.
     pub fn has_server(&self, name: &str) -> bool {
         self.server_configs().contains_key(name)
+    }
+
+    /// Returns true if subagents may work in the background.
+    pub fn has_background_subagents(&self) -> bool {
+        task::is_in_background(&self.loaded().config)
     }
 
     /// Returns the id and root of each language server that was started, and if it runs.

@@ -62,9 +62,13 @@ impl Engine {
     }
 
     /// Returns the plugins that the project's file names, or the user's.
-    pub async fn written_plugins(&self, directory: &Path, is_global: bool) -> Vec<Value> {
-        let written = self.written_setting(directory, "plugin", is_global).await;
-        written.and_then(|list| list.as_array().cloned()).unwrap_or_default()
+    pub async fn written_plugins(
+        &self,
+        directory: &Path,
+        is_global: bool,
+    ) -> Result<Vec<Value>, EngineError> {
+        let written = self.written_setting(directory, "plugin", is_global).await?;
+        Ok(written.and_then(|list| list.as_array().cloned()).unwrap_or_default())
     }
 
     /// Returns a setting as the project's file has it, or the user's.
@@ -73,9 +77,11 @@ impl Engine {
         directory: &Path,
         key: &'static str,
         is_global: bool,
-    ) -> Option<Value> {
+    ) -> Result<Option<Value>, EngineError> {
         let (engine, directory) = (self.clone(), directory.to_owned());
-        blocking(move || patch::written(&config_file(&engine.0, &directory, is_global), key)).await
+        let read =
+            blocking(move || patch::written(&config_file(&engine.0, &directory, is_global), key)).await;
+        read.map_err(|error| EngineError::new(EngineErrorKind::InvalidInput, error.to_string()))
     }
 
     /// Changes the project's file, or the user's.
@@ -216,6 +222,7 @@ impl Loaded {
 
     /// Returns the commands as clients see them.
     pub fn shown_commands(&self, of_servers: &[Command]) -> Vec<Value> {
+        let of_servers = of_servers.iter().filter(|command| !self.commands.contains_key(&command.name));
         let shown = self.commands.values().chain(of_servers).map(|command| {
             let source = match command.source {
                 Source::Builtin | Source::Config => "command",

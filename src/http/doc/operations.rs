@@ -129,6 +129,7 @@ operations! {
         delete "/experimental/worktree" "worktree.remove" -> bool;
         post "/experimental/worktree/reset" "worktree.reset" -> bool;
         get "/experimental/session" "experimental.session.list" -> Any;
+        post "/experimental/session/{sessionID}/background" "experimental.session.background" -> bool;
         get "/experimental/resource" "experimental.resource.list" -> Any;
         get "/experimental/workspace/adapter" "experimental.workspace.adapter.list" -> Any;
         get "/experimental/workspace" "experimental.workspace.list" -> Any;

@@ -46,6 +46,8 @@ pub(in crate::mcp) struct Store {
     pub files: LoginFiles,
     pub server: String,
     pub url: String,
+    /// The client that the configuration names, where the file names none.
+    pub configured: Option<(String, Option<String>)>,
     /// The secret of the client that logs in, to be kept with its id.
     pub client_secret: Option<String>,
 }
@@ -92,15 +94,16 @@ struct ClientInfo {
 impl Store {
     /// Returns the entry of this server at this address: ours, else OpenCode's. Does blocking reads.
     fn read(&self) -> io::Result<Option<Entry>> {
+        let mut found = None;
         for file in [&self.files.own, &self.files.opencodes] {
             let entries = credential_file::read(file)?.unwrap_or_default();
-            let entry = entries.get(&self.server).and_then(|entry| Entry::deserialize(entry).ok());
-            // Tokens are for the server that they were given for.
-            if let Some(entry) = entry.filter(|it| it.server_url.as_deref() == Some(self.url.as_str())) {
-                return Ok(Some(entry));
+            match self.entry_of(&entries) {
+                Some(entry) if entry.tokens.is_some() => return Ok(Some(entry)),
+                // One without a token says who we are, and hides no login.
+                entry => found = found.or(entry),
             }
         }
-        Ok(None)
+        Ok(found)
     }
 
     /// Returns true if there is a token. Does blocking reads.
@@ -110,8 +113,10 @@ impl Store {
 
     /// Returns the id and the secret of the client that has logged in. Does blocking reads.
     pub fn client(&self) -> Option<(String, Option<String>)> {
-        let info = self.read().ok()??.client_info?;
-        Some((info.client_id, info.client_secret))
+        match self.read().ok()??.client_info {
+            Some(info) => Some((info.client_id, info.client_secret)),
+            None => self.configured.clone(),
+        }
     }
 
     /// Removes the login; returns false if there was none of ours. Does blocking writes.
@@ -123,72 +128,84 @@ impl Store {
     }
 
     fn write(&self, credentials: &StoredCredentials) -> io::Result<()> {
-        let mut entry = self.read()?.unwrap_or_default();
-        let now_s = clock::now_ms() / 1000;
-        entry.tokens = credentials.token_response.as_ref().and_then(|tokens| {
-            let fields = serde_json::to_value(tokens).ok()?;
-            let text = |name: &str| fields[name].as_str().map(str::to_owned);
-            let received =
-                credentials.token_received_at.and_then(|at| i64::try_from(at).ok()).unwrap_or(now_s);
-            Some(Tokens {
-                access_token: text("access_token")?,
-                refresh_token: text("refresh_token"),
-                expires_at: fields["expires_in"].as_f64().map(|life| received as f64 + life),
-                scope: text("scope").or_else(|| {
-                    let scopes = &credentials.granted_scopes;
-                    (!scopes.is_empty()).then(|| scopes.join(" "))
-                }),
-            })
-        });
-        let before = entry.client_info.take().filter(|info| info.client_id == credentials.client_id);
-        let mut info = before.unwrap_or_else(|| ClientInfo {
-            client_id: credentials.client_id.clone(),
-            client_secret: None,
-            others: Map::new(),
-        });
-        info.client_secret = self.client_secret.clone().or(info.client_secret);
-        entry.client_info = Some(info);
-        entry.server_url = Some(self.url.clone());
-        entry.issuer.clone_from(&credentials.issuer);
-        let value = serde_json::to_value(entry)?;
-        credential_file::change(&self.files.own, |entries| {
-            entries.insert(self.server.clone(), value);
-            true
-        })?;
-        Ok(())
+        self.change(|entry| {
+            entry.tokens = credentials.token_response.as_ref().and_then(|tokens| {
+                let fields = serde_json::to_value(tokens).ok()?;
+                let text = |name: &str| fields[name].as_str().map(str::to_owned);
+                let received = credentials.token_received_at.and_then(|at| i64::try_from(at).ok());
+                let received = received.unwrap_or_else(|| clock::now_ms() / 1000);
+                Some(Tokens {
+                    access_token: text("access_token")?,
+                    refresh_token: text("refresh_token"),
+                    expires_at: fields["expires_in"].as_f64().map(|life| received as f64 + life),
+                    scope: text("scope").or_else(|| {
+                        let scopes = &credentials.granted_scopes;
+                        (!scopes.is_empty()).then(|| scopes.join(" "))
+                    }),
+                })
+            });
+            let before = entry.client_info.take().filter(|info| info.client_id == credentials.client_id);
+            let mut info = before.unwrap_or_else(|| ClientInfo {
+                client_id: credentials.client_id.clone(),
+                client_secret: None,
+                others: Map::new(),
+            });
+            info.client_secret = self.client_secret.clone().or(info.client_secret);
+            entry.client_info = Some(info);
+            entry.issuer.clone_from(&credentials.issuer);
+        })
     }
 
     /// Drops the tokens, which are of no more use, and keeps the client.
     fn drop_tokens(&self) -> io::Result<()> {
-        let Some(mut entry) = self.read()? else { return Ok(()) };
-        entry.tokens = None;
-        let value = serde_json::to_value(entry)?;
+        if self.read()?.is_none() {
+            return Ok(());
+        }
+        self.change(|entry| entry.tokens = None)
+    }
+
+    /// Changes the entry of this server while no other process does.
+    fn change(&self, edit: impl FnOnce(&mut Entry)) -> io::Result<()> {
+        let theirs = credential_file::read(&self.files.opencodes)?.unwrap_or_default();
         credential_file::change(&self.files.own, |entries| {
+            let before = self.entry_of(entries).or_else(|| self.entry_of(&theirs));
+            let mut entry = before.unwrap_or_default();
+            edit(&mut entry);
+            entry.server_url = Some(self.url.clone());
+            let Ok(value) = serde_json::to_value(entry) else { return false };
             entries.insert(self.server.clone(), value);
             true
         })?;
         Ok(())
     }
-}
 
-fn credentials(entry: Entry) -> Option<StoredCredentials> {
-    let client_id = entry.client_info?.client_id;
-    let now_s = clock::now_ms() / 1000;
-    let scope = entry.tokens.as_ref().and_then(|tokens| tokens.scope.clone());
-    let response = entry.tokens.map(|tokens| {
-        let mut fields = json!({"access_token": tokens.access_token, "token_type": "bearer"});
-        if let Some(refresh) = tokens.refresh_token {
-            fields["refresh_token"] = refresh.into();
-        }
-        if let Some(expires) = tokens.expires_at {
-            fields["expires_in"] = ((expires as i64) - now_s).max(0).into();
-        }
-        fields
-    });
-    let response = response.and_then(|fields| OAuthTokenResponse::deserialize(fields).ok());
-    let scopes = scope.iter().flat_map(|scope| scope.split_whitespace()).map(str::to_owned).collect();
-    let stored = StoredCredentials::new(client_id, response, scopes, u64::try_from(now_s).ok());
-    Some(stored.with_issuer(entry.issuer))
+    /// Reads the entry of this server, unless it is for another address: tokens are for the server that they were
+    /// given for.
+    fn entry_of(&self, entries: &Map<String, Value>) -> Option<Entry> {
+        let entry = entries.get(&self.server).and_then(|entry| Entry::deserialize(entry).ok());
+        entry.filter(|it| it.server_url.as_deref() == Some(self.url.as_str()))
+    }
+
+    fn credentials(&self, entry: Entry) -> Option<StoredCredentials> {
+        let own = entry.client_info.map(|info| info.client_id);
+        let client_id = own.or_else(|| self.configured.as_ref().map(|(id, _)| id.clone()))?;
+        let now_s = clock::now_ms() / 1000;
+        let scope = entry.tokens.as_ref().and_then(|tokens| tokens.scope.clone());
+        let response = entry.tokens.map(|tokens| {
+            let mut fields = json!({"access_token": tokens.access_token, "token_type": "bearer"});
+            if let Some(refresh) = tokens.refresh_token {
+                fields["refresh_token"] = refresh.into();
+            }
+            if let Some(expires) = tokens.expires_at {
+                fields["expires_in"] = ((expires as i64) - now_s).max(0).into();
+            }
+            fields
+        });
+        let response = response.and_then(|fields| OAuthTokenResponse::deserialize(fields).ok());
+        let scopes = scope.iter().flat_map(|scope| scope.split_whitespace()).map(str::to_owned).collect();
+        let stored = StoredCredentials::new(client_id, response, scopes, u64::try_from(now_s).ok());
+        Some(stored.with_issuer(entry.issuer))
+    }
 }
 
 fn failed(error: io::Error) -> AuthError {
@@ -199,8 +216,8 @@ fn failed(error: io::Error) -> AuthError {
 impl CredentialStore for Store {
     async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
         let store = self.clone();
-        let entry = blocking(move || store.read()).await.map_err(failed)?;
-        Ok(entry.and_then(credentials))
+        let read = move || Ok(store.read()?.and_then(|entry| store.credentials(entry)));
+        blocking(read).await.map_err(failed)
     }
 
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {

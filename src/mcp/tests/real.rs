@@ -147,6 +147,43 @@ async fn filesystem_behind_npx_reads_files_and_leaves_no_process() {
 }
 
 #[tokio::test]
+async fn memory_keeps_what_it_is_told_in_its_file() {
+    let Some(dir) = installed() else { return };
+    let kept = tempfile::tempdir().unwrap();
+    let script = dir.join("node_modules/@modelcontextprotocol/server-memory/dist/index.js");
+    let mut spec = local("memory", vec!["node".to_owned(), script.display().to_string()]);
+    if let Server::Local { environment, .. } = &mut spec.server {
+        let file = kept.path().join("memory.jsonl").display().to_string();
+        environment.insert("MEMORY_FILE_PATH".to_owned(), file);
+    }
+    let servers = settled(vec![spec.clone()]).await;
+    assert_eq!(statuses(&servers), [Status::Connected]);
+    let entity = json!({"name": "harbour", "entityType": "place", "observations": ["it has a gate"]});
+    text(&servers, "memory_create_entities", json!({"entities": [entity]})).await;
+    servers.close().await;
+    let servers = settled(vec![spec]).await;
+    let found = text(&servers, "memory_search_nodes", json!({"query": "gate"})).await;
+    assert!(found.contains("harbour"), "{found}");
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn a_python_server_answers_on_its_pipes() {
+    let Some(dir) = installed() else { return };
+    let program = dir.join(".venv/bin/python").display().to_string();
+    let script = dir.join("http_server.py").display().to_string();
+    let servers = settled(vec![local("near", vec![program, script, "stdio".to_owned()])]).await;
+    assert_eq!(statuses(&servers), [Status::Connected]);
+    assert_eq!(text(&servers, "near_add", json!({"a": 2, "b": 40})).await, "42");
+    let lease = servers.lease();
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    assert_eq!(lease.call("near_hang", json!({}), &cancel, &()).await, Err(CallError::Cancelled));
+    assert_eq!(text(&servers, "near_slow", json!({"seconds": 0.1})).await, "done");
+    servers.close().await;
+}
+
+#[tokio::test]
 async fn a_python_server_answers_over_http() {
     let Some(dir) = installed() else { return };
     let (mut server, port) = python_server(&dir, &[]).await;
@@ -164,8 +201,7 @@ async fn a_python_server_answers_over_http() {
         Instant::now()
     };
     let lease = servers.lease();
-    let (result, cancelled_at) =
-        tokio::join!(lease.call("far_hang", json!({}), &cancel, &|_| {}), cancelling);
+    let (result, cancelled_at) = tokio::join!(lease.call("far_hang", json!({}), &cancel, &()), cancelling);
     assert!(cancelled_at.elapsed() < Duration::from_secs(15));
     assert_eq!(result, Err(CallError::Cancelled));
     server.end(Duration::from_secs(1)).await;

@@ -22,7 +22,7 @@ async fn an_endless_list_of_resources_is_cut() {
 #[tokio::test]
 async fn a_malformed_list_or_resource_is_an_error() {
     let failed = |method: &str| {
-        CallError::Failed(format!("MCP server s could not run {method}: its answer is none to the request"))
+        CallError::Failed(format!("MCP server s could not run {method}: its answer does not fit the request"))
     };
     let templates = list("many", ResourceList::Templates).await;
     assert_eq!(templates, Err(failed("resources/templates/list")));

@@ -134,8 +134,15 @@ export async function send({ provider, stream, url, headers }, signal) {
     return { status: response.status, headers: [...response.headers].filter(([name]) => !unpacked.includes(name)) };
   } catch (error) {
     running.delete(stream);
+    if (isBroken(error)) return { broken: reason(error.cause ?? error) };
     throw error;
   }
+}
+
+/** Returns true for a server that was not reached, in the words of Node and of Bun. */
+function isBroken(error) {
+  const code = String(error?.cause?.code ?? error?.code ?? "");
+  return /^(E(CONN|HOST|NET|NOTFOUND|PIPE|AI_|TIMEDOUT)|UND_ERR_|Connection|FailedToOpenSocket)/.test(code);
 }
 
 async function forward(stream, response, controller) {

@@ -66,7 +66,7 @@ async function openInBun(receive, onClose) {
 
 function send(message) {
   const line = JSON.stringify(message);
-  if (line.length > MAX_LINE) throw new TooLarge(`is ${(line.length / 1048576).toFixed(0)} MB, more than 15 MB`);
+  if (line.length > MAX_LINE) throw new TooLarge(`it answered with ${(line.length / 1048576).toFixed(0)} MB, more than the 15 MB that are taken`);
   write(line + "\n");
 }
 

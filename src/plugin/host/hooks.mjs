@@ -5,10 +5,29 @@ import { announce, within } from "./current.mjs";
 
 /** Hooks that are no functions, or are not called by their names. */
 const OTHERS = ["auth", "config", "dispose", "event", "provider", "tool"];
+/** All hooks; an exported helper that was called as a plugin may have returned anything. */
+const KNOWN = new Set([
+  ...OTHERS,
+  "chat.headers",
+  "chat.message",
+  "chat.params",
+  "command.execute.before",
+  "experimental.chat.messages.transform",
+  "experimental.chat.system.transform",
+  "experimental.compaction.autocontinue",
+  "experimental.provider.small_model",
+  "experimental.session.compacting",
+  "experimental.text.complete",
+  "permission.ask",
+  "shell.env",
+  "tool.definition",
+  "tool.execute.after",
+  "tool.execute.before",
+]);
 
 /** Returns the names of the hooks that somebody declares. */
 export function declared(plugins) {
-  const names = plugins.flatMap(({ hooks }) => Object.keys(hooks).filter((it) => hooks[it] !== undefined));
+  const names = plugins.flatMap(({ hooks }) => Object.keys(hooks).filter((it) => KNOWN.has(it) && hooks[it] !== undefined));
   return [...new Set(names)];
 }
 
@@ -17,7 +36,7 @@ const withHook = (plugins, name) => plugins.filter(({ hooks }) => typeof hooks[n
 /** Calls one hook of every plugin; a throw ends the row, and what was changed until then holds. */
 export async function trigger(plugins, { name, input, output }) {
   if (OTHERS.includes(name)) return {};
-  const before = snapshot(output);
+  const before = copy(output);
   const args = output.args;
   for (const plugin of withHook(plugins, name)) {
     announce(plugin.name);
@@ -37,6 +56,13 @@ const providers = new Map();
 
 export const remember = ({ id, provider }) => providers.set(id, provider);
 
+/** Asks which model of a provider is small. */
+export async function smallModel(plugins, { providerID }) {
+  const name = "experimental.provider.small_model";
+  const end = await trigger(plugins, { name, input: { provider: providers.get(providerID) ?? null }, output: {} });
+  return end.failed ? end : { changed: { model: end.changed.model?.id } };
+}
+
 /** Calls the hooks of one request to a model, in the order of their outputs. */
 export async function request(plugins, { input, providerID, modelID, outputs }) {
   const provider = providers.get(providerID) ?? null;
@@ -44,7 +70,9 @@ export async function request(plugins, { input, providerID, modelID, outputs }) 
   const { sessionID, agent, message } = input;
   const changed = {};
   for (const [name, output] of Object.entries(outputs)) {
-    const own = name.endsWith("system.transform") ? { sessionID, model } : { sessionID, agent, model, provider, message };
+    // A request that writes an agent belongs to no session.
+    const session = sessionID === undefined ? {} : { sessionID };
+    const own = name.endsWith("system.transform") ? { ...session, model } : { ...session, agent, model, provider, message };
     const end = await trigger(plugins, { name, input: own, output });
     if (end.failed) return { ...end, hook: name };
     changed[name] = end.changed;
@@ -52,15 +80,28 @@ export async function request(plugins, { input, providerID, modelID, outputs }) 
   return { changed };
 }
 
-function snapshot(output) {
-  return new Map(Object.entries(output).map(([key, value]) => [key, JSON.stringify(value)]));
+// Texts, which may be long, are shared by the copy, so that comparing one that nobody replaced costs nothing.
+function copy(value) {
+  if (Array.isArray(value)) return value.map(copy);
+  if (value === null || typeof value !== "object") return value;
+  return Object.fromEntries(Object.entries(value).map(([key, it]) => [key, copy(it)]));
+}
+
+/** Compares what came as JSON with what a plugin made of it. */
+function same(before, now) {
+  if (before === now) return true;
+  if (before === null || now === null || typeof before !== "object" || typeof now !== "object") return false;
+  if (Array.isArray(before) !== Array.isArray(now) || typeof now.toJSON === "function") return false;
+  const keys = new Set([...Object.keys(before), ...Object.keys(now)]);
+  if (Array.isArray(before) && before.length !== now.length) return false;
+  for (const key of keys) if (!same(before[key], now[key])) return false;
+  return true;
 }
 
 function changes(before, output) {
   const changed = {};
-  for (const key of new Set([...before.keys(), ...Object.keys(output)])) {
-    const text = JSON.stringify(output[key]);
-    if (text !== before.get(key)) changed[key] = output[key] ?? null;
+  for (const key of new Set([...Object.keys(before), ...Object.keys(output)])) {
+    if (!same(before[key], output[key])) changed[key] = output[key] ?? null;
   }
   return changed;
 }
@@ -94,15 +135,66 @@ export async function config(plugins, { config }) {
   return { config, failures };
 }
 
-/** Hands events to every plugin that listens; none is waited for. */
-export function events(plugins, { events }) {
-  for (const plugin of withHook(plugins, "event")) {
-    announce(plugin.name);
-    for (const event of events) {
-      within(plugin.name, async () => plugin.hooks.event({ event })).catch((error) => {
-        console.error(`[${plugin.name}] the event hook failed: ${reason(error)}`);
-      });
+/** Events that a plugin may work on at once. */
+const MAX_PENDING = 1000;
+/** Number of them below which one that was behind gets events again. */
+const CAUGHT_UP = 500;
+/** Milliseconds for which a batch of events waits for a plugin that works on too many. */
+const PATIENCE = 1000;
+
+/** The events that a plugin works on. */
+class Backlog {
+  #pending = 0;
+  #isBehind = false;
+  #waiting = null;
+
+  begin() {
+    this.#pending += 1;
+  }
+
+  end() {
+    this.#pending -= 1;
+    if (this.#pending < CAUGHT_UP) this.#isBehind = false;
+    if (this.#pending < MAX_PENDING) this.#waiting?.(true);
+  }
+
+  /** Tells if the plugin may have one more, at this time at the latest; one that is behind may not until it has caught up. */
+  async room(name, deadline) {
+    if (this.#isBehind) return false;
+    if (this.#pending < MAX_PENDING) return true;
+    let timer;
+    const hasRoom = await new Promise((resolve) => {
+      this.#waiting = resolve;
+      timer = setTimeout(resolve, Math.max(0, deadline - performance.now()), false);
+    });
+    this.#waiting = null;
+    clearTimeout(timer);
+    if (!hasRoom) {
+      this.#isBehind = true;
+      console.error(`[${name}] the event hook works on ${MAX_PENDING} events; more are dropped until it works on ${CAUGHT_UP}`);
     }
+    return hasRoom;
+  }
+}
+
+const backlogs = new WeakMap();
+
+/** Hands events to every plugin that listens. One is waited for only while it works on too many. */
+export async function events(plugins, { events }) {
+  await Promise.all(withHook(plugins, "event").map((plugin) => hand(plugin, events)));
+}
+
+async function hand(plugin, events) {
+  const backlog = backlogs.get(plugin) ?? new Backlog();
+  backlogs.set(plugin, backlog);
+  announce(plugin.name);
+  const deadline = performance.now() + PATIENCE;
+  for (const event of events) {
+    if (!(await backlog.room(plugin.name, deadline))) return;
+    backlog.begin();
+    within(plugin.name, async () => plugin.hooks.event({ event }))
+      .catch((error) => console.error(`[${plugin.name}] the event hook failed: ${reason(error)}`))
+      .finally(() => backlog.end());
   }
 }
 

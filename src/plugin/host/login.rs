@@ -9,7 +9,7 @@ use super::{Host, failure};
 use crate::{
     base::lock::lock,
     plugin::{
-        fetch::{self, Fetched},
+        fetch::{self, Fetched, Unsent},
         offer::LoadedLogin,
     },
 };
@@ -102,9 +102,12 @@ impl Host {
         url: &str,
         headers: &[(String, String)],
         body: &[u8],
-    ) -> Result<Fetched, String> {
-        let process = self.process().await.ok_or_else(|| self.absence())?;
-        fetch::fetch(&process, provider, url, headers, body).await.map_err(|error| failure(&error))
+    ) -> Result<Fetched, Unsent> {
+        let process = self.process().await.ok_or_else(|| Unsent::Refused(self.absence()))?;
+        match fetch::fetch(&process, provider, url, headers, body).await {
+            Ok(sent) => sent.map_err(Unsent::Broken),
+            Err(error) => Err(Unsent::Refused(failure(&error))),
+        }
     }
 
     async fn request(&self, method: &'static str, params: Value, limit: Duration) -> Result<Value, String> {

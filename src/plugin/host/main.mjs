@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 import * as auth from "./auth.mjs";
 import { notify, reason, serve } from "./channel.mjs";
 import * as client from "./client.mjs";
-import { announce, guard, name, quit, within } from "./current.mjs";
+import { announce, guard, loaded, name, quit, within } from "./current.mjs";
 import { Skipped, entry } from "./entry.mjs";
 import * as hooks from "./hooks.mjs";
 import { onRegister } from "./registry.mjs";
@@ -20,30 +20,36 @@ const plugins = [];
 const table = new Map();
 
 async function start(params) {
-  const imports = params.plugins.map((plugin) => imported(plugin, params).catch((error) => ({ error })));
-  const toolFiles = params.tools.map((path) =>
-    within(path, () => import(pathToFileURL(path).href)).then(
-      (module) => ({ module }),
-      (error) => ({ error }),
-    ),
-  );
+  // One after another, so that one that never ends is known by its name.
+  const imports = [];
+  for (const plugin of params.plugins) imports.push(await imported(plugin, params).catch((error) => ({ error })));
+  const toolFiles = [];
+  for (const path of params.tools) {
+    announce(path);
+    const began = performance.now();
+    const loading = within(path, () => timely(params.loadTimeout, import(pathToFileURL(path).href)));
+    const loaded = await loading.then((module) => ({ module }), (error) => ({ error }));
+    toolFiles.push({ ...loaded, ms: Math.round(performance.now() - began) });
+  }
   const reports = [];
   for (const [i, plugin] of params.plugins.entries()) {
     announce(plugin.name);
-    reports.push(await begun(plugin, await imports[i], params));
+    reports.push(await begun(plugin, imports[i], params));
   }
   for (const [i, path] of params.tools.entries()) {
-    const { module, error } = await toolFiles[i];
+    const { module, error, ms } = toolFiles[i];
     if (error) {
       reports.push({ name: path, error: `Failed to load tool ${pathToFileURL(path)}: ${reason(error)}` });
       continue;
     }
+    reports.push({ name: path, ms });
     for (const [id, tool] of tools.ofModule(basename(path, extname(path)), module)) table.set(id, { plugin: path, tool });
   }
   for (const { name, hooks } of plugins) {
     for (const [id, tool] of Object.entries(hooks.tool ?? {})) table.set(id, { plugin: name, tool });
   }
   const offered = await described(reports);
+  loaded();
   return { plugins: reports, hooks: hooks.declared(plugins), tools: offered, runtime: runtime(), ...auth.offered(plugins) };
 }
 
@@ -61,34 +67,42 @@ async function described(reports) {
   return offered;
 }
 
-async function imported(plugin, { version }) {
+async function imported(plugin, { version, loadTimeout }) {
   const began = performance.now();
+  announce(plugin.name);
   const { url, name } = entry({ ...plugin, version });
   try {
-    const module = await within(plugin.name, () => import(url));
+    const module = await within(plugin.name, () => timely(loadTimeout, import(url)));
     return { module, name, ms: performance.now() - began };
   } catch (error) {
-    throw new Skipped(`Failed to load plugin ${url}: ${reason(error)}`);
+    throw new Skipped(`Failed to load plugin ${url}: ${reason(error)}${needsBun(error) ? "; it needs Bun" : ""}`);
   }
 }
 
+/** Returns true for an import that Bun alone can do: of its own modules, or of a text. */
+function needsBun({ code, message }) {
+  if (globalThis.Bun) return false;
+  if (code === "ERR_MODULE_NOT_FOUND") return message.includes("package 'bun'");
+  return ["ERR_UNKNOWN_FILE_EXTENSION", "ERR_UNSUPPORTED_ESM_URL_SCHEME"].includes(code);
+}
+
 /** Calls a plugin's functions, and reports what it offers. */
-async function begun(plugin, loaded, params) {
-  if (loaded.error) {
-    const { silent } = loaded.error;
-    return silent ? { name: plugin.name } : { name: plugin.name, error: reason(loaded.error) };
+async function begun(plugin, from, params) {
+  if (from.error) {
+    const { silent } = from.error;
+    return silent ? { name: plugin.name } : { name: plugin.name, error: reason(from.error) };
   }
   const began = performance.now();
   const offered = [];
   try {
-    const own = await limited(params.loadTimeout, offered, functions(plugin, loaded), plugin, params);
+    const own = await limited(params.loadTimeout, offered, functions(plugin, from), plugin, params);
     plugins.push(...own);
   } catch (error) {
     return { name: plugin.name, error: `Failed to load plugin ${plugin.spec}: ${reason(error)}` };
   }
   const names = hooks.declared(offered);
   const ids = offered.flatMap(({ hooks }) => Object.keys(hooks.tool ?? {}));
-  return { name: plugin.name, hooks: names, tools: ids, ms: Math.round(loaded.ms + performance.now() - began) };
+  return { name: plugin.name, hooks: names, tools: ids, ms: Math.round(from.ms + performance.now() - began) };
 }
 
 async function limited(limit, offered, functions, plugin, params) {
@@ -99,11 +113,16 @@ async function limited(limit, offered, functions, plugin, params) {
     }
     return offered;
   };
+  return timely(limit, call());
+}
+
+/** Gives up what takes longer than a plugin may. */
+function timely(limit, work) {
   let timer;
   const late = new Promise((_, reject) => {
     timer = setTimeout(() => reject(new Error(`it was not ready within ${limit / 1000} s`)), limit);
   });
-  return Promise.race([call(), late]).finally(() => clearTimeout(timer));
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
 }
 
 /** Returns the functions of a module in either form. */
@@ -154,6 +173,7 @@ await serve(
     hook: (params) => hooks.trigger(plugins, params),
     request: (params) => hooks.request(plugins, params),
     provider: hooks.remember,
+    small_model: (params) => hooks.smallModel(plugins, params),
     definitions: (params) => hooks.definitions(plugins, params),
     events: (params) => hooks.events(plugins, params),
     tool: (params, signal) => {

@@ -20,10 +20,13 @@ const zod = async () => (await import("./library/zod.js")).z;
 
 /** Returns a tool as the daemon knows it. */
 export async function described(id, plugin, tool) {
-  return { id, plugin, description: String(tool.description ?? ""), schema: await schema(tool.args ?? {}) };
+  return { id, plugin, description: String(tool.description ?? ""), schema: await schema(tool.args ?? {}), plain: isPlain(tool.args ?? {}) };
 }
 
 const isAllZod = (args) => Object.values(args).every(isZod);
+
+/** Values of an older zod are neither: nothing is known of what they take. */
+const isPlain = (args) => !isAllZod(args) && Object.values(args).every((it) => it !== null && typeof it === "object" && !("_def" in it));
 
 async function schema(args) {
   if (Object.keys(args).length === 0) return { $schema: "https://json-schema.org/draft/2020-12/schema", type: "object", properties: {} };

@@ -640,7 +640,9 @@ fn overlay(under: ModelConfig, over: &ModelConfig) -> ModelConfig {
 fn overlay_headers(under: &[(String, String)], over: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let is_replaced = |name: &str| over.keys().any(|upper| upper.eq_ignore_ascii_case(name));
     let kept = under.iter().filter(|(name, _)| !is_replaced(name)).cloned();
-    kept.chain(over.iter().map(|(name, value)| (name.clone(), value.clone()))).collect()
+    // An empty one takes a header away.
+    let over = over.iter().filter(|(_, value)| !value.is_empty());
+    kept.chain(over.map(|(name, value)| (name.clone(), value.clone()))).collect()
 }
 
 pub(super) fn trim(url: &str) -> &str {

@@ -98,7 +98,8 @@ impl Origin {
             | ProviderError::Overloaded { message, .. }
             | ProviderError::Api { message, .. }
             | ProviderError::Transport { message }
-            | ProviderError::Silent { message } => {
+            | ProviderError::Silent { message }
+            | ProviderError::Unsent { message } => {
                 *message =
                     format!("{}, {} ({}): {message}{remedy}", self.provider_name, self.model_id, self.host);
             }
@@ -114,7 +115,8 @@ impl Origin {
             | ProviderError::Overflow { .. }
             | ProviderError::Overloaded { .. }
             | ProviderError::Transport { .. }
-            | ProviderError::Silent { .. } => String::new(),
+            | ProviderError::Silent { .. }
+            | ProviderError::Unsent { .. } => String::new(),
             ProviderError::Api { message, .. } if is_about_tools(message) => format!(
                 " – set `\"tool_call\": false` at `provider.{}.models.{}`, or use another model.",
                 self.provider_id, self.model_id

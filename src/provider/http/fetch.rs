@@ -20,9 +20,20 @@ pub struct FetchResponse {
     pub body: BoxStream<'static, Result<Bytes, String>>,
 }
 
-/// The function of a sender; its error is a sentence.
+/// The reason why a request was not answered, as a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    /// The server was not reached, or broke the connection.
+    #[error("{0}")]
+    Transport(String),
+    /// The sender refused it.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// The function of a sender.
 pub type Send =
-    dyn Fn(FetchRequest) -> BoxFuture<'static, Result<FetchResponse, String>> + std::marker::Send + Sync;
+    dyn Fn(FetchRequest) -> BoxFuture<'static, Result<FetchResponse, FetchError>> + std::marker::Send + Sync;
 
 /// A sender of requests.
 #[derive(Clone)]
@@ -46,7 +57,12 @@ impl PartialEq for Fetch {
 
 impl Fetch {
     /// Sends a request and returns the answer as if it had been sent by us.
-    pub(super) async fn post(&self, url: &str, headers: &HeaderMap, body: Bytes) -> Result<Response, String> {
+    pub(super) async fn post(
+        &self,
+        url: &str,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Response, FetchError> {
         let text =
             |value: &reqwest::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
@@ -57,7 +73,9 @@ impl Fetch {
         }
         let response =
             builder.body(Body::wrap_stream(futures_util::TryStreamExt::map_err(answer.body, Broken)));
-        response.map(Response::from).map_err(|error| format!("its answer cannot be read: {error}"))
+        response
+            .map(Response::from)
+            .map_err(|error| FetchError::Refused(format!("its answer cannot be read: {error}")))
     }
 }
 

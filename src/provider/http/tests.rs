@@ -110,7 +110,8 @@ fn without_address(mut error: ProviderError, model: &Model) -> ProviderError {
         | ProviderError::Overloaded { message, .. }
         | ProviderError::Api { message, .. }
         | ProviderError::Transport { message }
-        | ProviderError::Silent { message } => *message = message.replace(address, "HOST"),
+        | ProviderError::Silent { message }
+        | ProviderError::Unsent { message } => *message = message.replace(address, "HOST"),
     }
     error
 }

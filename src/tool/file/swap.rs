@@ -18,7 +18,7 @@ use crate::{
     tool::FileStamp,
 };
 
-const MOVED: &str = "it leads elsewhere than when permission was asked for it; try again";
+pub(super) const MOVED: &str = "it leads elsewhere than when permission was asked for it; try again";
 
 /// A file's old and new content; `None` where there is no file.
 pub(crate) struct Swap {
@@ -46,7 +46,7 @@ pub(crate) fn swap_all(swaps: &[Swap]) -> Result<Vec<Option<FileStamp>>, Failure
         let error = if pinned::is_moved(&error) { io::Error::other(MOVED) } else { error };
         Failure { path: swap.path.clone(), error }
     };
-    let mut made = MadeDirectories(Vec::new());
+    let mut made = MadeDirectories::default();
     let mut places = Vec::new();
     for swap in swaps {
         places.push(Place::new(swap, &mut made).map_err(|error| failed(swap, error))?);
@@ -62,7 +62,7 @@ pub(crate) fn swap_all(swaps: &[Swap]) -> Result<Vec<Option<FileStamp>>, Failure
         undo.0.extend(commit(place, staged, is_last).map_err(|error| failed(place.swap, error))?);
     }
     undo.0.clear();
-    made.0.clear();
+    made.keep();
     let stamp = |place: &Place<'_>| {
         let content = place.swap.after.as_deref()?;
         Some(FileStamp::of(&fs::symlink_metadata(&place.path).ok()?).with_content(content))
@@ -83,11 +83,7 @@ impl<'a> Place<'a> {
         let (Some(parent), Some(name)) = (swap.real.parent(), swap.real.file_name()) else {
             return Err(ErrorKind::IsADirectory.into());
         };
-        let directory = if swap.after.is_some() {
-            Directory::make(parent, &mut made.0)?
-        } else {
-            Directory::open(parent)?
-        };
+        let directory = if swap.after.is_some() { made.make(parent)? } else { Directory::open(parent)? };
         Ok(Self { swap, path: directory.entry(name), _directory: directory })
     }
 }
@@ -259,8 +255,20 @@ impl Drop for Undo {
     }
 }
 
-/// New directories, each with its parent, which are removed on drop unless the list was emptied.
-struct MadeDirectories(Vec<(Directory, PathBuf)>);
+/// New directories, each with its parent, which are removed on drop unless they are kept.
+#[derive(Default)]
+pub(super) struct MadeDirectories(Vec<(Directory, PathBuf)>);
+
+impl MadeDirectories {
+    /// Makes a directory that is missing.
+    pub(super) fn make(&mut self, real: &Path) -> io::Result<Directory> {
+        Directory::make(real, &mut self.0)
+    }
+
+    pub(super) fn keep(&mut self) {
+        self.0.clear();
+    }
+}
 
 impl Drop for MadeDirectories {
     fn drop(&mut self) {

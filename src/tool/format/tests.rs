@@ -1,6 +1,6 @@
 //! Configured and known formatters, and where they are found.
 
-use std::path::Path;
+use std::{path::Path, time::Instant};
 
 use serde_json::{Value, json};
 
@@ -54,4 +54,36 @@ fn a_project_asks_for_a_formatter_from_its_root_down() {
     assert!(!state(&config).is_enabled);
     project.write("biome.json", "{}");
     assert!(state(&config).is_enabled);
+}
+
+#[tokio::test]
+async fn a_formatter_that_takes_too_long_is_ended_and_the_change_stays() {
+    let mut project = Project::new();
+    let slow = json!({"slow": {"command": ["sh", "-c", "sleep 600; echo late > \"$0\"", "$FILE"], "extensions": [".txt"]}});
+    project.config = config(&project, slow);
+    let start = Instant::now();
+    let output = project.output("write", json!({"filePath": "a.txt", "content": "text\n"})).await;
+    assert_eq!(
+        (output.output.as_str(), project.content("a.txt").as_str()),
+        ("Wrote file successfully.", "text\n")
+    );
+    assert!(start.elapsed() >= super::LIMIT && start.elapsed() < super::LIMIT * 8);
+    let warned = project.host.warned.lock().expect("not poisoned").clone();
+    let expected = "The formatter slow failed: it was not done after 1.5 seconds. `formatter.slow.disabled` set to \
+                    true does without it.";
+    assert_eq!(warned, [expected]);
+}
+
+#[tokio::test]
+async fn a_known_formatter_without_its_program_or_its_project_is_left_out() {
+    let mut project = Project::new();
+    project.config = config(&project, json!(true));
+    project.config.environment.variables.insert("PATH".to_owned(), "/nowhere".to_owned());
+    project.write("package.json", r#"{"prettier": {}}"#);
+    let output = project.output("write", json!({"filePath": "page.md", "content": "as  is\n"})).await;
+    assert_eq!(
+        (output.output.as_str(), project.content("page.md").as_str()),
+        ("Wrote file successfully.", "as  is\n")
+    );
+    assert!(project.host.warned.lock().expect("not poisoned").is_empty());
 }

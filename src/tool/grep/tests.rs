@@ -199,7 +199,8 @@ fn a_link_put_in_a_directorys_place_shows_nothing_of_its_target() {
     let target = project.swapped_door();
     let guard = Guard::new(&target, &Roots::new(&project.config), project.host.policy(), Vec::new());
     let args = Args { pattern: "needle".to_owned(), path: None, include: None };
-    let found = search(&target, &args, &guard, &AtomicBool::new(false)).unwrap();
+    let found =
+        search(&target, &args, &guard, &std::collections::BTreeSet::new(), &AtomicBool::new(false)).unwrap();
     assert!(found.files.is_empty() && found.n_matches == 0);
     assert!(notes(&found).contains("not searched"), "{}", notes(&found));
 }

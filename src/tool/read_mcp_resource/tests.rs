@@ -1,6 +1,12 @@
 //! The patterns of a resource in rules.
 
+use windlass_protocol::opencode::permission::Action;
+
 use super::patterns;
+use crate::{
+    config::{policy::Policy, rules::rule},
+    permission,
+};
 
 fn known(uri: &str) -> Vec<String> {
     let known = patterns("docs", uri);
@@ -9,7 +15,7 @@ fn known(uri: &str) -> Vec<String> {
 
 #[test]
 fn a_plain_uri_is_one_pattern() {
-    for uri in ["docs://guide", "docs://Guide/Intro.md", "file:///a/b.txt", "urn:isbn:1", "notes", "", "é x"]
+    for uri in ["docs://guide", "docs://guide/Intro.md", "file:///a/b.txt", "urn:isbn:1", "notes", "", "é x"]
     {
         assert_eq!(known(uri), [uri]);
     }
@@ -37,4 +43,72 @@ fn a_rule_holds_however_the_uri_is_written() {
         let known = known(uri);
         assert!(known[0] == uri && known.iter().any(|form| form == meant), "{uri}: {known:?}");
     }
+}
+
+#[test]
+fn no_escaping_evades_a_rule() {
+    let denied = |rules: &[&str], uri: &str| {
+        let mut all = vec![rule("read", "*", Action::Allow)];
+        all.extend(rules.iter().map(|pattern| rule("read", &format!("mcp:docs:{pattern}"), Action::Deny)));
+        let policy = Policy::new(all);
+        let verdict = |pattern: &String| permission::resolve("read", pattern, &policy, &[]);
+        patterns("docs", uri).iter().any(|pattern| verdict(pattern) == Action::Deny)
+    };
+    for (rule, uris) in [
+        (
+            "file:///secret/*",
+            &[
+                "file:///secret%2Fa",
+                "file:///secret%2fa",
+                "file:///%2Fsecret/a",
+                "file:///a%2F..%2Fsecret/a",
+                "file:///a/%2e%2e%2Fsecret/a",
+                "file:///secret%252Fa",
+                "file:///%252573ecret/a",
+                "file:%2F%2F%2Fsecret/a",
+                "file:///secret%5Ca",
+                "file:///secret\\a",
+                "File:///secret/./a",
+                "file:///secret/a%3Fx",
+                " file:///secret/a",
+            ][..],
+        ),
+        (
+            "http://host/secret*",
+            &[
+                "http://HOST/secret",
+                "HTTP://host:80/secret",
+                "http://host:0080/secret",
+                "http://host./secret",
+                "http://h%6Fst/secret",
+                "http://host//secret",
+                "http://host/x/../secret?y",
+            ],
+        ),
+        (
+            "docs://guide/secret",
+            &[
+                "docs://Guide/secret",
+                "docs://GUIDE//secret/",
+                "docs://guide/%73ecret#x",
+                "docs://guide/secret%23x",
+                "docs:%2f%2fguide/secret",
+            ],
+        ),
+        ("notes/secret", &["notes/./secret", "notes%2Fsecret", "x/../notes/secret", "notes//secret/"]),
+        // As it is written counts too.
+        ("docs://Guide/%73ecret", &["docs://Guide/%73ecret"]),
+    ] {
+        for uri in uris {
+            assert!(denied(&[rule], uri), "{uri} evades {rule}: {:?}", patterns("docs", uri));
+        }
+    }
+    assert!(!denied(&["file:///secret/*"], "file:///public/secret/a"));
+    assert!(!denied(&["notes/secret"], "../notes/secret"));
+}
+
+#[test]
+fn endless_escapes_come_to_an_end() {
+    let uri = format!("file:///%{}2e", "25".repeat(100_000));
+    assert!(!patterns("docs", &uri).is_empty());
 }

@@ -31,6 +31,23 @@ const languages = [
     formatted: 'total: int = "none"\n',
     complaint: "is not assignable to",
   },
+  {
+    name: "clang-format and clangd",
+    project: { ".clang-format": "", "compile_flags.txt": "" },
+    file: "total.c",
+    written: "int*total(void){return missing;}\n",
+    formatted: "int *total(void) { return missing; }\n",
+    complaint: "undeclared identifier 'missing'",
+  },
+  {
+    name: "yaml-language-server, which windlass installed",
+    install: "yaml-ls",
+    project: { "package-lock.json": "{}" },
+    file: "list.yaml",
+    written: "list: [1",
+    formatted: "list: [1",
+    complaint: "ERROR [1:",
+  },
   { name: "rustfmt", program: "rustfmt", project: {}, file: "main.rs", written: "fn main(){}", formatted: "fn main() {}\n" },
 ];
 
@@ -61,14 +78,20 @@ async function startModel(script) {
   return { asked, server, url: `http://127.0.0.1:${server.address().port}/v1` };
 }
 
-/** Starts windlass in a directory, and returns a function that has a method called. */
-function startAgent(directory, home, config) {
+/** Returns the variables of a windlass with a home and a configuration. */
+function environment(home, config) {
   const path = [join(here, "node_modules/.bin"), join(here, ".venv/bin"), process.env.PATH].join(delimiter);
   const env = { PATH: path, HOME: home, OPENCODE_CONFIG_CONTENT: JSON.stringify(config) };
   // rustfmt may be a link to what looks for its toolchain below the real home.
   for (const name of ["CARGO_HOME", "RUSTUP_HOME"]) {
     env[name] = process.env[name] ?? join(process.env.HOME, name === "CARGO_HOME" ? ".cargo" : ".rustup");
   }
+  return env;
+}
+
+/** Starts windlass in a directory, and returns a function that has a method called. */
+function startAgent(directory, home, config) {
+  const env = environment(home, config);
   const agent = spawn(binary, ["acp"], { cwd: directory, env, stdio: ["pipe", "pipe", "inherit"] });
   const waiting = new Map();
   createInterface({ input: agent.stdout }).on("line", (line) => {
@@ -84,7 +107,7 @@ function startAgent(directory, home, config) {
   return { agent, call };
 }
 
-async function check({ name, program, project, file, written, formatted, complaint }) {
+async function check({ name, program, install, project, file, written, formatted, complaint }) {
   if (program && spawnSync(program, ["--version"]).status !== 0) {
     console.log(`${name}: left out, because ${program} is not installed`);
     return;
@@ -103,6 +126,10 @@ async function check({ name, program, project, file, written, formatted, complai
   const models = { m: { name: "M", limit: { context: 100_000, output: 8_000 } } };
   const provider = { npm: "@ai-sdk/openai-compatible", options: { baseURL: url, apiKey: "key" }, models };
   const config = { model: "p/m", small_model: "p/m", provider: { p: provider }, formatter: true, lsp: true, permission: { "*": "allow" } };
+  if (install) {
+    const { status, stderr } = spawnSync(binary, ["lsp", "install", install], { cwd: directory, env: environment(scratch, config) });
+    assert.equal(status, 0, `${name}: ${stderr}`);
+  }
   const { agent, call } = startAgent(directory, scratch, config);
   try {
     await call("initialize", { protocolVersion: 1, clientCapabilities: {} });

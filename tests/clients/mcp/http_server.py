@@ -1,4 +1,5 @@
-"""Serves a few tools over streamable HTTP on the given port (0 picks one) and prints the port when ready.
+"""Serves a few tools over streamable HTTP on the given port (0 picks one) and prints the port when ready; with `stdio`
+in the place of a port, on standard input and output.
 
 With a second argument every request must carry it as `Authorization: Bearer <argument>`.
 """
@@ -49,6 +50,8 @@ def guarded(app, token):
 
 
 def main():
+    if sys.argv[1] == "stdio":
+        return server.run("stdio")
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", int(sys.argv[1])))

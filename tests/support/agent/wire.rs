@@ -62,6 +62,8 @@ pub struct Line {
 
 #[derive(Default)]
 pub(super) struct State {
+    /// The agent has answered `initialize` with version 2.
+    is_second_version: bool,
     pub lines: Vec<Line>,
     /// The position from which `wait_for` continues.
     pub cursor: usize,
@@ -71,6 +73,10 @@ pub(super) struct State {
     pub asks: Vec<AskState>,
     pub policy: Option<Answer>,
     known_sessions: HashSet<String>,
+    /// Those that were announced as subagents', whose updates belong to a turn above.
+    subagents: HashSet<String>,
+    /// Results of subagents in the background begin turns that no prompt asked for.
+    pub has_own_turns: bool,
     pub failures: Vec<String>,
     pub stderr: String,
     pub is_closed: bool,
@@ -229,7 +235,13 @@ impl State {
             return;
         };
         if let Ok(result) = &answer {
-            if let Err(problem) = schema::check_result(&open.method, result) {
+            self.is_second_version |= open.method == "initialize" && result["protocolVersion"] == 2;
+            let checked = if self.is_second_version {
+                schema::second::check_result(&open.method, result)
+            } else {
+                schema::check_result(&open.method, result)
+            };
+            if let Err(problem) = checked {
                 self.failures.push(problem);
             }
             let named = result["sessionId"].as_str().or(open.params["sessionId"].as_str());
@@ -239,8 +251,16 @@ impl State {
         self.answers.insert(id, (self.lines.len() - 1, answer));
     }
 
+    fn check_call(&self, method: &str, params: &Value, is_request: bool) -> Result<(), String> {
+        if self.is_second_version {
+            schema::second::check_call(method, params, is_request)
+        } else {
+            schema::check_call(method, params, is_request)
+        }
+    }
+
     fn take_notification(&mut self, method: &str, params: &Value) {
-        if let Err(problem) = schema::check_call(method, params, false) {
+        if let Err(problem) = self.check_call(method, params, false) {
             self.failures.push(problem);
         }
         let session = params["sessionId"].as_str().unwrap_or_default();
@@ -252,9 +272,19 @@ impl State {
                     })
                 };
                 let update = tag(&params["update"]);
+                if update == "subagent_update" {
+                    let announced = params["update"]["sessionId"].as_str().unwrap_or_default();
+                    self.known_sessions.insert(announced.to_owned());
+                    self.subagents.insert(announced.to_owned());
+                }
                 if !self.known_sessions.contains(session) && !busy(&["session/load", "session/resume"]) {
                     self.failures.push(format!("an update came before its session was known: {params}"));
-                } else if !TIMELESS.contains(&update) && !busy(&["session/prompt", "session/load"]) {
+                } else if !self.is_second_version
+                    && !TIMELESS.contains(&update)
+                    && !self.subagents.contains(session)
+                    && !self.has_own_turns
+                    && !busy(&["session/prompt", "session/load"])
+                {
                     self.failures.push(format!("an update of a turn came outside of any: {params}"));
                 }
             }
@@ -271,10 +301,10 @@ impl State {
         }
     }
 
-    /// Returns true if the client has declared that it shows forms.
-    fn takes_forms(&self) -> bool {
-        let form = "/params/clientCapabilities/elicitation/form";
-        self.lines.iter().any(|line| line.message.pointer(form).is_some_and(Value::is_object))
+    /// Returns true if the client has declared that it shows what servers and tools want in this mode.
+    fn takes(&self, mode: &str) -> bool {
+        let place = format!("/params/clientCapabilities/elicitation/{mode}");
+        self.lines.iter().any(|line| line.message.pointer(&place).is_some_and(Value::is_object))
     }
 
     /// Returns true if the client has declared that its editor reads, or writes.
@@ -283,8 +313,15 @@ impl State {
         self.lines.iter().any(|line| line.message.pointer(&place) == Some(&Value::Bool(true)))
     }
 
+    /// Returns true if a session was opened with this server of the client.
+    fn declares(&self, server_id: &Value) -> bool {
+        let servers =
+            self.lines.iter().filter_map(|line| line.message.pointer("/params/mcpServers")?.as_array());
+        servers.flatten().any(|server| server["serverId"] == *server_id)
+    }
+
     fn take_request(&mut self, method: &str, id: &Value, params: &Value) -> Option<Value> {
-        if let Err(problem) = schema::check_call(method, params, true) {
+        if let Err(problem) = self.check_call(method, params, true) {
             self.failures.push(problem);
             return Some(
                 json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "method not found"}}),
@@ -293,12 +330,19 @@ impl State {
         if self.asks.iter().any(|state| state.ask.id == *id) {
             self.failures.push(format!("the agent used the request id {id} twice"));
         }
-        if method == "elicitation/create" && !self.takes_forms() {
-            self.failures.push(format!("a form for a client that shows none: {params}"));
+        if method == "elicitation/create" && !self.takes(params["mode"].as_str().unwrap_or_default()) {
+            self.failures.push(format!("a form or a page for a client that shows none: {params}"));
+        }
+        let page = &params["elicitationId"];
+        if !page.is_null() && self.asks.iter().any(|state| state.ask.params["elicitationId"] == *page) {
+            self.failures.push(format!("two pages with one id: {params}"));
         }
         let of_files = [("fs/read_text_file", "readTextFile"), ("fs/write_text_file", "writeTextFile")];
         if of_files.iter().any(|(known, capability)| method == *known && !self.takes_files(capability)) {
             self.failures.push(format!("{method} for a client that did not offer it: {params}"));
+        }
+        if method == "mcp/message" && !self.declares(&params["serverId"]) {
+            self.failures.push(format!("a message for a server that was not declared: {params}"));
         }
         let ask = Ask { id: id.clone(), method: method.to_owned(), params: params.clone() };
         let reply = self.policy.map(|answer| permission_reply(&ask, answer));

@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{EventChoice, McpServer, existing_session, initialize, new_session, permission_outcome, prompt};
-use crate::opencode::event::EventKind;
+use super::{
+    EventChoice, McpServer, Terminals, Version, existing_session, initialize, new_session,
+    permission_outcome, permission_reply, prompt,
+};
+use crate::opencode::{event::EventKind, permission::Reply};
 
 fn text(value: &Value) -> String {
     value.to_string()
@@ -23,7 +26,9 @@ fn servers_without_args_env_or_headers_are_accepted_and_unknown_ones_skipped() {
     let params = json!({"cwd": "/work", "sessionId": "ses_1", "mcpServers": [
         {"name": "a", "command": "x"},
         {"type": "http", "name": "b", "url": "http://localhost"},
-        {"type": "carrier-pigeon", "name": "c"},
+        {"type": "acp", "name": "c", "serverId": "c-1"},
+        {"type": "acp", "name": "d"},
+        {"type": "carrier-pigeon", "name": "e"},
     ]});
     let open = existing_session(Some(&text(&params))).expect("accepted");
     assert_eq!(
@@ -31,9 +36,10 @@ fn servers_without_args_env_or_headers_are_accepted_and_unknown_ones_skipped() {
         [
             McpServer::Stdio { name: "a".into(), command: "x".into(), args: vec![], env: Default::default() },
             McpServer::Http { name: "b".into(), url: "http://localhost".into(), headers: Default::default() },
+            McpServer::Acp { name: "c".into(), server_id: "c-1".into() },
         ]
     );
-    assert_eq!(open.skipped.len(), 1);
+    assert_eq!(open.skipped.len(), 2);
 }
 
 #[test]
@@ -56,39 +62,42 @@ fn an_unknown_block_is_left_out() {
 fn both_shapes_of_initialize_are_read() {
     let v1 = json!({"protocolVersion": 1, "clientCapabilities": {
         "auth": {"terminal": true}, "_meta": {"terminal_output": true, "windlass/events": ["todo.updated", "no.such"]}}});
-    let v1 = initialize(Some(&text(&v1))).expect("accepted").client;
-    assert!(v1.terminal_auth && v1.terminal_output);
+    let v1 = initialize(Some(&text(&v1)), None).expect("accepted").client;
+    assert!(v1.terminal_auth);
+    assert_eq!((v1.version, v1.terminals), (Version::V1, Terminals::Output));
     assert_eq!(v1.events, EventChoice::Only(vec![EventKind::TodoUpdated]));
     let v2 = json!({"protocolVersion": 2, "info": {"name": "ed", "version": "3"},
         "capabilities": {"auth": {"terminal": {}}, "_meta": {"windlass/events": true}}});
-    let v2 = initialize(Some(&text(&v2))).expect("accepted");
-    assert!(v2.client.terminal_auth && !v2.client.terminal_output);
+    let v2 = initialize(Some(&text(&v2)), None).expect("accepted");
+    assert!(v2.client.terminal_auth);
+    assert_eq!((v2.client.version, v2.client.terminals), (Version::V2, Terminals::Owned));
     assert_eq!(v2.client.events, EventChoice::All);
     assert_eq!(v2.client_name.as_deref(), Some("ed 3"));
-    assert!(initialize(None).is_ok());
+    assert!(initialize(None, None).is_ok());
 }
 
 #[test]
 fn a_capability_of_another_type_is_not_offered() {
     let offered = |value: Value| {
         let capabilities = json!({"auth": {"terminal": value}, "session": {"notices": value, "compaction": value},
-            "elicitation": {"form": value}, "_meta": {"terminal_output": value, "terminal-auth": value}});
+            "elicitation": {"form": value, "url": value}, "_meta": {"terminal_output": value, "terminal-auth": value}});
         let params = json!({"protocolVersion": 1, "clientCapabilities": capabilities});
-        let client = initialize(Some(&text(&params))).expect("accepted").client;
+        let client = initialize(Some(&text(&params)), None).expect("accepted").client;
         [
             client.terminal_auth,
             client.legacy_terminal_auth,
             client.notices,
             client.compaction,
             client.forms,
-            client.terminal_output,
+            client.pages,
+            client.terminals == Terminals::Output,
         ]
     };
     for value in [json!("x"), json!("true"), json!(1), json!([]), json!(false), Value::Null] {
-        assert_eq!(offered(value.clone()), [false; 6], "{value}");
+        assert_eq!(offered(value.clone()), [false; 7], "{value}");
     }
     for value in [json!(true), json!({})] {
-        assert_eq!(offered(value.clone()), [true; 6], "{value}");
+        assert_eq!(offered(value.clone()), [true; 7], "{value}");
     }
 }
 
@@ -99,5 +108,24 @@ fn only_a_named_choice_is_an_approval() {
     for other in [r#"{"outcome":{"outcome":"cancelled"}}"#, r#"{"outcome":{"outcome":"yes!"}}"#, "{}", "null"]
     {
         assert_eq!(permission_outcome(other), Ok(None), "{other}");
+    }
+}
+
+#[test]
+fn a_permission_is_answered_by_any_word_that_the_client_was_offered() {
+    let decoded = |reply: &str| {
+        let params = json!({"sessionId": "ses_1", "requestId": "per_1", "reply": reply}).to_string();
+        permission_reply(Some(&params)).map(|it| it.reply)
+    };
+    for (word, expected) in [
+        ("once", Reply::Once),
+        ("always", Reply::Always),
+        ("reject", Reply::Reject),
+        ("reject_always", Reply::RejectAlways),
+    ] {
+        assert_eq!(decoded(word), Ok(expected));
+    }
+    for other in ["", "never", "rejectalways"] {
+        assert!(decoded(other).is_err(), "{other}");
     }
 }

@@ -50,7 +50,7 @@ async fn ask(engine: &Engine, id: &str) -> Result<Vec<Vec<String>>, ToolError> {
         custom: None,
     };
     let cancel = CancellationToken::new();
-    engine.questions().ask(&session(id), tool, vec![question], &cancel).await
+    engine.questions().ask(&session(id), tool, vec![question], None, &cancel).await
 }
 
 fn is_refused(result: &Poll<Result<Vec<Vec<String>>, ToolError>>) -> bool {

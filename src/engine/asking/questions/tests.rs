@@ -50,7 +50,7 @@ impl Scene {
             multiple: None,
             custom: None,
         };
-        self.questions.ask(&self.session, tool, vec![question("A?"), question("B?")], &self.cancel)
+        self.questions.ask(&self.session, tool, vec![question("A?"), question("B?")], None, &self.cancel)
     }
 
     fn waiting(&self) -> Vec<QuestionRequest> {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_protocol::opencode::message::MessageWithParts;
 
-use super::{Settings, plan};
+use super::{Plan, Settings, plan};
 
 fn message(role: &str, n: usize, parts: Value) -> MessageWithParts {
     let mut info = json!({
@@ -71,7 +71,10 @@ fn the_text_to_summarise_fits_its_author() {
     let history: Vec<MessageWithParts> =
         (1..=4).map(|n| said("user", n, &format!("{n}{}", "x".repeat(390)))).collect();
     let seen: Vec<&MessageWithParts> = history.iter().collect();
-    let text = |max| plan(&seen, &settings(0, max), "").unwrap().text;
+    let text = |max| {
+        let Plan { head, frame, .. } = plan(&seen, &settings(0, max), "").unwrap();
+        frame.text(&head.into_iter().map(|(_, text)| text).collect::<Vec<_>>(), None)
+    };
     let all = text(None);
     assert!(all.contains("[User]: 1x") && !all.contains("left out"));
     let newest = text(Some(210));

@@ -26,7 +26,7 @@ impl Scene {
                 };
                 answers.lock().unwrap().push((ticket, said));
             };
-            scene.tickets.issue(ticket, CancellationToken::new(), Box::new(on_end));
+            scene.tickets.issue(ticket, CancellationToken::new(), None, Box::new(on_end));
         }
         scene
     }

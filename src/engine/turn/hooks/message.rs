@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_protocol::opencode::{
     id::{MessageId, SessionId},
-    message::Message,
+    message::{Message, ModelRef, UserMessage},
     part::{Part, PartKind, TextPart},
 };
 
@@ -15,20 +15,24 @@ use crate::{
             context::TurnCx,
             state::{Journal, SessionState},
         },
+        turn::structured,
     },
+    library::Agent,
     plugin::host::{HookError, Host},
+    provider::Model,
 };
 
 const MESSAGE: &str = "chat.message";
-const COMMAND: &str = "command.execute.before";
 const TEXT: &str = "experimental.text.complete";
 const COMPACTING: &str = "experimental.session.compacting";
 const AUTO_CONTINUE: &str = "experimental.compaction.autocontinue";
 
-/// Lets plugins change the newest message, a prompt that is not stored yet. One that they refuse is taken back.
+/// Lets plugins change the newest message, a prompt whose first `n_stored` parts are stored. What is not stored of one
+/// that they refuse is taken back.
 pub async fn change_prompt(
     cx: &TurnCx<'_>,
     state: &mut SessionState,
+    n_stored: usize,
     said: &mut Journal,
 ) -> Result<(), EngineError> {
     let Some(host) = listening(cx, MESSAGE) else { return Ok(()) };
@@ -43,11 +47,23 @@ pub async fn change_prompt(
     if let Some(variant) = &cx.variant {
         input["variant"] = variant.as_str().into();
     }
-    let output = json!({ "message": newest.info, "parts": newest.parts });
-    let changed = match cancellable(cx, host.hook(MESSAGE, input, output)).await {
-        Ok(changed) => changed,
+    let output = json!({ "message": newest.info, "parts": newest.parts.get(n_stored..) });
+    let changed = cancellable(cx, host.hook(MESSAGE, input, output)).await;
+    let checked = changed.and_then(|changed| {
+        let message = changed.get("message").and_then(|it| serde_json::from_value(it.clone()).ok());
+        let message = message.filter(|it| matches!(it, Message::User(_)));
+        if let Some(Message::User(prompt)) = &message {
+            answering(cx, prompt)?;
+        }
+        Ok((changed, message))
+    });
+    let (changed, message) = match checked {
+        Ok(checked) => checked,
         Err(error) => {
-            state.history.remove(&[id].into());
+            match state.history.newest_mut() {
+                Some(newest) if n_stored > 0 => newest.parts.truncate(n_stored),
+                Some(_) | None => state.history.remove(&[id].into()),
+            }
             return Err(error);
         }
     };
@@ -55,19 +71,50 @@ pub async fn change_prompt(
         return Ok(());
     }
     let Some(newest) = state.history.newest_mut() else { return Ok(()) };
-    if let Some(Ok(message @ Message::User(_))) =
-        changed.get("message").map(|it| serde_json::from_value(it.clone()))
-    {
+    if let Some(message) = message {
         newest.info = message;
     }
     if let Some(Value::Array(parts)) = changed.get("parts") {
         let session_id = newest.info.session_id().clone();
-        newest.parts = parts.iter().filter_map(|part| whole(part, &session_id, &id)).collect();
+        newest.parts.truncate(n_stored);
+        newest.parts.extend(parts.iter().filter_map(|part| whole(part, &session_id, &id)));
     }
     *said = Journal::default();
     said.message(&newest.info);
-    for part in &newest.parts {
+    for part in newest.parts.iter().skip(n_stored) {
         said.part(part);
+    }
+    Ok(())
+}
+
+/// Returns the agent and the model that a prompt names where they are others than the turn's.
+fn answering<'a>(
+    cx: &'a TurnCx<'_>,
+    prompt: &UserMessage,
+) -> Result<(Option<&'a Agent>, Option<Model>), EngineError> {
+    let agent =
+        (prompt.agent != cx.agent.name).then(|| cx.loaded.checked_agent(&prompt.agent)).transpose()?;
+    let own = ModelRef { variant: cx.variant.clone(), ..cx.model.reference() };
+    let model = (prompt.model != own).then(|| cx.loaded.checked_model(&prompt.model)).transpose()?;
+    if let Some(model) = model.as_ref().filter(|_| cx.structured.is_some()) {
+        structured::check_model(model)?;
+    }
+    Ok((agent, model))
+}
+
+/// Has the agent and the model answer that a plugin wrote into the newest prompt.
+pub fn follow_prompt(cx: &mut TurnCx<'_>, state: &SessionState) -> Result<(), EngineError> {
+    if listening(cx, MESSAGE).is_none() {
+        return Ok(());
+    }
+    let Some(Message::User(prompt)) = super::newest_prompt(state) else { return Ok(()) };
+    let (agent, model) = answering(cx, prompt)?;
+    if let Some(agent) = agent.cloned() {
+        cx.agent = agent;
+    }
+    if let Some(model) = model {
+        cx.variant = cx.loaded.variant_for(&cx.agent, &model, prompt.model.variant.as_deref());
+        cx.model = model;
     }
     Ok(())
 }
@@ -80,23 +127,6 @@ fn whole(part: &Value, session_id: &SessionId, message_id: &MessageId) -> Option
     fields.insert("sessionID".to_owned(), json!(session_id));
     fields.insert("messageID".to_owned(), json!(message_id));
     serde_json::from_value(part).ok()
-}
-
-/// Lets plugins change the text of a command before the model reads it.
-pub async fn change_command(
-    cx: &TurnCx<'_>,
-    state: &SessionState,
-    command: &str,
-    arguments: &str,
-    text: String,
-) -> Result<String, EngineError> {
-    let Some(host) = listening(cx, COMMAND) else { return Ok(text) };
-    let input = json!({ "command": command, "sessionID": state.info.id, "arguments": arguments });
-    let output = json!({ "parts": [{ "type": "text", "text": text }] });
-    let changed = cancellable(cx, host.hook(COMMAND, input, output)).await?;
-    let Some(Value::Array(parts)) = changed.get("parts") else { return Ok(text) };
-    let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
-    Ok(texts.collect::<Vec<_>>().join("\n\n"))
 }
 
 /// Lets plugins change the finished texts of the newest answer.
@@ -130,32 +160,37 @@ pub async fn change_texts(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<(
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
 }
 
+/// Words of plugins in a request for a summary.
+#[derive(Default)]
+pub struct Wanted {
+    /// The request in the place of our own.
+    pub prompt: Option<String>,
+    /// Texts that are added.
+    pub context: Vec<String>,
+}
+
 /// Lets plugins add to the request for a summary, or put another in its place.
-pub async fn change_summary(
-    cx: &TurnCx<'_>,
-    state: &SessionState,
-    text: String,
-) -> Result<String, EngineError> {
-    let Some(host) = listening(cx, COMPACTING) else { return Ok(text) };
+pub async fn change_summary(cx: &TurnCx<'_>, state: &SessionState) -> Result<Wanted, EngineError> {
+    let Some(host) = listening(cx, COMPACTING) else { return Ok(Wanted::default()) };
     let input = json!({ "sessionID": state.info.id });
     let changed = cancellable(cx, host.hook(COMPACTING, input, json!({ "context": [] }))).await?;
-    let prompt = changed.get("prompt").and_then(Value::as_str);
     let context = changed.get("context").and_then(Value::as_array).into_iter().flatten();
-    let pieces = std::iter::once(prompt.unwrap_or(&text)).chain(context.filter_map(Value::as_str));
-    Ok(pieces.collect::<Vec<_>>().join("\n\n"))
+    Ok(Wanted {
+        prompt: changed.get("prompt").and_then(Value::as_str).map(str::to_owned),
+        context: context.filter_map(|it| it.as_str().map(str::to_owned)).collect(),
+    })
 }
 
 /// Returns false if a plugin wants the turn to end behind an automatic summary.
 pub async fn goes_on(cx: &TurnCx<'_>, state: &SessionState, overflow: bool) -> Result<bool, EngineError> {
     let Some(host) = listening(cx, AUTO_CONTINUE) else { return Ok(true) };
-    let mut messages = state.history.iter().rev().map(|it| &it.info);
-    let message = messages.find(|it| matches!(it, Message::User(_)));
-    let shown = super::shown_model(cx).await;
+    let message = super::newest_prompt(state);
+    let shown = super::shown_model(&cx.session.engine, &cx.loaded, &cx.model.reference()).await;
     let input = json!({
         "sessionID": state.info.id,
         "agent": cx.agent.name,
         "model": shown.as_ref().map(|(_, model)| model),
-        "provider": shown.as_ref().map(|(provider, _)| json!({ "info": provider, "options": provider.options })),
+        "provider": shown.as_ref().map(|(provider, _)| json!({ "source": provider.source, "info": provider, "options": provider.options })),
         "message": message,
         "overflow": overflow,
     });
@@ -163,12 +198,12 @@ pub async fn goes_on(cx: &TurnCx<'_>, state: &SessionState, overflow: bool) -> R
     Ok(changed.get("enabled") != Some(&Value::Bool(false)))
 }
 
-fn listening<'a>(cx: &'a TurnCx<'_>, hook: &str) -> Option<&'a Host> {
+pub(super) fn listening<'a>(cx: &'a TurnCx<'_>, hook: &str) -> Option<&'a Host> {
     cx.plugins.as_deref().filter(|host| host.declares(hook))
 }
 
 /// Waits for a hook, and for nothing once the turn is cancelled.
-async fn cancellable<T: Default>(
+pub(super) async fn cancellable<T: Default>(
     cx: &TurnCx<'_>,
     hook: impl Future<Output = Result<T, HookError>>,
 ) -> Result<T, EngineError> {

@@ -74,11 +74,13 @@ impl Scene {
             model: &self.model,
             variant: None,
             instructions: &self.instructions,
-            skills: "",
+            skills: "<skills>",
+            server_instructions: "<of servers>",
             state: &self.state,
             tools: vec![tool()],
             is_last: self.is_last,
             is_structured: false,
+            client_prompt: None,
         }
     }
 
@@ -487,6 +489,10 @@ fn the_system_text_has_the_constant_before_what_depends_on_the_place() {
     one
 
     two
+
+    <of servers>
+
+    <skills>
 
     be brief
     ");

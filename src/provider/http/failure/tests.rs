@@ -28,6 +28,7 @@ fn kind(error: &ProviderError) -> &'static str {
         ProviderError::Api { .. } => "api",
         ProviderError::Transport { .. } => "transport",
         ProviderError::Silent { .. } => "silent",
+        ProviderError::Unsent { .. } => "unsent",
     }
 }
 

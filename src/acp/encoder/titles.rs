@@ -1,0 +1,32 @@
+//! The title of a session: shown when it changes, and behind a replay.
+
+use windlass_protocol::{
+    acp::schema::{SessionInfoUpdate, SessionUpdate},
+    opencode::{event::SessionInfo, id::SessionId},
+};
+
+use super::{Encoder, Sink};
+use crate::{base::clock, engine::is_default_title};
+
+impl Encoder {
+    /// Shows the title of a session whose record changed, if the client has another.
+    pub(super) fn session_info(&mut self, id: &SessionId, info: &SessionInfo, out: &mut Sink<'_>) {
+        let Some(shown) = self.sessions.get_mut(id) else { return };
+        if shown.title != info.info.title {
+            shown.title.clone_from(&info.info.title);
+            let update = SessionInfoUpdate::new()
+                .title(info.info.title.clone())
+                .updated_at(clock::iso(info.info.time.updated));
+            out.lines.update(id, SessionUpdate::SessionInfoUpdate(update));
+        }
+    }
+
+    /// Shows the title of a session of the past, if it was given one.
+    pub(super) fn show_title(&mut self, id: &SessionId, out: &mut Sink<'_>) {
+        let shown = self.sessions.get(id).filter(|shown| !is_default_title(&shown.title));
+        if let Some(shown) = shown {
+            let update = SessionInfoUpdate::new().title(shown.title.clone());
+            out.lines.update(id, SessionUpdate::SessionInfoUpdate(update));
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! `windlass mcp serve`: an MCP server on standard input and output, until the client closes the input.
+
+use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use tokio_util::sync::CancellationToken;
+
+use super::super::{acp, output, runtime};
+use crate::{
+    base::sandbox,
+    config::{Environment, paths::Paths},
+    engine::Engine,
+    mcp_server,
+};
+
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Directory of sessions that name none; the working directory unless given.
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+}
+
+pub fn run(environment: Environment, args: ServeArgs) -> ExitCode {
+    let directory = match output::directory(args.cwd.as_deref()) {
+        Ok(directory) => directory,
+        Err(code) => return code,
+    };
+    if std::io::stdin().is_terminal() {
+        output::note(
+            "This is windlass for programs: it waits for the Model Context Protocol on standard input. To talk here, \
+             run `windlass chat`. Ctrl-C ends it.",
+        );
+    }
+    sandbox::begin();
+    runtime::block_on(async move {
+        let stop = CancellationToken::new();
+        let signals = tokio::spawn(acp::stop_on_signal(stop.clone()));
+        let hangup = tokio::spawn(acp::stop_on_broken_output(stop.clone()));
+        let paths = Paths::new(&environment);
+        let engine = Engine::new(environment, paths);
+        runtime::serve_plugins(&engine);
+        let (input, output) = (tokio::io::stdin(), acp::standard_output());
+        let served = mcp_server::serve(engine, directory, input, output, stop).await;
+        signals.abort();
+        hangup.abort();
+        match served {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                tracing::error!(error, "windlass mcp serve failed");
+                ExitCode::FAILURE
+            }
+        }
+    })
+}

@@ -1,0 +1,122 @@
+//! Requests with the token of a login: a renewal that has begun is finished, whatever becomes of the request that needed
+//! it, because the server takes the old token only once.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+
+use futures_util::stream::BoxStream;
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::{
+    model::ClientJsonRpcMessage,
+    transport::{
+        auth::AuthClient,
+        streamable_http_client::{StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse},
+    },
+};
+use sse_stream::{Error as SseError, Sse};
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+use crate::mcp::streamable::BoundedClient;
+
+/// Time that renewals have when the process ends.
+const LAST_RENEWALS: Duration = Duration::from_secs(5);
+
+/// The renewals that are on their way.
+static RENEWALS: LazyLock<TaskTracker> = LazyLock::new(TaskTracker::new);
+
+/// Waits until no renewal is on its way.
+pub(in crate::mcp) async fn renewals_ended() {
+    RENEWALS.close();
+    let _ = timeout(LAST_RENEWALS, RENEWALS.wait()).await;
+    RENEWALS.reopen();
+}
+
+/// See the module's comment.
+#[derive(Clone)]
+pub(in crate::mcp) struct LoggedIn(AuthClient<BoundedClient>);
+
+type Headers = HashMap<HeaderName, HeaderValue>;
+type Failure = StreamableHttpError<reqwest::Error>;
+type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+impl LoggedIn {
+    pub(super) fn new(client: AuthClient<BoundedClient>) -> Self {
+        Self(client)
+    }
+
+    /// Returns a token that holds; `None` where there is none, which the request itself then says.
+    pub(in crate::mcp) async fn token(&self) -> Option<String> {
+        let client = self.0.clone();
+        let renewed = RENEWALS.spawn(async move { client.get_access_token().await.ok() });
+        renewed.await.ok().flatten()
+    }
+}
+
+impl StreamableHttpClient for LoggedIn {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _: Option<String>,
+        headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let token = self.token().await;
+        self.0.post_message(uri, message, session_id, token, headers).await
+    }
+
+    async fn post_message_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _: Option<String>,
+        headers: Headers,
+        max: usize,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let token = self.token().await;
+        self.0.post_message_with_max_sse_event_size(uri, message, session_id, token, headers, max).await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        _: Option<String>,
+        headers: Headers,
+    ) -> Result<(), Failure> {
+        let token = self.token().await;
+        self.0.delete_session(uri, session_id, token, headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _: Option<String>,
+        headers: Headers,
+    ) -> Result<Events, Failure> {
+        let token = self.token().await;
+        self.0.get_stream(uri, session_id, last_event_id, token, headers).await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _: Option<String>,
+        headers: Headers,
+        max: usize,
+    ) -> Result<Events, Failure> {
+        let token = self.token().await;
+        self.0.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, token, headers, max).await
+    }
+}

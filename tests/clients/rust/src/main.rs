@@ -1,0 +1,150 @@
+//! The Rust SDK's clients over its HTTP and WebSocket transport, unmodified, against `windlass serve`:
+//! windlass-client-test VERSION URL AUTHORIZATION DIRECTORY
+//! Started by `tests/clients/ts/transports.mjs`, whose scripted model it talks with; fails on the first deviation.
+
+use agent_client_protocol::{
+    Agent, Client, Error, on_receive_notification, on_receive_request,
+    schema::ProtocolVersion,
+    v1::{self, schema as one},
+    v2::{self, schema as two},
+};
+use agent_client_protocol_http::HttpClient;
+use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+use tokio::sync::mpsc;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [version, url, authorization, directory] = &arguments[..] else { panic!("four arguments") };
+    let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_str(authorization).unwrap())]);
+    let transport = HttpClient::builder(url)
+        .configure_http(|http| http.no_proxy().default_headers(headers))
+        .build()
+        .unwrap();
+    match version.as_str() {
+        "1" => first(transport, directory).await.unwrap(),
+        "2" => second(transport, directory).await.unwrap(),
+        other => panic!("no version {other}"),
+    }
+}
+
+/// Reads what the agent says until it is this.
+async fn until_said(said: &mut mpsc::Receiver<String>, wanted: &str) {
+    let mut text = String::new();
+    while text != wanted {
+        text.push_str(&said.recv().await.unwrap());
+        assert!(wanted.starts_with(&text), "{text}");
+    }
+}
+
+async fn first(transport: HttpClient, directory: &str) -> Result<(), Error> {
+    let (sender, mut said) = mpsc::channel(1000);
+    Client
+        .v1()
+        .on_receive_notification(
+            async move |notification: one::SessionNotification, _cx| {
+                if let one::SessionUpdate::AgentMessageChunk(chunk) = notification.update
+                    && let one::ContentBlock::Text(content) = chunk.content
+                {
+                    sender.try_send(content.text).unwrap();
+                }
+                Ok(())
+            },
+            on_receive_notification!(),
+        )
+        .on_receive_request(
+            async move |request: one::RequestPermissionRequest, responder, _connection| {
+                let once = one::PermissionOptionKind::AllowOnce;
+                let option = request.options.iter().find(|option| option.kind == once).unwrap();
+                let selected = one::SelectedPermissionOutcome::new(option.option_id.clone());
+                let outcome = one::RequestPermissionOutcome::Selected(selected);
+                responder.respond(one::RequestPermissionResponse::new(outcome))
+            },
+            on_receive_request!(),
+        )
+        .connect_with(transport, async move |connection: v1::ConnectionTo<Agent>| {
+            connection.send_request(one::InitializeRequest::new(ProtocolVersion::V1)).block_task().await?;
+            let new = one::NewSessionRequest::new(directory);
+            let session = connection.send_request(new).block_task().await?.session_id;
+            let prompt = |text: &str| {
+                let block = one::ContentBlock::Text(one::TextContent::new(text.to_owned()));
+                one::PromptRequest::new(session.clone(), vec![block])
+            };
+            let answer = connection.send_request(prompt("edit it")).block_task().await?;
+            assert_eq!(answer.stop_reason, one::StopReason::EndTurn);
+            until_said(&mut said, "editingedited").await;
+
+            let running = connection.send_request(prompt("talk"));
+            until_said(&mut said, "for ever").await;
+            connection.send_notification(one::CancelNotification::new(session.clone()))?;
+            assert_eq!(running.block_task().await?.stop_reason, one::StopReason::Cancelled);
+
+            let load = one::LoadSessionRequest::new(session.clone(), directory);
+            connection.send_request(load).block_task().await?;
+            until_said(&mut said, "editingeditedfor ever").await;
+            Ok(())
+        })
+        .await
+}
+
+async fn second(transport: HttpClient, directory: &str) -> Result<(), Error> {
+    let (sender, mut said) = mpsc::channel(1000);
+    let (ended, mut ends) = mpsc::channel(1000);
+    Client
+        .v2()
+        .on_receive_notification(
+            async move |notification: two::UpdateSessionNotification, _cx| {
+                match notification.update {
+                    two::SessionUpdate::AgentMessageChunk(chunk) => {
+                        if let two::ContentBlock::Text(content) = chunk.content {
+                            sender.try_send(content.text).unwrap();
+                        }
+                    }
+                    two::SessionUpdate::StateUpdate(two::StateUpdate::Idle(idle)) => {
+                        ended.try_send(idle.stop_reason).unwrap();
+                    }
+                    _other => {}
+                }
+                Ok(())
+            },
+            on_receive_notification!(),
+        )
+        .on_receive_request(
+            async move |request: two::RequestPermissionRequest, responder, _connection| {
+                let once = two::PermissionOptionKind::AllowOnce;
+                let option = request.options.iter().find(|option| option.kind == once).unwrap();
+                let selected = two::SelectedPermissionOutcome::new(option.option_id.clone());
+                let outcome = two::RequestPermissionOutcome::Selected(selected);
+                responder.respond(two::RequestPermissionResponse::new(outcome))
+            },
+            on_receive_request!(),
+        )
+        .connect_with(transport, async move |connection: v2::ConnectionTo<Agent>| {
+            let info = two::Implementation::new("windlass-test", "1");
+            let hello = two::InitializeRequest::new(ProtocolVersion::V2, info);
+            let greeted = connection.send_request(hello).block_task().await?;
+            assert_eq!(greeted.protocol_version, ProtocolVersion::V2);
+            let new = two::NewSessionRequest::new(directory);
+            let session = connection.send_request(new).block_task().await?.session_id;
+            let prompt = |text: &str| {
+                let block = two::ContentBlock::Text(two::TextContent::new(text.to_owned()));
+                two::PromptRequest::new(session.clone(), vec![block])
+            };
+            connection.send_request(prompt("edit it")).block_task().await?;
+            assert_eq!(ends.recv().await.unwrap(), Some(two::StopReason::EndTurn));
+            until_said(&mut said, "editingedited").await;
+
+            connection.send_request(prompt("talk")).block_task().await?;
+            until_said(&mut said, "for ever").await;
+            connection.send_notification(two::CancelSessionNotification::new(session.clone()))?;
+            assert_eq!(ends.recv().await.unwrap(), Some(two::StopReason::Cancelled));
+
+            let start = two::ReplayFrom::Start(two::ReplayFromStart::new());
+            let resume = two::ResumeSessionRequest::new(session.clone(), directory).replay_from(start);
+            connection.send_request(resume).block_task().await?;
+            until_said(&mut said, "editingeditedfor ever").await;
+            connection.send_request(two::CloseSessionRequest::new(session.clone())).block_task().await?;
+            Ok(())
+        })
+        .await
+}

@@ -1,0 +1,164 @@
+//! Errors that language servers find behind changes of files, and servers that say nothing, nonsense or too much.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::{
+    lsp::{ask, logged, toys, until_logged},
+    support::{agent::Agent, llm::Reply},
+};
+
+const OF_FILE: &str = "\n\nLSP errors detected in this file, please fix:\n\
+    <diagnostics file=\"a.toy\">\nERROR [2:3] line 1 is wrong\n</diagnostics>";
+const OF_OTHERS: &str = "\n\nLSP errors detected in other files:\n\
+    <diagnostics file=\"other.toy\">\nERROR [1:1] needs the file beside it\n</diagnostics>";
+
+/// Returns an agent whose server is ready, and a session that knows `a.toy`.
+async fn warm(mode: &str) -> (Agent, String) {
+    let agent = toys(mode).start().await;
+    let session = agent.new_session().await;
+    agent.told(&session, "read", json!({"filePath": "a.toy"})).await;
+    agent.told(&session, "lsp", ask("documentSymbol")).await;
+    (agent, session)
+}
+
+fn edit(from: &str, to: &str) -> Value {
+    json!({"filePath": "a.toy", "oldString": from, "newString": to})
+}
+
+#[tokio::test]
+async fn every_tool_that_changes_files_tells_their_errors_and_then_those_of_others() {
+    for mode in ["strict", "pull"] {
+        let (agent, session) = warm(mode).await;
+        let edits = json!({"filePath": "a.toy", "edits": [
+            {"oldString": "all wrong", "newString": "fine"}, {"oldString": "fine", "newString": "quite wrong"},
+        ]});
+        for (tool, input, done) in [
+            ("edit", edit("toy two", "all wrong"), "Edit applied successfully."),
+            ("multiedit", edits, "Edit applied successfully."),
+            (
+                "write",
+                json!({"filePath": "a.toy", "content": "toy one\nwrong\n"}),
+                "Wrote file successfully.",
+            ),
+        ] {
+            let told = agent.told(&session, tool, input).await;
+            assert_eq!(told, format!("{done}{OF_FILE}{OF_OTHERS}"), "{mode} {tool}");
+        }
+        assert_eq!(agent.told(&session, "edit", edit("wrong", "right")).await, "Edit applied successfully.");
+        if mode == "pull" {
+            let pulled = logged(&agent, "pulled");
+            assert_eq!((pulled.len(), &pulled[0]["identifier"]), (4, &json!("toy")));
+        }
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_patch_tells_the_errors_of_each_of_its_files_and_of_others() {
+    let models = json!({"mock": {"models": {"gpt-5": {"name": "GPT"}}}});
+    let agent = toys("strict").config(json!({"model": "mock/gpt-5", "provider": models})).start().await;
+    let session = agent.new_session().await;
+    agent.told(&session, "lsp", ask("documentSymbol")).await;
+    let patch =
+        "*** Begin Patch\n*** Add File: b.toy\n+fine\n+wrong\n*** Add File: c.toy\n+wrong\n*** End Patch";
+    let told = agent.told(&session, "apply_patch", json!({"patchText": patch})).await;
+    let expected = format!(
+        "Success. Updated the following files:\nA b.toy\nA c.toy\
+         \n\nLSP errors detected in b.toy, please fix:\n\
+         <diagnostics file=\"b.toy\">\nERROR [2:3] line 1 is wrong\n</diagnostics>\
+         \n\nLSP errors detected in c.toy, please fix:\n\
+         <diagnostics file=\"c.toy\">\nERROR [1:3] line 0 is wrong\n</diagnostics>{OF_OTHERS}"
+    );
+    assert_eq!(told, expected);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_for_a_file_holds_changes_up_once_and_for_seconds_only() {
+    let (agent, session) = warm("sulky").await;
+    for (from, to, limit) in [("toy one", "toy 1", 10), ("toy 1", "toy one", 3)] {
+        let start = Instant::now();
+        assert_eq!(agent.told(&session, "edit", edit(from, to)).await, "Edit applied successfully.");
+        assert!(start.elapsed() < Duration::from_secs(limit), "{:?}", start.elapsed());
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_starting_or_broken_does_not_hold_a_change_up() {
+    for mode in ["deaf", "broken"] {
+        let agent = toys(mode).start().await;
+        let session = agent.new_session().await;
+        agent.told(&session, "read", json!({"filePath": "a.toy"})).await;
+        until_logged(&agent, "started").await;
+        let start = Instant::now();
+        assert_eq!(
+            agent.told(&session, "edit", edit("toy one", "toy 1")).await,
+            "Edit applied successfully."
+        );
+        assert!(start.elapsed() < Duration::from_secs(2), "{mode}: {:?}", start.elapsed());
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn of_diagnostics_that_are_nonsense_or_many_the_model_is_told_what_is_readable_and_only_some() {
+    let (agent, session) = warm("babbles").await;
+    let told = agent.told(&session, "edit", edit("toy one", "toy 1")).await;
+    let (head, rest) = told.split_once("<diagnostics file=\"a.toy\">\n").unwrap();
+    assert_eq!(head, "Edit applied successfully.\n\nLSP errors detected in this file, please fix:\n");
+    let (own, others) = rest.split_once("</diagnostics>").unwrap();
+    let lines: Vec<&str> = own.lines().collect();
+    assert_eq!((lines.len(), lines[0], lines[10]), (11, "ERROR [1:1] ", "... and 90 more"));
+    assert_eq!(others.matches("<diagnostics file=").count(), 5);
+    assert!(told.len() < 40_000, "{}", told.len());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_edit_that_a_server_proposes_is_refused_wherever_it_is() {
+    let agent = toys("meddles").start().await;
+    let outside = agent.scratch.root().canonicalize().unwrap().join("home/theirs.toy");
+    std::fs::write(&outside, "theirs").unwrap();
+    let session = agent.new_session().await;
+    agent.told(&session, "read", json!({"filePath": "a.toy"})).await;
+    agent.told(&session, "lsp", ask("documentSymbol")).await;
+    assert_eq!(agent.told(&session, "edit", edit("toy one", "toy 1")).await, "Edit applied successfully.");
+    let refused = until_logged(&agent, "refused").await;
+    assert_eq!(refused["code"], -32601, "{refused}");
+    assert_eq!(agent.scratch.read("a.toy"), "toy 1\ntoy two\n");
+    assert_eq!(std::fs::read_to_string(outside).unwrap(), "theirs");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_mention_of_lines_or_of_a_symbol_gives_the_model_these_lines() {
+    let agent = toys("strict").start().await;
+    agent.scratch.write("b.toy", "zero\none\nfn wanted\n  body\nfn last\nend\n");
+    let session = agent.new_session().await;
+    for (n, (part, shown, hidden)) in [
+        ("#L2-3", "3: fn wanted", "body"),
+        ("?start=1&end=2", "2: one", "wanted"),
+        ("?symbol=wanted", "4:   body", "last"),
+        ("?symbol=scope%3A%3Alast#L5:6", "6: end", "body"),
+        ("?start=5&end=5", "6: end", "body"),
+        ("?symbol=unknown", "6: end", "nothing is hidden"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let words = format!("look {n}");
+        agent.llm.reply(Reply::text("seen"));
+        let uri = format!("file://{}{part}", agent.scratch.path("b.toy"));
+        let blocks = json!([
+            {"type": "text", "text": words}, {"type": "resource_link", "uri": uri, "name": "b.toy"},
+        ]);
+        agent.request("session/prompt", json!({"sessionId": session, "prompt": blocks})).await.unwrap();
+        let messages = agent.llm.last_request().body["messages"].to_string();
+        let last = &messages[messages.find(&words).unwrap()..];
+        assert!(last.contains(shown) && !last.contains(hidden), "{part}: {last}");
+    }
+    agent.finish().await;
+}

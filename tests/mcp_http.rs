@@ -1,0 +1,89 @@
+//! Remote MCP servers over streamable HTTP: results of any length, sessions that end, servers that come up later.
+
+use std::{path::Path, process::Stdio};
+
+use serde_json::json;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
+
+use crate::{
+    mcp::{session_with, until_offered},
+    support::{agent::Agent, llm::Reply},
+};
+
+/// Starts `tests/mcp/http_server.py` on this port, or a free one for 0; returns its address.
+async fn server(port: u16, form: &str) -> (Child, String) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/http_server.py");
+    let mut command = Command::new("python3");
+    command.arg(script).arg(port.to_string()).arg(form).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let port = lines.next_line().await.unwrap().unwrap();
+    (child, format!("http://127.0.0.1:{port}/mcp"))
+}
+
+async fn opened(url: &str) -> (Agent, String) {
+    let agent = Agent::start().await;
+    let servers = json!([{"type": "http", "name": "far", "url": url, "headers": []}]);
+    let session = session_with(&agent, servers).await;
+    until_offered(&agent, &session, "far_price").await;
+    (agent, session)
+}
+
+/// Has the model call a tool, and returns its result.
+async fn call(agent: &Agent, session: &str, tool: &str) -> String {
+    let call_id = format!("call_{}", agent.llm.requests().len());
+    agent.llm.reply(Reply::call(&call_id, tool, json!({})));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(session, "go").await;
+    agent.llm.last_request().tool_result(&call_id)
+}
+
+/// Calls the tools with long results, which are saved, and then another one.
+pub async fn check_long_results(agent: &Agent, session: &str, server: &str) {
+    for (tool, size) in [("long", 20_000_000), ("huge", 100_000_000)] {
+        let result = call(agent, session, &format!("{server}_{tool}")).await;
+        assert!(result.starts_with("first line\nxxx") && result.len() < 3000, "{} bytes", result.len());
+        let path =
+            result.lines().find_map(|line| Some(line.split_once("Its text is saved to: ")?.1)).unwrap();
+        assert_eq!(std::fs::metadata(path).unwrap().len(), size + "first line\n".len() as u64);
+    }
+}
+
+#[tokio::test]
+async fn a_result_of_20_or_100_mb_over_http_is_saved_and_the_server_goes_on() {
+    for form in ["json", "sse"] {
+        let (_server, url) = server(0, form).await;
+        let (agent, session) = opened(&url).await;
+        check_long_results(&agent, &session, "far").await;
+        assert_eq!(call(&agent, &session, "far_price").await, "tea costs 5");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_the_server_has_ended_is_begun_again() {
+    let (_server, url) = server(0, "json").await;
+    let (agent, session) = opened(&url).await;
+    assert_eq!(call(&agent, &session, "far_forget").await, "forgotten");
+    assert_eq!(call(&agent, &session, "far_price").await, "tea costs 5");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_that_comes_up_later_is_found() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let agent = Agent::start().await;
+    let url = format!("http://127.0.0.1:{port}/mcp");
+    let servers = json!([{"type": "http", "name": "far", "url": url, "headers": []}]);
+    let session = session_with(&agent, servers).await;
+    agent.wait_stderr("Connection refused").await;
+    let (_server, _) = server(port, "json").await;
+    until_offered(&agent, &session, "far_price").await;
+    assert_eq!(call(&agent, &session, "far_price").await, "tea costs 5");
+    agent.finish().await;
+}

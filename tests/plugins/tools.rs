@@ -1,0 +1,159 @@
+//! Custom tools: what stops them, what cuts their output, who may use them, and which of two with one name is used.
+
+use serde_json::{Value, json};
+
+use super::{in_each_runtime, start, with};
+use crate::support::llm::Reply;
+
+fn says(word: &str) -> String {
+    format!("{{ description: 'd', args: {{}}, execute: async () => '{word}' }}")
+}
+
+#[tokio::test]
+async fn a_cancel_reaches_a_running_tool() {
+    in_each_runtime(async |runtime| {
+        let waits = r#"
+            import { appendFileSync } from "node:fs"
+            const execute = (_, { abort, directory, metadata }) => new Promise((resolve) => {
+                abort.addEventListener("abort", () => {
+                    appendFileSync(`${directory}/aborted`, "yes")
+                    resolve("late")
+                })
+                metadata({ title: "waiting" })
+            })
+            export default { description: "d", args: {}, execute }"#;
+        let agent = start(&[(".opencode/tool/waits.js", waits)], runtime).await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::call("call_1", "waits", json!({})));
+        let prompt = agent.send_prompt(&session, "go");
+        agent.has_update(&session, "the tool's title", |update| update["title"] == "waiting").await;
+        agent.cancel(&session);
+        assert_eq!(prompt.answer().await.unwrap()["stopReason"], "cancelled");
+        agent.scratch.appears("aborted").await;
+        agent.finish().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_long_result_is_cut_as_that_of_a_built_in_tool() {
+    in_each_runtime(async |runtime| {
+        let long =
+            "export default { description: 'd', args: {}, execute: async () => 'a line\\n'.repeat(5000) }";
+        let agent = start(&[(".opencode/tool/long.js", long)], runtime).await;
+        let session = agent.new_session().await;
+        let told = agent.told(&session, "long", json!({})).await;
+        assert!(told.lines().count() < 2100 && told.contains("truncated"), "{} lines", told.lines().count());
+        agent.finish().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_tool_is_left_out_for_all_or_for_one_agent() {
+    in_each_runtime(async |runtime| {
+        let files = [
+            (".opencode/tool/everywhere.js", format!("export default {}", says("x"))),
+            (".opencode/tool/nowhere.js", format!("export default {}", says("x"))),
+            (".opencode/tool/elsewhere.js", format!("export default {}", says("x"))),
+            (".opencode/tool/denied.js", format!("export default {}", says("x"))),
+        ];
+        let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
+        let rules = json!({
+            "tools": {"nowhere": false},
+            "permission": {"denied": "deny"},
+            "agent": {"build": {"tools": {"elsewhere": false}}},
+        });
+        let agent = start(&files, with(&runtime, rules)).await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::text("done"));
+        agent.prompt(&session, "go").await;
+        let offered = agent.llm.last_request().tools();
+        let is_offered = |name: &str| offered.iter().any(|it| it == name);
+        let ours = ["everywhere", "nowhere", "elsewhere", "denied"];
+        assert_eq!(ours.map(is_offered), [true, false, false, false], "{offered:?}");
+        agent.request("session/set_mode", json!({"sessionId": session, "modeId": "plan"})).await.unwrap();
+        agent.llm.reply(Reply::text("done"));
+        agent.prompt(&session, "go").await;
+        assert!(agent.llm.last_request().tools().contains(&"elsewhere".to_owned()));
+        agent.finish().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_file_takes_a_built_in_tools_place_and_a_plugin_that_of_both() {
+    in_each_runtime(async |runtime| {
+        let of_file = format!("export default {}", says("from the file"));
+        let plugin =
+            format!("export const P = async () => ({{ tool: {{ list: {} }} }})", says("from the plugin"));
+        let files = [
+            (".opencode/tool/glob.js", of_file.as_str()),
+            (".opencode/tool/list.js", of_file.as_str()),
+            (".opencode/plugin/p.js", plugin.as_str()),
+        ];
+        let agent = start(&files, runtime).await;
+        let session = agent.new_session().await;
+        assert_eq!(agent.told(&session, "glob", json!({})).await, "from the file");
+        assert_eq!(agent.told(&session, "list", json!({})).await, "from the plugin");
+        agent.finish().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_file_that_a_tool_imports_is_loaded_again_with_it() {
+    in_each_runtime(async |runtime| {
+        let tool = "import { word } from '../lib/word.js'\n\
+            export default { description: 'd', args: {}, execute: async () => word + MARK }";
+        let with_mark = |mark: &str| tool.replace("MARK", mark);
+        let first = with_mark("'1'");
+        let files = [
+            (".opencode/tool/say.js", first.as_str()),
+            (".opencode/lib/word.js", "export const word = 'first'"),
+        ];
+        let agent = start(&files, runtime).await;
+        let session = agent.new_session().await;
+        assert_eq!(agent.told(&session, "say", json!({})).await, "first1");
+        agent.scratch.write(".opencode/lib/word.js", "export const word = 'second'");
+        agent.scratch.write(".opencode/tool/say.js", with_mark("'2'"));
+        let ask = agent.permission().await;
+        agent.answer(&ask, crate::support::agent::Answer::AllowOnce);
+        let loaded = async { while agent.told(&session, "say", json!({})).await != "second2" {} };
+        tokio::time::timeout(crate::support::agent::DEADLINE, loaded).await.expect("both are loaded again");
+        agent.finish().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_client_is_the_sdks_own_with_its_inner_one() {
+    in_each_runtime(async |runtime| {
+        let plugin = r#"export const P = async ({ client }) => ({
+            tool: {
+                look: {
+                    description: "d", args: {},
+                    execute: async (_, { sessionID }) => {
+                        const { data } = await client.session.get({ path: { id: sessionID } })
+                        const inner = await client._client.get({ url: "/config" })
+                        const { error } = await client.session.get({ path: { id: "ses_none" } })
+                        const created = await client.session.create({ body: { title: "of the plugin" } })
+                        const agents = await client.app.agents()
+                        const isThrown = await client.session.get({ path: { id: "ses_none" }, throwOnError: true })
+                            .then(() => false, () => true)
+                        return JSON.stringify([
+                            data.id === sessionID, inner.response.status, typeof inner.data, !!error,
+                            created.data.title, agents.data.some(({ name }) => name === "build"), isThrown,
+                        ])
+                    },
+                },
+            },
+        })"#;
+        let agent = start(&[(".opencode/plugin/p.js", plugin)], runtime).await;
+        let session = agent.new_session().await;
+        let told: Value = serde_json::from_str(&agent.told(&session, "look", json!({})).await).unwrap();
+        assert_eq!(told, json!([true, 200, "object", true, "of the plugin", true, true]));
+        agent.finish().await;
+    })
+    .await;
+}
