@@ -2,29 +2,41 @@ CARGO ?= cargo
 BIN := $(CURDIR)/target/debug/windlass
 RELEASE := $(CURDIR)/target/release/windlass
 
-.PHONY: demo test lint bench clients catalog plugin-library order dist
+.PHONY: demo build test lint install bench clients clients-update catalog plugin-library order dist
 
-demo:
-	$(CARGO) build --release
-	sh tests/demo/demo.sh $(RELEASE)
+demo: build
+	sh tests/demo/demo.sh $(BIN)
 
-# Plugins are tried in Bun too.
-test:
-	WINDLASS_TEST_BUN=$$(sh tests/clients/bun/path.sh) $(CARGO) test --workspace
-	$(MAKE) clients
+# The program as the tests build it. The bench is among the targets because then cargo chooses the features of the tests,
+# so that nothing is built twice.
+build:
+	$(CARGO) build --workspace --bin windlass --bench acp
+
+test: build
+	sh tests/run.sh
 
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+# The release build takes 10 to 20 minutes on two cores: it is optimized as a whole.
+install:
+	@echo "Building the release takes 10 to 20 minutes on two cores."
+	$(CARGO) install --locked --path .
 
 bench:
 	$(CARGO) build --release
 	$(CARGO) bench --package windlass-bench --bench acp -- $(ARGS) $(RELEASE) acp
 	$(CARGO) bench --package windlass-bench --bench wires -- run
 
-clients:
-	$(CARGO) build
+# Programs of others: SDKs, MCP servers, language servers, plugins. Each is skipped by name where this machine lacks Node,
+# npm or Python.
+clients: build
 	sh tests/clients/run.sh $(BIN)
+
+# Pins the newest packages of tests/clients.
+clients-update:
+	sh tests/clients/update.sh
 
 # Rewrites the catalog in the binary from FROM, a file in the form of models.dev's api.json or one provider a line.
 catalog:

@@ -2,63 +2,99 @@
 # Runs the real SDK clients against a binary, our request bodies against the vendors' SDK types, and our MCP client,
 # formatters and language servers against the real programs:
 # sh tests/clients/run.sh PATH/TO/windlass
-# Packages go into folders that git ignores. A missing Node or Python is one clear line and a failure.
+# Packages go into folders that git ignores. What needs a program that is missing is skipped, by name and with the reason.
 set -u
-binary=$1
+binary=$(realpath "$1")
 here=$(cd "$(dirname "$0")" && pwd)
 failed=0
 
+# Runs a step and notes its failure, with its name at the end.
+step() {
+    name=$1
+    shift
+    began=$(date +%s)
+    if "$@"; then
+        echo "== $name: $(($(date +%s) - began)) s"
+    else
+        echo "== $name: FAILED after $(($(date +%s) - began)) s" >&2
+        failed=1
+    fi
+}
+
+# A registry may be out of reach for a moment.
+patiently() {
+    "$@" || { sleep 5; "$@"; } || { sleep 20; "$@"; }
+}
+
 install_node() {
-    (cd "$1" && npm install --silent --no-audit --no-fund --no-package-lock)
+    (cd "$1" && patiently npm ci --silent --no-audit --no-fund --prefer-offline)
 }
 
 install_python() {
     (cd "$1" \
         && { [ -x .venv/bin/python ] || python3 -m venv .venv; } \
-        && .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt)
+        && patiently .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt)
+}
+
+rust_client() {
+    # A lockfile of its own: it is a client as others write them, and not held to our lints.
+    env -u RUSTC_WORKSPACE_WRAPPER "${CARGO:-cargo}" build --quiet --locked \
+        --manifest-path "$here/rust/Cargo.toml" --target-dir "$rust_target"
+}
+
+in_folder() {
+    folder=$1
+    shift
+    (cd "$here/$folder" && "$@")
 }
 
 has_node=no
 if command -v node >/dev/null && command -v npm >/dev/null; then
     has_node=yes
     rust_target=$here/../../target/clients
-    "${CARGO:-cargo}" build --quiet --manifest-path "$here/rust/Cargo.toml" --target-dir "$rust_target" || failed=1
-    install_node "$here/ts" && (cd "$here/ts" && node client.mjs "$binary" \
-        && node transports.mjs "$binary" "$rust_target/debug/windlass-client-test") || failed=1
-    install_node "$here/opencode" && (cd "$here/opencode" && node client.mjs "$binary" && node programs.mjs "$binary") \
-        || failed=1
+    step "Rust SDK, built" rust_client
+    step "TypeScript SDK, installed" install_node "$here/ts"
+    step "TypeScript SDK" in_folder ts node client.mjs "$binary"
+    step "HTTP and WebSocket" in_folder ts node transports.mjs "$binary" "$rust_target/debug/windlass-client-test"
+    step "OpenCode's SDK and program, installed" install_node "$here/opencode"
+    step "OpenCode's SDK" in_folder opencode node client.mjs "$binary"
+    step "OpenCode's program" in_folder opencode node programs.mjs "$binary"
     # Real plugins, in Node and in Bun.
-    install_node "$here/plugins" || failed=1
+    step "plugins, installed" install_node "$here/plugins"
     for runtime in node $(sh "$here/bun/path.sh"); do
         for script in client acp turns; do
-            (cd "$here/plugins" && node $script.mjs "$binary" "$runtime") || failed=1
+            step "plugins: $script in $(basename "$runtime")" in_folder plugins node $script.mjs "$binary" "$runtime"
         done
     done
 else
-    echo "TypeScript client: not run, because node and npm are not installed." >&2
-    failed=1
+    echo "skipped: the clients in TypeScript, Rust and of OpenCode, and plugins: node and npm are not installed"
 fi
 
 has_python=no
 if command -v python3 >/dev/null && python3 -c 'import ensurepip, venv' 2>/dev/null; then
     has_python=yes
-    install_python "$here/python" && (cd "$here/python" && .venv/bin/python client.py "$binary") || failed=1
-    (cd "$here/python" && .venv/bin/python mcp_client.py "$binary" && .venv/bin/python oauth_client.py "$binary") \
-        || failed=1
-    (cd "$here/python" && .venv/bin/python bodies.py) || failed=1
+    step "Python SDKs, installed" install_python "$here/python"
+    for script in client mcp_client oauth_client; do
+        step "Python: $script" in_folder python .venv/bin/python $script.py "$binary"
+    done
+    step "Python: bodies" in_folder python .venv/bin/python bodies.py
 else
-    echo "Python client: not run, because python3 with venv is not installed." >&2
-    failed=1
+    echo "skipped: the clients in Python: python3 with venv is not installed"
 fi
 
+real_servers() {
+    (cd "$here/../.." && WINDLASS_TEST_MCP_DIR="$here/mcp" "${CARGO:-cargo}" test --workspace --lib mcp::tests::real)
+}
+
 if [ $has_node = yes ] && [ $has_python = yes ]; then
-    install_node "$here/editing" && install_python "$here/editing" && node "$here/editing/editing.mjs" "$binary" || failed=1
-    install_node "$here/mcp" && install_python "$here/mcp" \
-        && (cd "$here/../.." && WINDLASS_TEST_MCP_DIR="$here/mcp" "${CARGO:-cargo}" test --lib mcp::tests::real) \
-        || failed=1
+    step "language servers and formatters, installed" install_node "$here/editing"
+    step "Python's language servers and formatters, installed" install_python "$here/editing"
+    step "language servers and formatters" node "$here/editing/editing.mjs" "$binary"
+    step "MCP servers, installed" install_node "$here/mcp"
+    step "Python's MCP servers, installed" install_python "$here/mcp"
+    step "MCP servers" real_servers
 else
-    echo "Real MCP servers, language servers and formatters: not run, because they need both node and python3." >&2
-    failed=1
+    echo "skipped: real MCP servers, language servers and formatters: they need both node and python3"
 fi
 
 exit $failed

@@ -21,3 +21,7 @@ if command -v python3 >/dev/null; then
 else
     cat "$scratch/answers.ndjson"
 fi
+
+echo
+echo "That was the demo model. \`$binary demo\` shows it in this terminal, \`$binary doctor\` says what a real session needs,"
+echo "and \`make install\` builds the release."

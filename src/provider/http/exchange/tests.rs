@@ -19,6 +19,11 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
+/// Makes the client; needs what [`run`] sets up.
+fn client() -> reqwest::Client {
+    reqwest::Client::builder().no_proxy().build().unwrap()
+}
+
 /// Asks for a token at a server that gives `answer`; returns the request too.
 fn ask(way: impl FnOnce(&str) -> Exchange, answer: &str) -> (Result<Granted, ProviderError>, String) {
     run(async {
@@ -35,7 +40,7 @@ fn ask(way: impl FnOnce(&str) -> Exchange, answer: &str) -> (Result<Granted, Pro
             socket.write_all(answer.as_bytes()).await.unwrap();
             String::from_utf8(request).unwrap()
         };
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let client = client();
         tokio::join!(exchange(&client, &way, ""), serve)
     })
 }
@@ -132,7 +137,7 @@ fn without_a_token_of_googles_the_way_out_is_said() {
         ),
     ] {
         fs::write(&file, content).unwrap();
-        let error = run(exchange(&reqwest::Client::new(), &google(&file), "")).unwrap_err();
+        let error = run(async { exchange(&client(), &google(&file), "").await }).unwrap_err();
         let expected = format!("Google's credentials in {} {reason}{remedy}", file.display());
         assert_eq!(error, ProviderError::Auth { message: expected });
     }
@@ -150,7 +155,7 @@ fn azures_program_is_asked_for_a_token() {
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     };
     let way = Exchange::Azure { program: program.clone(), scope: "https://ai.azure.com/.default" };
-    let get = || run(exchange(&reqwest::Client::new(), &way, ""));
+    let get = || run(async { exchange(&client(), &way, "").await });
     write(
         r#"[ "$*" = "account get-access-token --output json --scope https://ai.azure.com/.default" ] || exit 1
 echo '{"accessToken": "eyJ", "expiresOn": "2099-01-01 00:00:00.000000", "expires_on": 4070908800}'"#,
