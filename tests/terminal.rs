@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::{
     cli::Machine,
     support::{
+        agent::binary,
         llm::{Gate, Reply, task},
         terminal::{Terminal, screen::Screen},
     },
@@ -292,12 +293,17 @@ async fn sigterm_ends_the_run_with_143_and_gives_the_terminal_back() {
 #[tokio::test]
 async fn acp_on_a_terminal_says_what_it_is() {
     let machine = Machine::new().await;
-    let mut terminal =
-        Terminal::builder(&machine.scratch, &machine.config).size(160, 24).arguments(&["acp"]).start();
-    let screen = terminal.shows_text("An editor starts it").await;
-    assert!(screen.contains("This is windlass for editors") && screen.contains("windlass chat"), "{screen}");
-    terminal.types("\x03");
-    terminal.ended().await;
+    // A shell ignores SIGINT for what it starts in the background, and so does what it starts.
+    let ignoring = format!("trap '' INT; exec {} acp", binary().display());
+    for (program, arguments) in [(binary(), vec!["acp"]), ("/bin/sh".into(), vec!["-c", &ignoring])] {
+        let builder = Terminal::builder(&machine.scratch, &machine.config).size(160, 24);
+        let mut terminal = builder.program(&program).arguments(&arguments).start();
+        let screen = terminal.shows_text("An editor starts it").await;
+        let said = ["This is windlass for editors", "windlass chat"];
+        assert!(said.iter().all(|said| screen.contains(said)), "{screen}");
+        terminal.types("\x03");
+        assert_eq!(terminal.ended().await.code(), Some(0));
+    }
     machine.finish().await;
 }
 

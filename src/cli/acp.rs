@@ -61,13 +61,6 @@ pub fn run(environment: Environment, args: AcpArgs) -> ExitCode {
     if let Some(url) = &args.attach {
         return attach::pipe(&environment, url, &args.credential);
     }
-    if std::io::stdin().is_terminal() {
-        let program = login_command().swap_remove(0);
-        output::note(&format!(
-            "This is windlass for editors: it waits for the Agent Client Protocol on standard input. An editor starts it \
-             as `{program} acp`; `windlass editor NAME` prints its entry. To talk here, run `windlass chat`. Ctrl-C ends it."
-        ));
-    }
     sandbox::begin();
     runtime::block_on(async move {
         match serve(environment, args).await {
@@ -83,7 +76,15 @@ pub fn run(environment: Environment, args: AcpArgs) -> ExitCode {
 async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<()> {
     let paths = Paths::new(&environment);
     let stop = CancellationToken::new();
-    let signals = tokio::spawn(stop_on_signal(stop.clone()));
+    let signals = tokio::spawn(stop_on(runtime::signalled(), stop.clone()));
+    // Behind the handlers of signals: a Ctrl-C that it asks for is not lost, even where the parent ignores SIGINT.
+    if std::io::stdin().is_terminal() {
+        let program = login_command().swap_remove(0);
+        output::note(&format!(
+            "This is windlass for editors: it waits for the Agent Client Protocol on standard input. An editor starts it \
+             as `{program} acp`; `windlass editor NAME` prints its entry. To talk here, run `windlass chat`. Ctrl-C ends it."
+        ));
+    }
     let hangup = tokio::spawn(stop_on_broken_output(stop.clone()));
     let hung_up = CancellationToken::new();
     let input = tokio::spawn(watch_input(hung_up.clone()));
@@ -116,8 +117,9 @@ pub fn login_command() -> Vec<String> {
     vec![program.unwrap_or_else(|| "windlass".to_owned()), "auth".to_owned(), "login".to_owned()]
 }
 
-pub async fn stop_on_signal(stop: CancellationToken) {
-    runtime::signalled().await;
+/// Cancels `stop` at the end of `signalled`, which is made before: from then on no signal is lost.
+pub async fn stop_on(signalled: impl Future<Output = u8>, stop: CancellationToken) {
+    signalled.await;
     stop.cancel();
 }
 

@@ -214,7 +214,7 @@ impl Chat {
     }
 
     /// Reads a line. What is asked before it is answered first; of what is asked meanwhile a notice tells.
-    async fn line(&mut self) -> io::Result<Typed> {
+    async fn line(&mut self, interrupts: &mut Interrupts) -> io::Result<Typed> {
         self.shown.settle().await?;
         let prompt = format!("{} › ", self.agent().await);
         let reading = self.editor.read(prompt, Words::new(&self.place.workspace, &OWN));
@@ -223,6 +223,8 @@ impl Chat {
             tokio::select! {
                 biased;
                 typed = &mut reading => break typed,
+                // There is nothing to interrupt. One that comes behind Enter is for the turn that begins.
+                () = interrupts.next() => {}
                 () = self.shown.asked() => self.editor.notice(&line::wrapped_text(WAITING, output::columns())),
             }
         };
@@ -238,7 +240,7 @@ impl Chat {
         loop {
             let line = match self.first.take() {
                 Some(first) => first,
-                None => match self.line().await? {
+                None => match self.line(interrupts).await? {
                     Typed::Line(line) => line,
                     Typed::Interrupted if was_interrupted => return Ok(()),
                     Typed::Interrupted => {
@@ -307,7 +309,6 @@ impl Chat {
     /// Has a prompt answered, or a command run.
     async fn say(&mut self, input: PromptInput, interrupts: &mut Interrupts) -> Result<(), Failure> {
         self.is_begun = true;
-        interrupts.forget();
         self.shown.turn(&self.id, input, interrupts).await?;
         Ok(self.shown.rest().await?)
     }

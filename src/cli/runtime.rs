@@ -2,7 +2,7 @@
 
 use std::{future::Future, process::ExitCode};
 
-use futures_util::{FutureExt, future::LocalBoxFuture};
+use futures_util::future::LocalBoxFuture;
 use nix::sys::signal::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -93,11 +93,6 @@ impl Interrupts {
     /// Leaves SIGINT as it is.
     pub fn none() -> Self {
         Self(None)
-    }
-
-    /// Forgets one that came when there was nothing to interrupt.
-    pub fn forget(&mut self) {
-        let _ = self.next().now_or_never();
     }
 
     /// Ends with the next one.

@@ -10,7 +10,7 @@ pub mod svg;
 
 use std::{
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
@@ -56,8 +56,8 @@ impl Builder {
     }
 
     /// Runs another program than the binary, such as a shell that starts it.
-    pub fn program(mut self, path: &str) -> Self {
-        self.program = PathBuf::from(path);
+    pub fn program(mut self, path: impl AsRef<Path>) -> Self {
+        self.program = path.as_ref().to_owned();
         self
     }
 

@@ -239,7 +239,7 @@ impl Chat {
     }
 
     /// Reads a line. What is asked before it is answered first; of what is asked meanwhile a notice tells.
-    async fn line(&mut self) -> io::Result<Typed> {
+    async fn line(&mut self, interrupts: &mut Interrupts) -> io::Result<Typed> {
         self.shown.settle().await?;
         let prompt = format!("{} › ", self.agent.as_deref().unwrap_or("build"));
         let reading = self.editor.read(prompt, self.words());
@@ -248,6 +248,8 @@ impl Chat {
             tokio::select! {
                 biased;
                 typed = &mut reading => break typed,
+                // There is nothing to interrupt. One that comes behind Enter is for the turn that begins.
+                () = interrupts.next() => {}
                 () = self.shown.asked() => self.editor.notice(&line::wrapped_text(WAITING, output::columns())),
             }
         };
@@ -263,7 +265,7 @@ impl Chat {
         loop {
             let line = match self.first.take() {
                 Some(first) => first,
-                None => match self.line().await? {
+                None => match self.line(interrupts).await? {
                     Typed::Line(line) => line,
                     Typed::Interrupted if was_interrupted => return Ok(()),
                     Typed::Interrupted => {
@@ -343,7 +345,6 @@ impl Chat {
         let (agent, model) = (self.agent.clone(), self.model.clone());
         let input = PromptInput { parts, agent, model, invocation, ..PromptInput::default() };
         self.is_begun = true;
-        interrupts.forget();
         self.shown.turn(&self.id, input, interrupts).await?;
         Ok(self.shown.rest().await?)
     }

@@ -31,9 +31,10 @@ use crate::{
 pub fn run(environment: Environment, url: &str, args: RunArgs) -> ExitCode {
     let look = Look::new(&environment, io::stdout().is_terminal(), PathBuf::new());
     runtime::block_on(async move {
+        let mut signalled = std::pin::pin!(runtime::signalled());
         let remote = tokio::select! {
             biased;
-            signal = runtime::signalled() => return ExitCode::from(128 + signal),
+            signal = &mut signalled => return ExitCode::from(128 + signal),
             remote = place::connect(&environment, url, &args.credential, &args.talk) => match remote {
                 Ok(remote) => remote,
                 Err(failure) => return failure.report(),
@@ -43,7 +44,7 @@ pub fn run(environment: Environment, url: &str, args: RunArgs) -> ExitCode {
         let mut shown = Shown::new(&Daemon::Remote(remote.clone()), format, &args.talk, look);
         let ended = tokio::select! {
             biased;
-            signal = runtime::signalled() => Err(signal),
+            signal = &mut signalled => Err(signal),
             result = answer(&remote, &mut shown, args) => Ok(result),
         };
         let code = match ended {

@@ -25,16 +25,16 @@ pub fn run(environment: Environment, args: ServeArgs) -> ExitCode {
         Ok(directory) => directory,
         Err(code) => return code,
     };
-    if std::io::stdin().is_terminal() {
-        output::note(
-            "This is windlass for programs: it waits for the Model Context Protocol on standard input. To talk here, \
-             run `windlass chat`. Ctrl-C ends it.",
-        );
-    }
     sandbox::begin();
     runtime::block_on(async move {
         let stop = CancellationToken::new();
-        let signals = tokio::spawn(acp::stop_on_signal(stop.clone()));
+        let signals = tokio::spawn(acp::stop_on(runtime::signalled(), stop.clone()));
+        if std::io::stdin().is_terminal() {
+            output::note(
+                "This is windlass for programs: it waits for the Model Context Protocol on standard input. To talk here, \
+                 run `windlass chat`. Ctrl-C ends it.",
+            );
+        }
         let hangup = tokio::spawn(acp::stop_on_broken_output(stop.clone()));
         let paths = Paths::new(&environment);
         let engine = Engine::new(environment, paths);
