@@ -6,7 +6,8 @@ use std::{
     io::{self, ErrorKind},
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::Path,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
@@ -24,6 +25,8 @@ const SETTLED: Duration = Duration::from_secs(60);
 
 /// Time that another process's lock is waited for.
 pub const BUSY_LIMIT: Duration = Duration::from_secs(5);
+/// Time between two looks at a new store that another process is making.
+const PAUSE: Duration = Duration::from_millis(5);
 /// Bytes of the log's file that stay once its changes are in the store.
 const MAX_LOG: i64 = 4 * 1024 * 1024;
 
@@ -39,7 +42,16 @@ pub fn to_write(path: &Path) -> Result<Connection, StorageError> {
         make_private(parent, path).map_err(|error| failed(path, &error))?;
     }
     let mut connection = Connection::open(path).map_err(|error| refused(path, error))?;
-    match set_up(&mut connection) {
+    let began = Instant::now();
+    let made = loop {
+        match set_up(&mut connection) {
+            // SQLite does not wait for the lock under which another process makes the log of a new store, as it could
+            // wait for ever.
+            Err(StorageError::Locked(_)) if began.elapsed() < BUSY_LIMIT => thread::sleep(PAUSE),
+            made => break made,
+        }
+    };
+    match made {
         Ok(()) => Ok(connection),
         Err(
             StorageError::Sqlite(error) | StorageError::Damaged(error) | StorageError::NotWritable(error),
