@@ -301,9 +301,9 @@ impl Servers {
         servers
     }
 
-    /// Begins to connect to the new servers among `specs`, and drops those that are not among them; a server
-    /// with a changed specification is both. Dropped servers end with the last lease, all others go on
-    /// undisturbed. Returns at once.
+    /// Begins to connect to the new servers among `specs`, and drops those that are not among them. One whose
+    /// specification has changed serves until the new one has started or failed. Dropped servers end with the last
+    /// lease, all others go on undisturbed. Returns at once.
     ///
     /// Must be called within the runtime.
     pub fn replace(&self, mut specs: Vec<ServerSpec>) {
@@ -312,12 +312,17 @@ impl Servers {
         }
         let mut slots = (*self.shared.slots()).clone();
         let first = slots.last_key_value().map_or(0, |(slot_id, _)| slot_id + 1);
-        slots.retain(|_, leased| match specs.iter().position(|spec| *spec == leased.slot.spec) {
-            Some(position) => {
+        let names: HashSet<String> = specs.iter().map(|spec| spec.name.clone()).collect();
+        slots.retain(|_, leased| {
+            let slot = &leased.slot;
+            let mut state = slot.lock();
+            if let Some(position) = specs.iter().position(|spec| *spec == slot.spec) {
                 specs.remove(position);
-                true
+                state.is_replaced = false;
+                return true;
             }
-            None => false,
+            state.is_replaced = state.connection.is_some() && names.contains(&slot.spec.name);
+            state.is_replaced
         });
         for (slot_id, spec) in (first..).zip(specs) {
             let slot =
@@ -336,8 +341,8 @@ impl Servers {
     /// Returns the state of each server, in the given order.
     pub fn statuses(&self) -> Vec<(String, Status)> {
         let slots = self.shared.slots();
-        let slots = slots.values().map(|leased| &leased.slot);
-        slots.map(|slot| (slot.spec.name.clone(), slot.lock().status.clone())).collect()
+        let newest = slots.values().map(|leased| &leased.slot).filter(|slot| !slot.lock().is_replaced);
+        newest.map(|slot| (slot.spec.name.clone(), slot.lock().status.clone())).collect()
     }
 
     /// Returns the state and the tools of each server, in the given order.
@@ -353,7 +358,8 @@ impl Servers {
                 tools: tools.map(|tool| (tool.name.clone(), tool.description.clone())).collect(),
             }
         };
-        slots.values().map(|leased| report(&leased.slot)).collect()
+        let newest = slots.values().map(|leased| &leased.slot).filter(|slot| !slot.lock().is_replaced);
+        newest.map(report).collect()
     }
 
     /// Leases the current servers: those that are replaced meanwhile go on until the lease is dropped.
@@ -373,7 +379,10 @@ impl Servers {
         let mut changes = self.shared.changes.subscribe();
         let is_settled = |(): &()| {
             let slots = self.shared.slots();
-            slots.values().all(|leased| leased.slot.lock().status != Status::Connecting)
+            slots.values().all(|leased| {
+                let state = leased.slot.lock();
+                state.status != Status::Connecting || state.is_replaced
+            })
         };
         // Both a timeout and a closed channel mean that the wait is over.
         let _ = tokio::time::timeout(limit, changes.wait_for(is_settled)).await;
@@ -402,11 +411,11 @@ impl ServersLease {
 
     /// Returns the instructions of the connected servers of which a tool is used, each with the server's name.
     pub fn instructions(&self, is_used: impl Fn(&McpTool) -> bool) -> Vec<(String, String)> {
-        let told = self.slots.values().filter_map(|leased| {
-            let state = leased.slot.lock();
+        let told = table::serving(&self.slots).filter_map(|slot| {
+            let state = slot.lock();
             let words = state.connection.as_ref()?.instructions()?;
             let has_used = state.tools.iter().any(|tool| is_used(tool));
-            has_used.then(|| (leased.slot.spec.name.clone(), words))
+            has_used.then(|| (slot.spec.name.clone(), words))
         });
         told.collect()
     }
@@ -435,7 +444,7 @@ impl ServersLease {
 
     /// Returns the names of the connected servers that offer resources.
     pub fn with_resources(&self) -> Vec<String> {
-        let slots = self.slots.values().map(|leased| &leased.slot);
+        let slots = table::serving(&self.slots);
         slots.filter(|slot| has_resources(slot)).map(|slot| slot.spec.name.clone()).collect()
     }
 
@@ -559,6 +568,8 @@ struct State {
     connection: Option<client::Connection>,
     /// False once a prompt has waited in vain for the server to start.
     is_awaited: bool,
+    /// True for a server that another of the same name replaces as soon as that has started or failed.
+    is_replaced: bool,
 }
 
 impl State {
@@ -569,6 +580,7 @@ impl State {
             prompts: None,
             connection: None,
             is_awaited: true,
+            is_replaced: false,
         }
     }
 }
@@ -592,6 +604,7 @@ impl Shared {
             state.tools = tools.into_iter().map(Arc::new).collect();
             state.connection = Some(connection);
         }
+        self.retire(&slot.spec.name);
         self.rebuild_table();
         self.changes.send_replace(());
         self.bus.publish(EventPayload::McpToolsChanged { server: slot.spec.name.clone() });
@@ -614,12 +627,29 @@ impl Shared {
             state.status = status;
             state.connection.take().is_some()
         };
+        self.retire(&slot.spec.name);
         self.rebuild_table();
         self.changes.send_replace(());
         if was_connected {
             self.bus.publish(EventPayload::McpToolsChanged { server: slot.spec.name.clone() });
         }
         was_connected
+    }
+
+    /// Drops the server of this name that has served until its successor was decided.
+    fn retire(&self, name: &str) {
+        let before = {
+            let mut slots = self.lock_slots();
+            let is_over = |leased: &Leased| leased.slot.spec.name == name && leased.slot.lock().is_replaced;
+            if !slots.values().any(|leased| is_over(leased)) {
+                return;
+            }
+            let mut rest = (**slots).clone();
+            rest.retain(|_, leased| !is_over(leased));
+            std::mem::replace(&mut *slots, Arc::new(rest))
+        };
+        // Ends it, unless a lease keeps it.
+        drop(before);
     }
 
     fn rebuild_table(&self) {

@@ -82,6 +82,27 @@ struct Notice {
 struct Running {
     host: Arc<Host>,
     _feed: AbortOnDropHandle<()>,
+    /// The host that takes its place once it is ready.
+    next: Option<Arc<Host>>,
+}
+
+impl Running {
+    async fn close(&self) {
+        futures_util::future::join_all(
+            [Some(&self.host), self.next.as_ref()].into_iter().flatten().map(|it| it.close()),
+        )
+        .await;
+    }
+}
+
+/// The hosts of a directory after a change of its plan.
+pub(crate) enum Renewal {
+    /// The one that runs serves on: nothing has changed, or the next one is not ready yet.
+    None,
+    /// None is wanted any more.
+    Ended,
+    /// This one is ready to take over.
+    Ready(Arc<Host>),
 }
 
 impl Engine {
@@ -107,7 +128,7 @@ impl Engine {
         self.0.plugins.notices.retain(directory, |_| false);
         let running = lock(&self.0.plugins.hosts).remove(directory);
         if let Some(running) = running {
-            running.host.close().await;
+            running.close().await;
         }
     }
 
@@ -120,18 +141,22 @@ impl Engine {
     /// Ends all hosts.
     pub(crate) async fn end_all_plugins(&self) {
         let running = std::mem::take(&mut *lock(&self.0.plugins.hosts));
-        futures_util::future::join_all(running.values().map(|it| it.host.close())).await;
+        futures_util::future::join_all(running.values().map(Running::close)).await;
     }
 
-    /// Starts a host and feeds it, in the place of the one that ran.
+    /// Starts the first host of a directory, and feeds it.
     fn run_plugins(&self, setup: Setup) -> Arc<Host> {
-        let directory = setup.config.directory.clone();
-        self.0.plugins.notices.retain(&directory, |about| about.is_some());
+        self.0.plugins.notices.retain(&setup.config.directory, |about| about.is_some());
         let host = Arc::new(Host::start(setup));
-        let running = Running { host: host.clone(), _feed: feed::start(self, &host) };
+        self.put_plugins(host.clone());
+        host
+    }
+
+    fn put_plugins(&self, host: Arc<Host>) {
+        let directory = host.directory().to_owned();
+        let running = Running { _feed: feed::start(self, &host), host, next: None };
         // A turn that uses the one before holds it until its end.
         lock(&self.0.plugins.hosts).insert(directory, running);
-        host
     }
 
     /// Starts the host of a directory whose files were read, and waits for it as long as a client may wait.
@@ -153,29 +178,86 @@ impl Engine {
         Some(host)
     }
 
-    /// Lets another host take over where the plan of a directory has changed. True if there is something else to read.
-    pub(crate) async fn renew_plugins(&self, workspace: &Workspace) -> bool {
+    /// Starts another host where the plan of a directory has changed, and waits until it is ready. Until it takes over
+    /// by [`Engine::take_over`], the one that runs serves.
+    pub(crate) async fn renew_plugins(&self, workspace: &Workspace) -> Renewal {
         let loaded = workspace.loaded();
         let directory = &loaded.config.directory;
-        let running = self.plugins(directory);
         let installed = installed(&loaded).await;
         let sandbox = Enclosure::of_plugins(&loaded.config);
-        let is_same = |host: &Arc<Host>| {
+        let is_wanted = |host: &Arc<Host>| {
             *host.plan() == loaded.plan
                 && *host.installed() == installed
                 && host.sandbox() == sandbox.as_ref()
         };
-        if running.as_ref().is_some_and(is_same) {
-            return false;
-        }
+        let (has_host, next) = {
+            let mut hosts = lock(&self.0.plugins.hosts);
+            let running = hosts.get_mut(directory);
+            let has_host = running.is_some();
+            let mut next = None;
+            if let Some(running) = running {
+                if is_wanted(&running.host) {
+                    running.next = None;
+                    return Renewal::None;
+                }
+                next = running.next.clone().filter(is_wanted);
+            }
+            (has_host, next)
+        };
         if loaded.plan.is_empty() {
-            self.end_plugins(directory).await;
-            return running.is_some();
+            return if has_host { Renewal::Ended } else { Renewal::None };
         }
-        self.install_missing(&loaded).await;
-        let setup = self.setup(&loaded).await;
-        self.run_plugins(setup).settled(START_LIMIT).await;
-        true
+        let (next, is_begun) = match next {
+            Some(next) => (next, true),
+            None => {
+                self.install_missing(&loaded).await;
+                let setup = self.setup(&loaded).await;
+                if self.plugins(directory).is_none() {
+                    // Nothing serves that it could take over from.
+                    let host = self.run_plugins(setup);
+                    host.settled(START_LIMIT).await;
+                    return Renewal::Ready(host);
+                }
+                self.0.plugins.notices.retain(directory, |about| about.is_some());
+                let next = Arc::new(Host::start(setup));
+                if let Some(running) = lock(&self.0.plugins.hosts).get_mut(directory) {
+                    running.next = Some(next.clone());
+                }
+                (next, false)
+            }
+        };
+        let is_decided = next.decided(START_LIMIT).await;
+        if is_decided && next.down().is_none() {
+            return Renewal::Ready(next);
+        }
+        if is_decided && let Some(running) = lock(&self.0.plugins.hosts).get_mut(directory) {
+            // Another is tried with the next change.
+            running.next = None;
+        } else if !is_begun {
+            self.read_later(next, directory.clone());
+        }
+        let message = "The changed plugins do not run, so those of before serve on.".to_owned();
+        self.0.plugins.notices.tell(self.bus(), directory, message, None);
+        Renewal::None
+    }
+
+    /// Puts a host in the place of the one that served. Made in one step with the reading that it has a part in.
+    pub(crate) fn take_over(&self, directory: &Path, renewal: Renewal) {
+        match renewal {
+            Renewal::None => {}
+            Renewal::Ended => {
+                self.0.plugins.notices.retain(directory, |_| false);
+                lock(&self.0.plugins.hosts).remove(directory);
+            }
+            Renewal::Ready(host) => {
+                let next =
+                    lock(&self.0.plugins.hosts).get(directory).and_then(|running| running.next.clone());
+                // Others may be wanted by now, or none, because the directory was closed.
+                if next.is_some_and(|next| Arc::ptr_eq(&next, &host)) {
+                    self.put_plugins(host);
+                }
+            }
+        }
     }
 
     async fn setup(&self, loaded: &Loaded) -> Setup {
@@ -278,9 +360,9 @@ impl Engine {
     fn read_later(&self, host: Arc<Host>, directory: PathBuf) {
         let engine = self.clone();
         tokio::spawn(async move {
-            host.settled(LATE_LIMIT).await;
+            let is_decided = host.decided(LATE_LIMIT).await;
             let workspace = lock(&engine.0.workspaces).get(&directory).cloned();
-            if let Some(workspace) = workspace {
+            if let Some(workspace) = workspace.filter(|_| is_decided) {
                 engine.read_installed(workspace).await;
             }
         });
@@ -290,9 +372,7 @@ impl Engine {
     pub(crate) fn load_accepted(&self, workspace: Arc<Workspace>) {
         let engine = self.clone();
         tokio::spawn(async move {
-            if engine.renew_plugins(&workspace).await {
-                engine.read_installed(workspace).await;
-            }
+            engine.read_installed(workspace).await;
         });
     }
 

@@ -16,7 +16,7 @@ use windlass_protocol::opencode::event::EventPayload;
 use super::{
     CallError, McpPrompt, PromptArgument, ServersLease, Shared, Slot, Status,
     client::{Connection, failed},
-    tools,
+    table, tools,
 };
 
 /// Bounds of a list: prompts and pages.
@@ -26,7 +26,7 @@ const MAX_PAGES: usize = 64;
 impl ServersLease {
     /// Returns the prompts of the connected servers.
     pub fn prompts(&self) -> Vec<McpPrompt> {
-        let slots = self.slots.values().map(|leased| leased.slot.lock());
+        let slots = table::serving(&self.slots).map(|slot| slot.lock());
         let connected = slots.filter(|state| state.connection.is_some());
         connected.flat_map(|state| state.prompts.clone().unwrap_or_default()).collect()
     }
@@ -48,8 +48,9 @@ impl ServersLease {
     /// Returns the server that a command's name begins with, if it is not connected.
     pub fn offline(&self, command: &str) -> Option<(String, Status)> {
         let (server, _) = command.split_once(':')?;
-        let mut slots = self.slots.values().rev().map(|leased| &leased.slot);
-        let slot = slots.find(|slot| tools::plain(&slot.spec.name) == server)?;
+        let slots = self.slots.values().rev().map(|leased| &leased.slot);
+        let slots: Vec<_> = slots.filter(|slot| tools::plain(&slot.spec.name) == server).collect();
+        let slot = slots.iter().find(|slot| slot.lock().status == Status::Connected).or(slots.first())?;
         let status = slot.lock().status.clone();
         (status != Status::Connected).then(|| (slot.spec.name.clone(), status))
     }
@@ -62,7 +63,7 @@ impl ServersLease {
         cancel: &CancellationToken,
     ) -> Result<String, CallError> {
         let mut slots = self.slots.values().rev().map(|leased| &leased.slot);
-        let slot = slots.find(|slot| slot.spec.name == prompt.server);
+        let slot = slots.find(|slot| slot.spec.name == prompt.server && slot.lock().connection.is_some());
         let connection = slot.and_then(|slot| Some((slot.lock().connection.clone()?, slot.spec.timeout)));
         let gone = || CallError::Failed(format!("MCP server {} is gone", prompt.server));
         let (connection, timeout) = connection.ok_or_else(gone)?;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{CallError, McpTool, Slots, Status};
+use super::{CallError, McpTool, Slot, Slots, Status};
 
 /// The tools by key.
 pub(super) type Table = BTreeMap<String, Arc<McpTool>>;
@@ -20,6 +20,20 @@ pub(super) fn table(slots: &Slots, on_hidden: impl Fn(&McpTool, &McpTool)) -> Ta
         }
     }
     table
+}
+
+/// Returns the servers without those whose successor is connected.
+pub(super) fn serving(slots: &Slots) -> impl DoubleEndedIterator<Item = &Arc<Slot>> {
+    let is_succeeded = |slot: &Slot| {
+        let is_successor = |other: &Slot| {
+            other.spec.name == slot.spec.name
+                && !std::ptr::eq(other, slot)
+                && other.lock().connection.is_some()
+        };
+        let is_replaced = slot.lock().is_replaced;
+        is_replaced && slots.values().any(|leased| is_successor(&leased.slot))
+    };
+    slots.values().map(|leased| &leased.slot).filter(move |slot| !is_succeeded(slot))
 }
 
 /// Returns the reason that `key` cannot be called.

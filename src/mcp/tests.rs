@@ -373,6 +373,48 @@ async fn a_changed_list_is_fetched_again() {
 }
 
 #[tokio::test]
+async fn a_server_serves_until_the_one_in_its_place_has_started_or_failed() {
+    let scratch = tempfile::tempdir().unwrap();
+    let gate = scratch.path().join("gate");
+    let wait = |behind: &str| {
+        let script = format!("while [ ! -e {} ]; do sleep 0.01; done; {behind}", gate.display());
+        local("s", vec!["sh".to_owned(), "-c".to_owned(), script])
+    };
+    let first = scripted("s", &[]);
+    let Server::Local { command, .. } = &first.server else { panic!("it is a local one") };
+    let second = format!("exec {} 'malformed-tool'", command.join(" "));
+    let bus = Bus::default();
+    let events = bus.listen(Filter::Only(vec![EventKind::McpToolsChanged]));
+    let servers = Servers::start(vec![first.clone()], place("/"), bus);
+    assert_eq!(changed(&events).await, "s");
+
+    servers.replace(vec![wait(&second)]);
+    assert_eq!(text(&servers, "s_add_numbers", json!({"a": 1, "b": 2})).await, "3");
+    assert_eq!(statuses(&servers), [Status::Connecting]);
+    std::fs::write(&gate, "").unwrap();
+    assert_eq!(changed(&events).await, "s");
+    assert_eq!((statuses(&servers), servers.lease().tools().len()), (vec![Status::Connected], 11));
+    assert_eq!(text(&servers, "s_add_numbers", json!({"a": 1, "b": 2})).await, "3");
+
+    // The one that comes next fails.
+    std::fs::remove_file(&gate).unwrap();
+    servers.replace(vec![wait("echo no key >&2; exit 2")]);
+    assert_eq!(servers.lease().tools().len(), 11);
+    std::fs::write(&gate, "").unwrap();
+    servers.settled(LONG).await;
+    assert_eq!(failure(&servers), "MCP server s stopped (exit status: 2): no key");
+    assert!(servers.lease().tools().is_empty());
+
+    // One that is taken away ends at once.
+    servers.replace(vec![first]);
+    servers.settled(LONG).await;
+    assert_eq!(servers.lease().tools().len(), 11);
+    servers.replace(Vec::new());
+    assert!(servers.lease().tools().is_empty());
+    servers.close().await;
+}
+
+#[tokio::test]
 async fn the_later_of_two_tools_with_one_key_is_used() {
     let servers = settled(vec![scripted("a b", &[]), scripted("a.b", &[])]).await;
     let tools = servers.lease().tools();

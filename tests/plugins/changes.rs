@@ -60,6 +60,34 @@ async fn plugins_and_tools_that_change_on_disk_are_loaded_again() {
 }
 
 #[tokio::test]
+async fn plugins_serve_until_those_in_their_place_are_ready_even_if_these_end_the_process() {
+    in_each_runtime(async |runtime| {
+        let scratch = Scratch::new();
+        scratch.write(".opencode/plugin/p.js", plugin("one"));
+        let agent =
+            Agent::builder().scratch(&scratch).config(runtime).answering(Answer::AllowOnce).start().await;
+        let session = agent.new_session().await;
+        let mark = async || {
+            agent.llm.reply(Reply::text("done"));
+            agent.prompt(&session, "go").await;
+            agent.llm.last_request().header("x-mark").map(str::to_owned)
+        };
+        assert_eq!(mark().await.as_deref(), Some("one"));
+        scratch.write(".opencode/plugin/p.js", "process.exit(7)");
+        // It is started again and again, and left out in the end; until then no turn is without plugins.
+        let serving = async {
+            while let Some(mark) = mark().await {
+                assert_eq!(mark, "one");
+            }
+        };
+        tokio::time::timeout(DEADLINE, serving).await.expect("the rest of the plugins takes over");
+        assert!(agent.stderr().contains("is left out"), "{}", agent.stderr());
+        agent.finish().await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_package_is_updated_to_the_version_that_there_is() {
     let mut machine = Machine::new().await;
     machine.config["plugin"] = json!(["of-test"]);

@@ -25,9 +25,10 @@ const NPM: &str = r#"#!/bin/sh
     mkdir -p "node_modules/$name" && cd "node_modules/$name" || exit 1
     echo "{\"name\":\"$name\",\"version\":\"1.0.0\",\"type\":\"module\",\"exports\":{\".\":\"./no.js\",\"./server\":\"./server.js\"}}" > package.json
     hook='"chat.headers": async (_, output) => { output.headers["x-plugins"] = `${output.headers["x-plugins"] ?? ""} '$name'` }'
+    [ "$name" = at-leisure ] && wait='await new Promise((done) => setTimeout(done, 400));'
     case $name in
         *function) echo "export const Named = async () => ({ $hook })" ;;
-        *) echo "export default { id: '$name', server: async () => ({ $hook }) }" ;;
+        *) echo "$wait export default { id: '$name', server: async () => ({ $hook }) }" ;;
     esac > server.js
 "#;
 
@@ -118,6 +119,32 @@ async fn packages_are_installed_in_the_background_and_used_without_a_network() {
     let session = agent.new_session().await;
     assert_eq!(passed(&agent, &session).await, both);
     agent.wait_stderr("Failed to install plugin not-there@latest: npm error network is unreachable").await;
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn turns_keep_their_plugins_while_packages_come() {
+    let scratch = std::sync::Arc::new(Scratch::new());
+    fs::write(scratch.home.join("slow"), "").unwrap();
+    let local = r#"export const P = async () => ({
+        "chat.headers": async (_, output) => { output.headers["x-plugins"] = "local" },
+        tool: { own: { description: "d", args: {}, execute: async () => "from the plugin" } },
+    })"#;
+    scratch.write("local.js", local);
+    let agent = builder(&scratch, json!(["./local.js", "at-leisure"])).start().await;
+    let session = agent.new_session().await;
+    let mut steps = vec![passed(&agent, &session).await];
+    fs::remove_file(scratch.home.join("slow")).unwrap();
+    let both = ["local", "at-leisure"];
+    let coming = async {
+        while steps.last().is_some_and(|step| *step != both) {
+            assert_eq!(agent.told(&session, "own", json!({})).await, "from the plugin");
+            steps.push(passed(&agent, &session).await);
+        }
+    };
+    tokio::time::timeout(DEADLINE, coming).await.expect("the package is loaded");
+    let without = steps.iter().filter(|step| step.first().is_none_or(|first| first != "local")).count();
+    assert_eq!(without, 0, "of {} steps: {steps:?}", steps.len());
     agent.finish().await;
 }
 

@@ -1,6 +1,6 @@
 //! One turn: from a prompt to the answer that ends it, over as many steps as the model's tool calls take.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -36,6 +36,8 @@ use crate::{
         workspace::loaded::Loaded,
     },
     library::{Agent, Instructions, commands::Body},
+    mcp::ServersLease,
+    plugin::host::Host,
     provider::{Finish, Model, Wire, unusable::Unusable},
     tool::AgentSwitch,
 };
@@ -138,7 +140,7 @@ async fn run_prompt(
         () = session.engine.sync_config(&session.workspace) => {}
     }
     session.engine.refresh_remote_config();
-    let loaded = session.workspace.loaded();
+    let (loaded, mcp, plugins) = generation(session);
     session.engine.refresh_listed::<Skills>(&loaded);
     if input.on_missing == OnMissing::Fallback {
         input.agent = Some(loaded.agent_name(input.agent.as_deref()).to_owned());
@@ -167,9 +169,9 @@ async fn run_prompt(
         variant,
         instructions: Vec::new(),
         parent_limits,
-        mcp: session.workspace.mcp().lease(),
+        mcp,
         structured,
-        plugins: session.engine.plugins(session.workspace.directory()),
+        plugins,
         cancel: cancel.clone(),
     };
     let called = match called {
@@ -222,6 +224,13 @@ async fn run_prompt(
     start_title(&cx, state, title);
     servers::wait(&cx).await;
     take_steps(&mut cx, state, inbox).await
+}
+
+/// Returns the configuration, the MCP servers and the plugins of this moment, taken in one step so that they belong
+/// together; a turn keeps them to its end.
+fn generation(session: &SessionCx) -> (Arc<Loaded>, ServersLease, Option<Arc<Host>>) {
+    let workspace = &session.workspace;
+    (workspace.loaded(), workspace.mcp().lease(), session.engine.plugins(workspace.directory()))
 }
 
 /// Returns the limits of the sessions above.

@@ -47,7 +47,12 @@ impl Engine {
         }
     }
 
-    async fn read_with(&self, directory: &Path, host: Option<Arc<Host>>) -> Result<Reading, EngineError> {
+    /// Reads a directory's files, with the changes of the plugins of this host.
+    pub(crate) async fn read_with(
+        &self,
+        directory: &Path,
+        host: Option<Arc<Host>>,
+    ) -> Result<Reading, EngineError> {
         let extend = host.clone().and_then(|host| plugins::providers::extension(self, host));
         let of_plugins = host.filter(|host| host.declares("config")).map(plugins::config_hook);
         let of_client = self.client_hook();

@@ -19,7 +19,7 @@ use crate::{
         lock::lock,
         watch::{Followed, Target, Watcher},
     },
-    engine::{Engine, EngineError, Workspace, files::branch},
+    engine::{Engine, EngineError, Workspace, files::branch, plugins::Renewal},
 };
 
 /// Quiet time after which a change counts as complete: editors write in several steps.
@@ -71,8 +71,16 @@ impl Engine {
         loaded.last_used.clone_from(&before.last_used);
         loaded.log_problems(Some(&before));
         self.apply_reading(workspace, reading);
-        if self.renew_plugins(workspace).await {
-            let reading = self.read(workspace.directory()).await?;
+        let renewal = self.renew_plugins(workspace).await;
+        let host = match &renewal {
+            Renewal::None => None,
+            Renewal::Ended => Some(None),
+            Renewal::Ready(host) => Some(Some(host.clone())),
+        };
+        if let Some(host) = host {
+            let reading = self.read_with(workspace.directory(), host).await?;
+            // In one step: a turn begins with the plugins that its configuration was made with.
+            self.take_over(workspace.directory(), renewal);
             self.apply_reading(workspace, reading);
         }
         // A key that was added may be an organisation's.
