@@ -157,3 +157,39 @@ async fn the_client_is_the_sdks_own_with_its_inner_one() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_plugin_subscribes_to_events_by_its_client() {
+    in_each_runtime(async |runtime| {
+        let plugin = r#"export const P = async ({ client, serverUrl }) => {
+            const seen = []
+            const { stream } = await client.event.subscribe()
+            const direct = new AbortController()
+            const read = async () => {
+                for await (const { type, properties } of stream) seen.push([type, properties?.info?.role].join(" "))
+            }
+            read()
+            return {
+                tool: {
+                    seen: {
+                        description: "d", args: {},
+                        execute: async () => {
+                            while (!seen.includes("message.updated user")) await new Promise((next) => setTimeout(next, 5))
+                            const answer = await fetch(new URL("/config", serverUrl))
+                            const events = await fetch(new URL("/event", serverUrl), { signal: direct.signal })
+                            const first = new TextDecoder().decode((await events.body.getReader().read()).value)
+                            direct.abort()
+                            return JSON.stringify([seen[0], answer.status, first.includes("server.connected")])
+                        },
+                    },
+                },
+            }
+        }"#;
+        let agent = start(&[(".opencode/plugin/p.js", plugin)], runtime).await;
+        let session = agent.new_session().await;
+        let told: Value = serde_json::from_str(&agent.told(&session, "seen", json!({})).await).unwrap();
+        assert_eq!(told, json!(["server.connected ", 200, true]));
+        agent.finish().await;
+    })
+    .await;
+}

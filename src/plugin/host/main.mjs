@@ -20,6 +20,7 @@ const plugins = [];
 const table = new Map();
 
 async function start(params) {
+  client.carry(params.serverUrl);
   // One after another, so that one that never ends is known by its name.
   const imports = [];
   for (const plugin of params.plugins) imports.push(await imported(plugin, params).catch((error) => ({ error })));
