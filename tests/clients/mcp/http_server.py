@@ -30,8 +30,9 @@ async def slow(seconds: float, ctx: Context) -> str:
 
 
 @server.tool()
-async def hang() -> str:
-    """Never returns."""
+async def hang(ctx: Context) -> str:
+    """Reports once that it was called, and never returns."""
+    await ctx.report_progress(0)
     await asyncio.Event().wait()
     return "unreachable"
 
