@@ -168,7 +168,7 @@ async fn an_interrupt_in_a_dialogue_cancels_and_leaves_the_terminal_in_order() {
         let machine = asking().await;
         machine.llm.reply(touch("call_1", "one"));
         let run = binary().display().to_string();
-        let shell = format!("stty -a > before; {run} run go; code=$?; stty -a > after; exit $code");
+        let shell = format!("stty -a > before; '{run}' run go; code=$?; stty -a > after; exit $code");
         let builder = Terminal::builder(&machine.scratch, &machine.config);
         let mut terminal = builder.program("/bin/bash").arguments(&["-c", &shell]).start();
         terminal.shows_text(KEYS).await;

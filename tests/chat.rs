@@ -251,7 +251,7 @@ async fn ctrl_z_stops_the_chat_and_fg_takes_the_line_up_again() {
     let builder = Terminal::builder(&machine.scratch, &machine.config).size(90, 40).env("PS1", "shell> ");
     let mut terminal = builder.program("/bin/bash").arguments(&["--norc", "-i"]).start();
     terminal.shows_text("shell>").await;
-    terminal.types(&format!("{} chat\r", binary().display()));
+    terminal.types(&format!("'{}' chat\r", binary().display()));
     prompt(&terminal).await;
     terminal.types("half");
     terminal.shows("the line", |screen| is_at_prompt(screen, "half")).await;

@@ -1,10 +1,6 @@
 //! The commands beside `acp`: `run`, `models`, `session`, and the bare call.
 
-use std::{
-    process::Stdio,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{process::Stdio, sync::Arc, time::Duration};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -19,6 +15,7 @@ use crate::support::{
     llm::{Finish, Gate, Llm, Reply, Wire, provider_config, request::Request},
     process,
     scratch::Scratch,
+    stopwatch::Stopwatch,
 };
 
 /// Time that a signalled command may take to end.
@@ -105,7 +102,7 @@ impl Machine {
     /// Checks that the script was followed and nothing lives on.
     pub async fn finish(self) {
         assert_eq!(self.llm.problems(), Vec::<String>::new());
-        let left = process::gone(&self.scratch.home, SIGNAL_LIMIT).await;
+        let left = process::gone(&self.scratch.home).await;
         assert!(left.is_empty(), "processes outlive the command: {}", process::describe(&left));
     }
 
@@ -125,6 +122,11 @@ pub async fn ended(child: Child) -> Ended {
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
     }
+}
+
+/// Starts a stopwatch on a command.
+fn watch(child: &Child) -> Stopwatch {
+    Stopwatch::start(child.id().unwrap().try_into().unwrap())
 }
 
 pub fn signal(child: &Child, signal: Signal) {
@@ -390,10 +392,9 @@ async fn a_signal_ends_the_command_and_what_it_started() {
         let child = machine.command(&["run", "--format", "json", "go"]).spawn().unwrap();
         let begun = timeout(DEADLINE, tokio::fs::read(&fifo)).await.unwrap().unwrap();
         assert_eq!(begun, b"begun\n");
-        let start = Instant::now();
+        let watch = watch(&child);
         signal(&child, number);
-        let ended = ended(child).await;
-        assert!(start.elapsed() < SIGNAL_LIMIT, "{:?}", start.elapsed());
+        let ended = watch.within(SIGNAL_LIMIT, "the command's end", ended(child)).await;
         assert_eq!(ended.code, Some(code));
         assert_eq!(ended.of_type("text")[0]["part"]["text"], "I start");
         assert_eq!(ended.of_type("tool_use")[0]["part"]["state"]["status"], "error");
@@ -418,10 +419,10 @@ async fn a_signal_ends_a_command_that_waits() {
     let mut unread = machine.command(&["run", "go"]).spawn().unwrap();
     spoken.reached().await;
     for child in [&mut child, &mut unread] {
-        let start = Instant::now();
+        let watch = watch(child);
         signal(child, Signal::SIGTERM);
-        assert_eq!(timeout(DEADLINE, child.wait()).await.unwrap().unwrap().code(), Some(143));
-        assert!(start.elapsed() < SIGNAL_LIMIT, "{:?}", start.elapsed());
+        let exit = watch.within(SIGNAL_LIMIT, "the command's end", child.wait()).await.unwrap();
+        assert_eq!(exit.code(), Some(143));
     }
     signal(&asking, Signal::SIGTERM);
     assert_eq!(ended(asking).await.code, Some(143));

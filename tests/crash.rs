@@ -1,6 +1,7 @@
 //! Sudden death: the daemon is killed at random points of scripted turns, and nothing that was seen is lost.
 //!
-//! `CRASH_POINTS` gives the number of points, `CRASH_SEED` repeats a run; a failure prints both.
+//! `CRASH_POINTS` gives the number of points, `CRASH_SEED` other ones (`random`) or those of a run; a failure prints
+//! both.
 
 pub mod checks;
 mod scripts;
@@ -13,7 +14,7 @@ use self::{checks::Witness, scripts::Script};
 use crate::support::{
     agent::Agent,
     process,
-    random::{Place, Random, from_environment},
+    random::{self, Place, Random, from_environment},
 };
 
 /// Longest time between the event that a point waits for and the kill.
@@ -53,8 +54,7 @@ async fn survive(script: Script) {
     let n_scripts = Script::ALL.len() as u64;
     let index = Script::ALL.iter().position(|it| *it == script).unwrap() as u64;
     let share = n_points / n_scripts + u64::from(index < n_points % n_scripts);
-    let clock = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
-    let seed = from_environment("CRASH_SEED", u64::from(clock.subsec_nanos()));
+    let seed = random::seed("CRASH_SEED");
     let mut random = Random::new(seed ^ index);
     let size = measure(script).await;
     for n in 0..share {
@@ -110,7 +110,7 @@ async fn crash(script: Script, size: &Size, point: Point, spin: Duration) {
     spin_for(spin).await;
     let scratch = agent.scratch.clone();
     let witness = die(agent).await.lines_of(running.witness);
-    let left = process::gone(&scratch.home, Duration::from_secs(5)).await;
+    let left = process::gone(&scratch.home).await;
     assert!(left.is_empty(), "processes outlive a killed daemon: {}", process::describe(&left));
     assert_eq!(checks::git_files(&scratch), git, "the user's repository has changed");
     checks::is_whole(&scratch);
@@ -133,7 +133,7 @@ async fn spin_for(time: Duration) {
 /// Kills the daemon.
 async fn die(mut agent: Agent) -> checks::Lines {
     agent.signal(Signal::SIGKILL);
-    agent.wait_exit(Duration::from_secs(5)).await;
+    agent.wait_exit().await;
     agent.allow_cut_output();
     agent.output_read().await;
     let lines = checks::Lines(agent.lines());

@@ -6,7 +6,7 @@ use std::{fs, path::PathBuf, process::Command};
 
 use serde_json::{Value, json};
 
-use crate::support::{agent::Agent, scratch::Scratch};
+use crate::support::{agent::Agent, scratch::Scratch, skip::skipped};
 
 /// Returns an agent that is started after these shell commands as `root` of a namespace, in which `$WORK` and
 /// `$HOME` are known.
@@ -19,7 +19,7 @@ pub async fn mounted(script: &str, config: Value) -> Option<(Agent, String)> {
 /// Like [`mounted`], without a session.
 pub async fn mounted_agent(script: &str, config: Value) -> Option<Agent> {
     if !Command::new("unshare").args(["-Urm", "true"]).status().is_ok_and(|status| status.success()) {
-        eprintln!("NOT TESTED: this machine gives users no mount namespaces");
+        skipped("this machine gives users no mount namespaces");
         return None;
     }
     let scratch = Scratch::new();
@@ -152,8 +152,7 @@ async fn a_read_only_disk_is_named() {
 async fn a_file_that_is_read_only_for_its_owner_stays_so() {
     // Without a mapping nobody is root, whoever runs the tests.
     if !Command::new("unshare").args(["-U", "true"]).status().is_ok_and(|status| status.success()) {
-        eprintln!("NOT TESTED: this machine gives users no namespaces");
-        return;
+        return skipped("this machine gives users no namespaces");
     }
     let agent = Agent::builder().started_by(&["unshare", "-U"]).start().await;
     let session = agent.new_session().await;
@@ -203,8 +202,7 @@ async fn a_file_that_nobody_may_change_is_named() {
     let chattr =
         |flag: &str| Command::new("chattr").args([flag, &path]).output().is_ok_and(|it| it.status.success());
     if !chattr("+i") {
-        eprintln!("NOT TESTED: this machine makes no file immutable");
-        return;
+        return skipped("this machine makes no file immutable");
     }
     let agent = Agent::builder().scratch(&scratch).start().await;
     let session = agent.new_session().await;
@@ -221,8 +219,7 @@ async fn a_file_that_nobody_may_change_is_named() {
 async fn what_may_not_be_looked_at_is_told() {
     // Without a mapping nobody is root, whoever runs the tests.
     if !Command::new("unshare").args(["-U", "true"]).status().is_ok_and(|status| status.success()) {
-        eprintln!("NOT TESTED: this machine gives users no namespaces");
-        return;
+        return skipped("this machine gives users no namespaces");
     }
     let agent = Agent::builder().started_by(&["unshare", "-U"]).start().await;
     let session = agent.new_session().await;

@@ -1,10 +1,15 @@
 //! Formatters behind the changes of files: their own and known ones, switched off, failing and slow.
 
-use std::{os::unix::fs::PermissionsExt, time::Duration};
+use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use crate::support::{agent::Agent, llm::Reply, message::diff, scratch::Scratch};
+use crate::support::{
+    agent::{Agent, DEADLINE},
+    llm::Reply,
+    message::diff,
+    scratch::Scratch,
+};
 
 /// Writes its file's letters in capitals.
 const CAPITALS: &str = "tr a-z A-Z < \"$0\" > \"$0.new\" && cat \"$0.new\" > \"$0\" && rm \"$0.new\"";
@@ -145,6 +150,6 @@ async fn a_formatter_gets_its_variables_and_ends_with_the_turn() {
     agent.cancel(&session);
     assert_eq!(prompt.turn().await.stop, "cancelled");
     assert_eq!(agent.scratch.read("a file.txt"), "of the house\n");
-    agent.childless(Duration::from_secs(5)).await;
+    agent.childless(DEADLINE).await;
     agent.finish().await;
 }

@@ -8,10 +8,11 @@ use tokio::sync::Semaphore;
 use crate::{
     cli::Machine,
     support::{
-        agent::{Agent, Builder, binary},
+        agent::{Agent, Builder, DEADLINE, binary},
         llm::Reply,
         message::tag,
         scratch::Scratch,
+        skip::skipped,
         web::{Page, Web},
     },
 };
@@ -96,7 +97,7 @@ async fn a_page_of_a_slow_server_is_there_for_a_later_turn() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), later).await.expect("the pages reach a later turn");
+    tokio::time::timeout(DEADLINE, later).await.expect("the pages reach a later turn");
     assert_eq!(web.asked().len(), 2, "each is asked for once");
     agent.finish().await;
 }
@@ -322,7 +323,7 @@ async fn a_file_that_may_not_be_read_is_told() {
 /// Returns an agent that may read no more than its files' owner may, whoever runs the tests.
 pub fn unprivileged(scratch: &Arc<Scratch>) -> Option<Builder> {
     if !Command::new("unshare").args(["-U", "true"]).status().is_ok_and(|status| status.success()) {
-        eprintln!("NOT TESTED: this machine gives users no namespaces");
+        skipped("this machine gives users no namespaces");
         return None;
     }
     Some(Agent::builder().scratch(scratch).started_by(&["unshare", "-U"]))

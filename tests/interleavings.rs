@@ -1,7 +1,8 @@
 //! Random interleavings of prompts, cancels, settings, closes, loads and failures of the provider, against a model of
 //! what may come of each.
 //!
-//! `INTERLEAVINGS` gives their number, `INTERLEAVINGS_SEED` repeats a run; a failure prints the operations.
+//! `INTERLEAVINGS` gives their number, `INTERLEAVINGS_SEED` other ones (`random`) or those of a run; a failure prints the
+//! operations.
 
 use std::{
     collections::HashMap,
@@ -13,10 +14,10 @@ use serde_json::{Value, json};
 use crate::{
     crash::checks,
     support::{
-        agent::{Agent, requests::Pending},
+        agent::{Agent, DEADLINE, requests::Pending},
         llm::{Gate, Reply, request::Request},
         message::{settled, tag},
-        random::{Place, Random, from_environment},
+        random::{self, Place, Random, from_environment},
     },
 };
 
@@ -196,8 +197,7 @@ impl Talk {
 #[tokio::test]
 async fn every_prompt_is_answered_once_and_legally_whatever_comes_between() {
     let n_all = from_environment("INTERLEAVINGS", 30);
-    let clock = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
-    let seed = from_environment("INTERLEAVINGS_SEED", u64::from(clock.subsec_nanos()));
+    let seed = random::seed("INTERLEAVINGS_SEED");
     for batch in 0..n_all.div_ceil(BATCH) {
         let agent = Agent::start_with(json!({"windlass": {"file_time": false}})).await;
         let asked: Arc<Mutex<HashMap<String, usize>>> = Arc::default();
@@ -223,7 +223,7 @@ async fn every_prompt_is_answered_once_and_legally_whatever_comes_between() {
             }
             ids.extend(talks.into_iter().map(|talk| talk.id));
         }
-        agent.childless(std::time::Duration::from_secs(5)).await;
+        agent.childless(DEADLINE).await;
         let agent = agent.restarted().await;
         let _place = Place(format!("batch {batch} with INTERLEAVINGS_SEED={seed}, in the next daemon"));
         for id in ids {

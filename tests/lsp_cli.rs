@@ -24,7 +24,7 @@ fn registry(scratch: &Scratch) -> String {
     let npm = format!(
         "echo \"$@\" >> \"$HOME/told\"\n\
          mkdir -p node_modules/.bin && cd node_modules/.bin || exit 1\n\
-         printf '%s\\n' '#!/bin/sh' 'LSP_LOG=lsp.log exec python3 {} good' > yaml-language-server\n\
+         printf '%s\\n' '#!/bin/sh' 'LSP_LOG=lsp.log exec python3 \"{}\" good' > yaml-language-server\n\
          chmod +x yaml-language-server\n",
         server.display()
     );

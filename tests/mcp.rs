@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, Answer},
+    agent::{Agent, Answer, DEADLINE},
     llm::Reply,
     message::content_text,
 };
@@ -33,15 +33,18 @@ pub async fn session_with(agent: &Agent, servers: Value) -> String {
 
 /// Prompts until the server's tool is offered: servers start in the background, and nothing announces them.
 pub async fn until_offered(agent: &Agent, session: &str, tool: &str) {
-    for _ in 0..200 {
-        agent.llm.reply_to("ready?", Reply::text("ok"));
-        agent.prompt(session, "ready?").await;
-        if agent.llm.last_request().tools().contains(&tool.to_owned()) {
-            return;
+    let offered = async {
+        loop {
+            agent.llm.reply_to("ready?", Reply::text("ok"));
+            agent.prompt(session, "ready?").await;
+            if agent.llm.last_request().tools().contains(&tool.to_owned()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("`{tool}` is never offered; stderr:\n{}", agent.stderr());
+    };
+    let waited = tokio::time::timeout(DEADLINE, offered).await;
+    assert!(waited.is_ok(), "`{tool}` is never offered; stderr:\n{}", agent.stderr());
 }
 
 #[tokio::test]
@@ -152,8 +155,7 @@ async fn a_session_that_is_closed_archived_or_deleted_takes_its_servers_with_it(
         until_offered(&agent, &session, "shop_price").await;
         assert!(!agent.descendants().is_empty());
         agent.request(method, json!({"sessionId": session})).await.unwrap();
-        // A stubborn one is killed after 2 s.
-        agent.childless(Duration::from_secs(3)).await;
+        agent.childless(DEADLINE).await;
         agent.finish().await;
     }
 }
@@ -168,7 +170,7 @@ async fn servers_of_a_client_that_is_gone_end_with_it_whatever_they_do() {
         }
         agent.close_stdin();
         agent.close_stdout().await;
-        agent.wait_exit(Duration::from_secs(3)).await;
+        agent.wait_exit().await;
         agent.allow_cut_output();
         // It fails on every process that is left.
         agent.finish().await;
@@ -242,7 +244,7 @@ async fn a_prompt_from_a_pipe_that_has_ended_waits_until_each_server_is_there() 
     agent.close_stdin();
     assert_eq!(prompt.turn().await.text(), "ok");
     assert!(agent.llm.last_request().tools().contains(&"shop_price".to_owned()));
-    assert!(agent.wait_exit(Duration::from_secs(10)).await.success());
+    assert!(agent.wait_exit().await.success());
     agent.finish().await;
 }
 

@@ -15,6 +15,7 @@ use crate::{
         agent::DEADLINE,
         llm::{Gate, Reply},
         process,
+        stopwatch::Stopwatch,
     },
 };
 
@@ -292,9 +293,10 @@ async fn it_ends_with_its_client_and_leaves_nothing_running() {
     let running = client.begin("start_session", json!({"prompt": "go"})).await;
     machine.scratch.appears("began").await;
     assert_eq!(running, client.last_id);
+    let watch = Stopwatch::start(client.child.id().unwrap().try_into().unwrap());
     drop(client.input);
-    let ended = timeout(END_LIMIT, client.child.wait()).await.expect("it does not end").unwrap();
+    let ended = watch.within(END_LIMIT, "the server's end", client.child.wait()).await.unwrap();
     assert!(ended.success(), "{ended}");
-    let left = process::gone(&machine.scratch.home, END_LIMIT).await;
+    let left = process::gone(&machine.scratch.home).await;
     assert!(left.is_empty(), "{}", process::describe(&left));
 }

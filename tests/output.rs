@@ -1,6 +1,6 @@
 //! Output of commands reaches the client while they run: in its terminals, or as the last lines.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -9,6 +9,7 @@ use crate::support::{
     agent::{Agent, requests::Pending},
     llm::Reply,
     message::{Turn, content_text, tag},
+    process,
 };
 
 /// Returns a client that shows output in terminals of its own.
@@ -168,6 +169,18 @@ async fn thirty_five_thousand_lines_cost_at_most_three_times_their_bytes_live_an
 }
 
 #[tokio::test]
+async fn fifty_megabytes_pass_through_little_memory() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    run(&agent, &session, "seq 1000").await;
+    let before = process::memory(agent.pid, "VmRSS");
+    run(&agent, &session, "yes 'a line of an ordinary log' | head -c 50000000; echo end").await;
+    let peak = process::memory(agent.pid, "VmHWM");
+    assert!(peak < before + 30_000_000, "{} MB, {} MB before", peak >> 20, before >> 20);
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn what_a_command_printed_survives_a_sudden_death() {
     let mut agent = with_terminals(Agent::builder().spawn().await).await;
     let session = agent.new_session().await;
@@ -177,7 +190,7 @@ async fn what_a_command_printed_survives_a_sudden_death() {
     agent.scratch.write("go", "");
     wait_written(&agent, "two\n").await;
     agent.signal(Signal::SIGKILL);
-    agent.wait_exit(Duration::from_secs(1)).await;
+    agent.wait_exit().await;
     agent.allow_cut_output();
     let successor = agent.successor();
     agent.finish().await;

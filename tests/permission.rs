@@ -1,7 +1,5 @@
 //! Permission: what is asked, what each answer does, what rules decide by themselves.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -618,7 +616,7 @@ async fn nothing_runs_when_the_client_is_gone() {
             agent.close_stdout().await;
         }
         agent.close_stdin();
-        agent.wait_exit(Duration::from_secs(5)).await;
+        agent.wait_exit().await;
         assert!(!agent.scratch.exists("made"), "dies: {dies}");
         // Too late for anybody to read.
         agent.answer(&ask, Answer::Cancelled);

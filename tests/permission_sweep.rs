@@ -1,7 +1,7 @@
 //! Every tool under every answer: nothing happens unless it is allowed, and user and model learn the answer.
 //! Those that never ask for a permission are in `questions::tools_that_never_ask_for_a_permission`.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc};
 
 use serde_json::{Value, json};
 
@@ -323,7 +323,7 @@ async fn sweep(case: Case) {
     third.agent.allow_cut_output();
     third.agent.close_stdout().await;
     third.agent.close_stdin();
-    third.agent.wait_exit(Duration::from_secs(5)).await;
+    third.agent.wait_exit().await;
     third.check_done("after the client was gone");
     third.agent.answer(&ask, Answer::AllowAlways);
     assert_eq!(third.remembered().await, None);

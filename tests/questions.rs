@@ -245,7 +245,7 @@ async fn a_client_that_goes_leaves_the_model_to_decide_by_itself() {
     let told = agent.llm.last_request().tool_result("call_1");
     assert!(told.contains("Nobody can be asked") && told.contains("Decide by yourself"), "{told}");
     assert_eq!(ask.call()["toolCallId"], "call_1");
-    assert!(agent.wait_exit(crate::support::agent::DEADLINE).await.success());
+    assert!(agent.wait_exit().await.success());
     agent.finish().await;
 }
 

@@ -9,17 +9,13 @@ use crate::{
     cli::Machine,
     mcp::until_offered,
     support::{
-        agent::{Agent, CANCEL_LIMIT},
+        agent::Agent,
         llm::{Reply, task},
         process,
         scratch::Scratch,
+        skip::skipped,
     },
 };
-
-/// Time that the death of a daemon may take to reach everything.
-const LIMIT: Duration = Duration::from_secs(2);
-/// Time that a killed process may take to be gone.
-const DEATH_LIMIT: Duration = Duration::from_secs(2);
 
 /// A job in the background, one in a session of its own, one deaf to hangups, one without our variables, and one whose
 /// parent has ended before: five that end by themselves only after the test.
@@ -46,8 +42,8 @@ async fn five(scratch: &Scratch) -> Vec<i32> {
 /// Kills the agent; what still runs of these after a while.
 async fn survivors(agent: &mut Agent, pids: &[i32]) -> String {
     agent.signal(Signal::SIGKILL);
-    agent.wait_exit(DEATH_LIMIT).await;
-    process::describe(&process::ended(pids, LIMIT).await)
+    agent.wait_exit().await;
+    process::describe(&process::ended(pids).await)
 }
 
 #[tokio::test]
@@ -66,7 +62,7 @@ async fn what_an_mcp_servers_wrapper_started_ends_with_a_killed_daemon() {
     let mut agent = Agent::start().await;
     // As `npx` does it: what is started first is not the server.
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/server.py");
-    let wrapper = format!("{FIVE}; python3 {} good; true", script.display());
+    let wrapper = format!("{FIVE}; python3 '{}' good; true", script.display());
     let server = json!({"name": "shop", "command": "sh", "args": ["-c", wrapper], "env": []});
     let params = json!({"cwd": agent.scratch.cwd(), "mcpServers": [server]});
     let answer = agent.request("session/new", params).await.unwrap();
@@ -97,7 +93,7 @@ async fn what_a_command_started_ends_with_a_killed_run() {
     let pids = five(&machine.scratch).await;
     run.start_kill().unwrap();
     run.wait().await.unwrap();
-    let left = process::ended(&pids, LIMIT).await;
+    let left = process::ended(&pids).await;
     assert!(left.is_empty(), "{}", process::describe(&left));
     machine.finish().await;
 }
@@ -117,7 +113,7 @@ async fn a_daemon_ends_after_its_reaper() {
     agent.run("bash", json!({"command": "true"})).await;
     let reaper = agent.reaper().unwrap();
     agent.close_stdin();
-    assert!(agent.wait_exit(LIMIT).await.success());
+    assert!(agent.wait_exit().await.success());
     assert!(!process::runs(reaper));
     agent.finish().await;
 }
@@ -191,7 +187,7 @@ async fn a_reaper_that_was_lost_is_replaced_and_the_next_knows_what_runs() {
     let pids = five(&agent.scratch).await;
     let reaper = agent.reaper().unwrap();
     process::send(reaper, Signal::SIGKILL);
-    assert!(process::ended(&[reaper], DEATH_LIMIT).await.is_empty());
+    assert!(process::ended(&[reaper]).await.is_empty());
     agent.llm.reply_to("two", Reply::call("call_2", "bash", json!({"command": "echo goes on"})));
     agent.llm.reply_to("two", Reply::text("done"));
     assert_eq!(agent.prompt(&session_2, "two").await.text(), "done");
@@ -224,8 +220,7 @@ async fn a_command_without_a_reaper_runs_all_the_same() {
     let unshared = ["unshare", "-Urm", "sh", "-c", "mount -t tmpfs none /proc && exec \"$@\"", "sh"];
     let mut probe = std::process::Command::new(unshared[0]);
     if !probe.args(&unshared[1..]).arg("true").status().is_ok_and(|status| status.success()) {
-        eprintln!("NOT TESTED: this machine gives users no mount namespaces");
-        return;
+        return skipped("this machine gives users no mount namespaces");
     }
     // The program cannot find itself.
     let agent = Agent::builder().started_by(&unshared).start().await;
@@ -245,7 +240,7 @@ async fn a_cancelled_commands_orphans_are_ended_too() {
     let pids = five(&agent.scratch).await;
     agent.cancel(&session);
     assert_eq!(prompt.turn().await.stop, "cancelled");
-    let left = process::ended(&pids, CANCEL_LIMIT).await;
+    let left = process::ended(&pids).await;
     assert!(left.is_empty(), "{}", process::describe(&left));
     agent.finish().await;
 }

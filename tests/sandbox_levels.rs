@@ -9,7 +9,9 @@ use crate::{
     support::{
         agent::{Agent, Answer, Builder, binary},
         llm::Reply,
+        outside::{is_open_to_everybody, outside},
         scratch::Scratch,
+        skip::skipped,
     },
 };
 
@@ -26,8 +28,7 @@ pub fn lesser(scratch: &Arc<Scratch>, n_layers: usize, sandbox: Value) -> Builde
 #[tokio::test]
 async fn without_a_level_every_command_asks_where_a_mode_was_asked_for() {
     if level() == "none" {
-        eprintln!("skipped on a machine without Landlock, as its layers cannot be used up");
-        return;
+        return skipped("without Landlock, its layers cannot be used up");
     }
     let scratch = Scratch::new();
     let sandbox = json!({"mode": "workspace-write", "ask_less": true, "mcp": {"mode": "read-only"}});
@@ -57,15 +58,14 @@ async fn without_a_level_every_command_asks_where_a_mode_was_asked_for() {
 #[tokio::test]
 async fn landlock_alone_holds_commands_and_skips_no_question() {
     if level() == "none" {
-        eprintln!("skipped on a machine without Landlock");
-        return;
+        return skipped("this machine has no Landlock");
     }
     let scratch = Scratch::new();
     let sandbox = json!({"mode": "workspace-write", "ask_less": true, "network": "loopback"});
     let data = scratch.home.join(".local/share/windlass");
     std::fs::create_dir_all(&data).unwrap();
     std::fs::write(data.join("auth.json"), r#"{"x": {"type": "api", "key": "hidden-key"}}"#).unwrap();
-    let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let outside = outside();
     let asking = json!({"permission": {"bash": {"touch *": "ask"}}});
     let agent =
         lesser(&scratch, 1, sandbox.clone()).config(asking).answering(Answer::RejectOnce).start().await;
@@ -88,7 +88,7 @@ async fn landlock_alone_holds_commands_and_skips_no_question() {
     assert!(!told.contains("very-secret") && !told.contains("hidden-key"), "{told}");
     assert!(scratch.exists("inside"));
     let (n_asked, wanted) = (agent.n_asked(), outside.path().join("wanted"));
-    let write = json!({"command": format!("echo x > {}", wanted.display())});
+    let write = json!({"command": format!("echo x > '{}'", wanted.display())});
     let told = agent.told(&session, "bash", write).await;
     assert!(told.contains("Permission denied") && told.contains("which refused something"), "{told}");
     assert!(agent.n_asked() == n_asked + 1 && !wanted.exists());
@@ -101,8 +101,10 @@ async fn landlock_alone_holds_commands_and_skips_no_question() {
 #[tokio::test]
 async fn the_daemon_hides_its_memory_and_variables_from_its_own_user() {
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped without the rights to be another user");
-        return;
+        return skipped("only root can be another user");
+    }
+    if !is_open_to_everybody(&binary()) {
+        return skipped("another user cannot reach the program");
     }
     let scratch = Scratch::new();
     let owned = Command::new("chown").args(["-R", "65534:65534"]).arg(scratch.root()).status().unwrap();
@@ -113,9 +115,9 @@ async fn the_daemon_hides_its_memory_and_variables_from_its_own_user() {
     let agent = Agent::builder().scratch(&scratch).config(config).started_by(&drop).start().await;
     let session = agent.new_session().await;
     let pid = agent.pid();
-    // One behind the other: what two programs print at once may share a line.
+    // On one pipe: what comes from two may share a line.
     let look = format!(
-        "id -u; cat /proc/{pid}/environ > seen; wc -c < seen; head -c 1 /proc/{pid}/mem; ls /proc/{pid}/fd; true"
+        "exec 2>&1; id -u; cat /proc/{pid}/environ > seen; wc -c < seen; head -c 1 /proc/{pid}/mem; ls /proc/{pid}/fd; true"
     );
     let told = agent.told(&session, "bash", json!({"command": look})).await;
     assert!(["65534", "0"].iter().all(|line| told.lines().any(|it| it == *line)), "{told}");

@@ -44,7 +44,7 @@ async fn bash(agent: &Agent, session: &str, command: &str) -> String {
 
 #[tokio::test]
 async fn the_second_command_runs_in_what_was_prepared_as_the_first_did() {
-    if lacks("full", "a prepared sandbox") {
+    if lacks("full") {
         return;
     }
     let scratch = Scratch::new();
@@ -54,7 +54,7 @@ async fn the_second_command_runs_in_what_was_prepared_as_the_first_did() {
     let first = runs_as_outside(&agent, &session).await;
     let prepared = waiting(&agent).await;
     assert_eq!(runs_as_outside(&agent, &session).await, first);
-    let left = process::ended(&[prepared], DEADLINE).await;
+    let left = process::ended(&[prepared]).await;
     assert_eq!(left, Vec::<i32>::new(), "it became the command, which has ended");
     let prepared = waiting(&agent).await;
     agent.finish().await;
@@ -90,7 +90,7 @@ async fn runs_as_outside(agent: &Agent, session: &str) -> String {
 
 #[tokio::test]
 async fn what_a_command_left_behind_is_gone_when_its_end_is_told() {
-    if lacks("full", "a namespace of processes") {
+    if lacks("full") {
         return;
     }
     let scratch = Scratch::new();
@@ -108,7 +108,7 @@ async fn what_a_command_left_behind_is_gone_when_its_end_is_told() {
 
 #[tokio::test]
 async fn files_that_decide_are_protected_however_they_changed_since() {
-    if lacks("full", "files that are replaced") {
+    if lacks("full") {
         return;
     }
     let scratch = Scratch::new();
@@ -142,6 +142,6 @@ async fn a_prepared_sandbox_that_nobody_needs_ends() {
     let session = agent.new_session().await;
     bash(&agent, &session, "true").await;
     let prepared = waiting(&agent).await;
-    assert_eq!(process::ended(&[prepared], DEADLINE).await, Vec::<i32>::new());
+    assert_eq!(process::ended(&[prepared]).await, Vec::<i32>::new());
     agent.finish().await;
 }

@@ -8,9 +8,10 @@ use tempfile::TempDir;
 use crate::{
     mcp::{session_with, until_offered},
     plugins::runtimes,
-    sandbox::level,
+    sandbox::{lacks_all, level},
     support::{
         agent::{Agent, Answer, DEADLINE},
+        outside::outside,
         scratch::Scratch,
     },
 };
@@ -30,14 +31,14 @@ impl Scene {
             std::fs::write(data.join("auth.json"), r#"{"x": {"type": "api", "key": "hidden-key"}}"#).unwrap();
         }
         scratch.write("opencode.json", "{}");
-        Self { scratch, outside: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() }
+        Self { scratch, outside: outside() }
     }
 
     /// Writes outside, reads the store and the daemon's variables, and changes what decides.
     fn attack(&self, pid: i32) -> String {
         let (data, outside) = (self.scratch.home.join(".local/share"), self.outside.path().display());
         format!(
-            "echo x > {outside}/made; cat {0}/windlass/auth.json {0}/opencode/auth.json; \
+            "echo x > '{outside}/made'; cat {0}/windlass/auth.json {0}/opencode/auth.json; \
              head -c 15 {0}/windlass/windlass.db; cat /proc/{pid}/environ; env; \
              echo y > inside; echo z > .git/hooks/pre-commit; echo '[]' > opencode.json; echo end",
             data.display()
@@ -63,8 +64,7 @@ fn script(name: &str) -> String {
 
 #[tokio::test]
 async fn an_mcp_server_is_held_and_keeps_the_variables_it_was_given() {
-    if level() == "none" {
-        eprintln!("skipped on a machine that can hold no sandbox: MCP servers");
+    if lacks_all() {
         return;
     }
     let own = json!({"type": "local", "command": ["python3", script("mcp/server.py"), "shell"],
@@ -92,8 +92,7 @@ async fn an_mcp_server_is_held_and_keeps_the_variables_it_was_given() {
 
 #[tokio::test]
 async fn an_mcp_server_without_a_network_has_a_sandbox() {
-    if level() == "none" {
-        eprintln!("skipped on a machine that can hold no sandbox: the network of MCP servers");
+    if lacks_all() {
         return;
     }
     let shop = json!({"type": "local", "command": ["python3", script("mcp/server.py"), "shell"]});
@@ -109,8 +108,7 @@ async fn an_mcp_server_without_a_network_has_a_sandbox() {
 
 #[tokio::test]
 async fn an_mcp_server_that_is_not_there_is_named_from_inside() {
-    if level() == "none" {
-        eprintln!("skipped on a machine that can hold no sandbox: MCP servers that are not there");
+    if lacks_all() {
         return;
     }
     let config = json!({"windlass": {"sandbox": {"mcp": {"mode": "read-only"}}}});
@@ -124,8 +122,7 @@ async fn an_mcp_server_that_is_not_there_is_named_from_inside() {
 
 #[tokio::test]
 async fn a_language_server_is_held() {
-    if level() == "none" {
-        eprintln!("skipped on a machine that can hold no sandbox: language servers");
+    if lacks_all() {
         return;
     }
     let scene = Scene::new();
@@ -173,8 +170,7 @@ const TOOL: &str = r#"
 
 #[tokio::test]
 async fn plugins_are_held() {
-    if level() == "none" {
-        eprintln!("skipped on a machine that can hold no sandbox: plugins");
+    if lacks_all() {
         return;
     }
     for mut config in runtimes() {
@@ -196,8 +192,7 @@ async fn plugins_are_held() {
 
 #[tokio::test]
 async fn plugins_whose_sandbox_is_lifted_are_started_anew() {
-    if level() == "none" {
-        eprintln!("skipped on a machine that can hold no sandbox: plugins that are let out");
+    if lacks_all() {
         return;
     }
     let scene = Scene::new();

@@ -1,6 +1,6 @@
 //! Settings of a session: once the client has the answer they hold, whatever happens to the agent.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ async fn stored(agent: &Agent, session: &str) -> (Value, Value) {
 
 async fn killed(mut agent: Agent) -> Agent {
     agent.signal(Signal::SIGKILL);
-    agent.wait_exit(Duration::from_secs(2)).await;
+    agent.wait_exit().await;
     agent.restarted().await
 }
 

@@ -1,6 +1,6 @@
 //! Undo and redo of files: they follow the conversation back and forth, and the user's git stays as it is.
 
-use std::{fs, os::unix::fs::PermissionsExt, process::Command, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -146,10 +146,10 @@ async fn moved_linked_and_private_files_go_back_and_forth() {
 async fn killed(mut agent: Agent) -> Builder {
     let builder = agent.successor();
     agent.signal(Signal::SIGKILL);
-    agent.wait_exit(Duration::from_secs(5)).await;
+    agent.wait_exit().await;
     agent.allow_cut_output();
     agent.output_read().await;
-    let left = process::gone(&agent.scratch.home, Duration::from_secs(5)).await;
+    let left = process::gone(&agent.scratch.home).await;
     assert!(left.is_empty(), "processes outlive a killed daemon: {}", process::describe(&left));
     agent.forget().await;
     builder

@@ -1,16 +1,13 @@
 //! Each hook of a turn, with what a throw, a hang, an end of the process and a cancel in it cost.
 
-use std::{
-    sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
 use super::{in_each_runtime, start, with};
 use crate::support::{
-    agent::Agent,
+    agent::{Agent, DEADLINE},
     llm::{Reply, request::Request},
     message::text,
     scratch::Scratch,
@@ -330,7 +327,7 @@ async fn a_dispose_that_fails_does_not_hold_up_the_end() {
             let agent = start(&files, runtime.clone()).await;
             agent.new_session().await;
             let scratch: std::sync::Arc<Scratch> = agent.scratch.clone();
-            let ending = tokio::time::timeout(Duration::from_secs(10), agent.finish());
+            let ending = tokio::time::timeout(DEADLINE, agent.finish());
             ending.await.unwrap_or_else(|_| panic!("{body} holds up the end"));
             // A throw is one plugin's; the next one is told all the same.
             assert_eq!(scratch.exists("disposed"), body.contains("throw"), "{body}");

@@ -11,6 +11,7 @@ use crate::{
     support::{
         agent::{Agent, Answer, Builder},
         llm::Reply,
+        outside::outside,
         scratch::Scratch,
         server::Server,
     },
@@ -147,13 +148,13 @@ async fn a_cancel_ends_a_program() {
 
 #[tokio::test]
 async fn a_program_runs_in_the_sandbox_of_commands() {
-    if lacks("full", "a_program_runs_in_the_sandbox_of_commands") {
+    if lacks("full") {
         return;
     }
-    let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let outside = outside();
     let target = outside.path().join("escaped");
     let scratch = Scratch::new();
-    let line = format!("echo > inside; echo > {}", target.display());
+    let line = format!("echo > inside; echo > '{}'", target.display());
     scratch.write(
         ".opencode/tool/writer.json",
         json!({"description": "d", "command": ["sh", "-c", line]}).to_string(),

@@ -1,7 +1,5 @@
 //! Sessions over HTTP: made, listed, changed and deleted.
 
-use std::time::Duration;
-
 use nix::sys::signal::Signal;
 use serde_json::json;
 
@@ -73,7 +71,7 @@ async fn messages_of_a_session_that_another_process_has_in_memory_are_not_change
     agent.request("session/close", json!({"sessionId": session})).await.unwrap();
     assert_eq!(server.send("DELETE", &of_message, json!({})).await.ok(), true);
     agent.signal(Signal::SIGTERM);
-    agent.wait_exit(Duration::from_secs(5)).await;
+    agent.wait_exit().await;
     agent.output_read().await;
     agent.forget().await;
     server.finish().await;

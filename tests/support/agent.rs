@@ -16,7 +16,7 @@ use std::{
     path::PathBuf,
     process::{ExitStatus, Stdio},
     sync::{Arc, Mutex, atomic::AtomicI64},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use nix::sys::signal::Signal;
@@ -315,14 +315,16 @@ impl Agent {
     }
 
     /// Waits for the process to end by itself.
-    pub async fn wait_exit(&mut self, deadline: Duration) -> ExitStatus {
+    pub async fn wait_exit(&mut self) -> ExitStatus {
+        self.wait_exit_within(DEADLINE).await
+    }
+
+    /// Waits for the process to end by itself in time, where the time is a claim.
+    pub async fn wait_exit_within(&mut self, limit: Duration) -> ExitStatus {
         if let Some(exit) = self.exit {
             return exit;
         }
-        let start = Instant::now();
-        let waited = timeout(deadline, self.child.wait()).await;
-        let exit =
-            waited.unwrap_or_else(|_| panic!("the agent still runs after {:?}", start.elapsed())).unwrap();
+        let exit = self.stopwatch().within(limit, "the agent's end", self.child.wait()).await.unwrap();
         self.exit = Some(exit);
         exit
     }
@@ -354,7 +356,7 @@ impl Agent {
     /// Ends the agent as a client does, by closing its stdin, and fails on everything it did wrong.
     pub async fn finish(mut self) {
         self.end().await;
-        let left = process::gone(&self.scratch.home, DEADLINE).await;
+        let left = process::gone(&self.scratch.home).await;
         assert!(left.is_empty(), "processes outlive the agent: {}", process::describe(&left));
     }
 
@@ -382,7 +384,7 @@ impl Agent {
     async fn end(&mut self) {
         if self.exit.is_none() {
             self.close_stdin();
-            let exit = self.wait_exit(DEADLINE).await;
+            let exit = self.wait_exit().await;
             assert!(exit.success(), "the agent ended with {exit}");
         }
         let was_killed = self.exit.is_some_and(|exit| exit.code().is_none());

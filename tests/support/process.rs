@@ -10,6 +10,8 @@ use nix::{
     unistd::Pid,
 };
 
+use super::agent::DEADLINE;
+
 /// Returns the live processes with this scratch home as `HOME`: the agent and everything it started, even if
 /// reparented.
 pub fn living(home: &Path) -> Vec<i32> {
@@ -28,14 +30,18 @@ pub fn living(home: &Path) -> Vec<i32> {
     pids
 }
 
-/// Waits until no process of this home is left; returns those that stay past the deadline.
+/// Waits until no process of this home is left; returns those that stay past [`DEADLINE`].
 ///
 /// The kernel has no channel for the death of a process that is not our child, hence the polling.
-pub async fn gone(home: &Path, deadline: Duration) -> Vec<i32> {
+pub async fn gone(home: &Path) -> Vec<i32> {
+    until_empty(|| living(home)).await
+}
+
+async fn until_empty(find: impl Fn() -> Vec<i32>) -> Vec<i32> {
     let start = Instant::now();
     loop {
-        let pids = living(home);
-        if pids.is_empty() || start.elapsed() > deadline {
+        let pids = find();
+        if pids.is_empty() || start.elapsed() > DEADLINE {
             return pids;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -49,15 +55,53 @@ pub fn runs(pid: i32) -> bool {
     state.is_some_and(|state| !state.trim_start().starts_with(['Z', 'X']))
 }
 
-/// Waits until none of these processes runs; returns those that run past the deadline.
-pub async fn ended(pids: &[i32], deadline: Duration) -> Vec<i32> {
+/// Waits until none of these processes runs; returns those that run past [`DEADLINE`].
+pub async fn ended(pids: &[i32]) -> Vec<i32> {
+    until_empty(|| pids.iter().copied().filter(|pid| runs(*pid)).collect()).await
+}
+
+/// Returns the processes that have this word in their command line. A zombie has no command line any more.
+pub fn with_word(word: &str) -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let has_word = |pid: &i32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(word)
+    };
+    pids.filter(has_word).collect()
+}
+
+/// Waits until no process has this word in its command line; returns those that stay past [`DEADLINE`].
+pub async fn gone_with_word(word: &str) -> Vec<i32> {
+    until_empty(|| with_word(word)).await
+}
+
+/// Waits until no thread of a process runs or is ready to: it waits for somebody else.
+pub async fn rests(pid: i32) {
+    // The counts tell of what ran in between. A thread that only waits for the processor is in the state `R`.
+    let threads = || -> Vec<(String, bool)> {
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+        let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+        let mut threads: Vec<(String, bool)> = threads
+            .map(|thread| {
+                let stat = read(thread.path().join("stat"));
+                let is_asleep = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'));
+                (format!("{:?} {}", thread.file_name(), read(thread.path().join("schedstat"))), is_asleep)
+            })
+            .collect();
+        threads.sort();
+        threads
+    };
     let start = Instant::now();
+    let mut before = threads();
     loop {
-        let pids: Vec<i32> = pids.iter().copied().filter(|pid| runs(*pid)).collect();
-        if pids.is_empty() || start.elapsed() > deadline {
-            return pids;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let now = threads();
+        if now == before && now.iter().all(|(_, is_asleep)| *is_asleep) {
+            return;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert!(start.elapsed() < DEADLINE, "the process {pid} never rests");
+        before = now;
     }
 }
 

@@ -27,6 +27,19 @@ pub fn from_environment(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |value| value.parse().unwrap())
 }
 
+/// Returns the seed that an environment variable gives: a number, or `random` for another one each time. Otherwise it
+/// is always the same, so that a change fails by itself and not by the clock.
+pub fn seed(name: &str) -> u64 {
+    match std::env::var(name) {
+        Err(_) => 1,
+        Ok(value) if value == "random" => {
+            let clock = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+            u64::from(clock.subsec_nanos())
+        }
+        Ok(value) => value.parse().unwrap(),
+    }
+}
+
 /// Prints a place in a random run if the test fails there.
 pub struct Place(pub String);
 

@@ -1,6 +1,6 @@
 //! A running `windlass serve`, and a client of it.
 
-use std::{process::Stdio, sync::Arc, time::Duration};
+use std::{process::Stdio, sync::Arc};
 
 use nix::sys::signal::Signal;
 use reqwest::{Method, RequestBuilder, Response, StatusCode, header::HeaderMap};
@@ -221,7 +221,7 @@ impl Server {
     /// Ends the server and checks that it leaves nothing behind.
     pub async fn finish(mut self) {
         self.end().await;
-        let left = process::gone(&self.scratch.home, Duration::from_secs(5)).await;
+        let left = process::gone(&self.scratch.home).await;
         assert!(left.is_empty(), "left behind: {}", process::describe(&left));
         assert_eq!(self.llm.problems(), Vec::<String>::new());
     }

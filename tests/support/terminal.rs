@@ -13,7 +13,6 @@ use std::{
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
 };
 
 use alacritty_terminal::{
@@ -313,7 +312,7 @@ impl Terminal {
         }
         let waited = timeout(DEADLINE, self.child.wait()).await;
         let exit = waited.unwrap_or_else(|_| panic!("the program does not end:\n{}", self.screen())).unwrap();
-        let left = process::gone(&self.scratch.home, Duration::from_secs(2)).await;
+        let left = process::gone(&self.scratch.home).await;
         assert!(left.is_empty(), "processes outlive the program: {}", process::describe(&left));
         let mut version = self.shared.version.subscribe();
         let waited = timeout(DEADLINE, version.wait_for(|version| version.is_ended)).await;
