@@ -8,6 +8,7 @@ use crate::{
         agent::{Agent, binary},
         llm::Reply,
         scratch::Scratch,
+        skip::skipped,
         web::{Page, Web},
     },
 };
@@ -294,10 +295,8 @@ async fn dead_servers_are_asked_at_once_and_named() {
     let mut shell = Shell::new(&scratch);
     let entry = json!({"type": "wellknown", "key": "CORP_TOKEN", "token": "t"});
     shell.variables.push(("OPENCODE_AUTH_CONTENT".to_owned(), json!({ (web.url("")): entry }).to_string()));
-    let begun = std::time::Instant::now();
     let (_, errors, code) = shell.run(&["config", "--refresh"]).await;
-    // One after the other they take nine.
-    assert!(begun.elapsed().as_secs() < 8, "{:?}", begun.elapsed());
+    assert_eq!(web.most_hanging(), 3);
     assert_eq!(code, Some(0));
     let corp = format!(
         "the configuration of {} was not fetched: {}: 127.0.0.1 does not answer within 3 s",
@@ -373,7 +372,7 @@ exec "$1" config --sources"#;
     let output = match command.output().await {
         Ok(output) if output.stderr.starts_with(b"begun") => output,
         // The system has no namespaces for us, and the directory belongs to the whole machine.
-        refused => return eprintln!("NOT TESTED: /etc/opencode cannot be tried here: {refused:?}"),
+        refused => return skipped(&format!("/etc/opencode cannot be tried here: {refused:?}")),
     };
     assert!(output.status.success(), "{output:?}");
     let printed = String::from_utf8(output.stdout).unwrap();

@@ -76,6 +76,9 @@ impl Page {
 struct State {
     pages: HashMap<String, Vec<Page>>,
     asked: Vec<Asked>,
+    /// Requests that are not answered.
+    n_hanging: usize,
+    most_hanging: usize,
 }
 
 #[derive(Clone)]
@@ -132,6 +135,11 @@ impl Web {
         self.asked().iter().filter(|asked| asked.line == format!("GET {path}")).count()
     }
 
+    /// Returns the largest number of requests that waited for an answer at the same time and got none.
+    pub fn most_hanging(&self) -> usize {
+        self.state.lock().unwrap().most_hanging
+    }
+
     async fn serve(self, mut stream: TcpStream) {
         let mut buffer = Vec::new();
         // A client that hangs up in the middle has requested nothing.
@@ -148,8 +156,14 @@ impl Web {
                 }
             };
             if page.hangs {
+                {
+                    let mut state = self.state.lock().unwrap();
+                    state.n_hanging += 1;
+                    state.most_hanging = state.most_hanging.max(state.n_hanging);
+                }
                 // Waits until the client hangs up.
                 let _ = stream.read(&mut [0]).await;
+                self.state.lock().unwrap().n_hanging -= 1;
                 return;
             }
             pass(page.gate.as_ref()).await;
