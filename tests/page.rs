@@ -120,8 +120,9 @@ const LOOK: &str = "<script>
 </script>";
 
 /// Returns a page as the browser renders it, and the messages of its console.
-async fn shown(browser: &str, home: &Path, page: &Path) -> (String, Vec<String>) {
-    let child = Command::new(browser)
+async fn shown(program: &str, home: &Path, page: &Path) -> (String, Vec<String>) {
+    let _alone = browser::alone().await;
+    let child = Command::new(program)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])
         .args(["--enable-logging=stderr", "--virtual-time-budget=2000", "--dump-dom"])
         .arg(format!("--user-data-dir={}", home.join("browser").display()))

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
+    sync::{Mutex, MutexGuard},
     time::timeout,
 };
 use tokio_tungstenite::{
@@ -15,29 +16,37 @@ use tokio_tungstenite::{
     tungstenite::{Message, protocol::Role},
 };
 
-use super::agent::DEADLINE;
+use super::{agent::DEADLINE, skip::skipped};
 
-/// Returns the program, and says where there is none that the test is skipped.
+/// Returns the program; where there is none, the test is skipped.
 pub fn program() -> Option<&'static str> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
     let found =
         names.into_iter().find(|name| std::env::split_paths(&path).any(|entry| entry.join(name).is_file()));
     if found.is_none() {
-        eprintln!("skipped: there is no chromium on PATH to show the page in");
+        skipped("there is no chromium on PATH to show the page in");
     }
     found
 }
 
-/// A page in a browser of its own.
+/// Waits until no other test of this process has a browser, as two make each other slow. No test has two of them.
+pub async fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::const_new(());
+    ALONE.lock().await
+}
+
+/// A page in a browser of its own, the only one.
 pub struct Page {
     socket: WebSocketStream<Upgraded>,
     last_id: u64,
     _child: Child,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Page {
     pub async fn open(program: &str, home: &Path, url: &str) -> Self {
+        let alone = alone().await;
         let mut child = Command::new(program)
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
             .args(["--no-first-run", "--no-proxy-server", "--remote-debugging-port=0"])
@@ -70,7 +79,7 @@ impl Page {
         let request = request.header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
         let upgraded = request.send().await.unwrap().upgrade().await.unwrap();
         let socket = WebSocketStream::from_raw_socket(upgraded, Role::Client, None).await;
-        Self { socket, last_id: 0, _child: child }
+        Self { socket, last_id: 0, _child: child, _alone: alone }
     }
 
     /// Gives the browser a command and returns its result.
