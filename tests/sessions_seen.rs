@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
-use windlass::storage::{Storage, Write};
+use windlass::{
+    base::clock,
+    storage::{Storage, Write},
+};
 use windlass_protocol::opencode::{message::MessageWithParts, session::Session};
 
 use crate::{
@@ -15,7 +18,7 @@ use crate::{
 
 /// Puts a session into the store of a scratch machine.
 pub async fn store(machine: &Machine, id: &str, title: &str, messages: Value) {
-    let now = windlass::base::clock::now_ms();
+    let now = clock::now_ms();
     let info = json!({
         "id": id, "slug": "a-b", "projectID": "p", "directory": machine.scratch.cwd(), "path": "", "title": title,
         "version": "0", "time": {"created": now - 60_000, "updated": now},
@@ -33,7 +36,7 @@ pub async fn store(machine: &Machine, id: &str, title: &str, messages: Value) {
 
 /// Returns a prompt and its answer, a moment ago.
 pub fn exchange(session: &str, number: usize, prompt: &str, answer: &str) -> Vec<Value> {
-    let now = windlass::base::clock::now_ms();
+    let now = clock::now_ms();
     let part = |message: &str, text: &str| {
         json!([{"id": format!("prt_{message}"), "sessionID": session, "messageID": format!("msg_{message}"),
                 "type": "text", "text": text}])
@@ -52,6 +55,15 @@ pub fn exchange(session: &str, number: usize, prompt: &str, answer: &str) -> Vec
     ]
 }
 
+fn local_day() -> String {
+    clock::local_day(clock::now_ms())
+}
+
+/// Returns the words for what was stored on this day or later: midnight may have come meanwhile.
+fn days_since(day: &str) -> &'static [&'static str] {
+    if day == local_day() { &["today"] } else { &["today", "yesterday"] }
+}
+
 /// Returns the only session there is.
 async fn only_session(machine: &Machine) -> Value {
     let list = machine.run(&["session", "list", "--format", "json"]).await;
@@ -62,6 +74,7 @@ async fn only_session(machine: &Machine) -> Value {
 
 #[tokio::test]
 async fn a_session_is_exported_as_opencode_does_it() {
+    let began = local_day();
     let machine = Machine::new().await;
     machine.llm.reply(Reply::text("I look. ").and_call("call_1", "bash", json!({"command": "echo hi"})));
     machine.llm.reply(Reply::text("All is well."));
@@ -81,7 +94,9 @@ async fn a_session_is_exported_as_opencode_does_it() {
     assert_eq!(exported["messages"][0]["parts"][0]["text"], "look around");
 
     let shown = machine.run(&["session", "show", &id]).await;
-    assert!(shown.stdout.starts_with(&format!("Scripted title\n{id} · today ")), "{shown:?}");
+    let days = days_since(&began);
+    let is_head = |day: &&str| shown.stdout.starts_with(&format!("Scripted title\n{id} · {day} "));
+    assert!(days.iter().any(is_head), "{shown:?}");
     for piece in ["\n› look around\n", "echo hi", "All is well.", " tokens · "] {
         assert!(
             shown.stdout.contains(piece) && !shown.stdout.contains('\u{1b}'),
@@ -185,6 +200,7 @@ async fn a_reader_that_has_seen_enough_is_no_failure() {
 
 #[tokio::test]
 async fn words_are_found_in_what_was_said() {
+    let began = local_day();
     let machine = Machine::new().await;
     let messages =
         exchange("ses_b1", 1, "Why is the Parser slow?", "It reads \"twice\".\nThe parser is slow because.");
@@ -196,7 +212,8 @@ async fn words_are_found_in_what_was_said() {
     assert_eq!(found.code, Some(0), "{found:?}");
     let lines: Vec<&str> = found.stdout.lines().filter(|line| !line.starts_with("ses_")).collect();
     assert_eq!(lines, ["", "  > Why is the Parser slow?", "    The parser is slow because."]);
-    assert!(found.stdout.starts_with("ses_b2  today "), "{found:?}");
+    let days = days_since(&began);
+    assert!(days.iter().any(|day| found.stdout.starts_with(&format!("ses_b2  {day} "))), "{found:?}");
     let found = machine.run(&["session", "search", "slow", "\"twice\"", "--format", "json"]).await;
     let rows: Vec<Value> = serde_json::from_str(&found.stdout).unwrap();
     assert_eq!((rows.len(), &rows[0]["id"], &rows[0]["count"]), (1, &json!("ses_b1"), &json!(1)));
@@ -204,7 +221,7 @@ async fn words_are_found_in_what_was_said() {
     let list = machine.run(&["session", "list", "--format", "json"]).await;
     let listed: Vec<Value> = serde_json::from_str(&list.stdout).unwrap();
     let same = listed.iter().find(|session| session["id"] == "ses_b1").unwrap();
-    let updated = windlass::base::clock::iso(same["updated"].as_i64().unwrap());
+    let updated = clock::iso(same["updated"].as_i64().unwrap());
     assert_eq!(rows[0]["updated"], updated, "OpenCode's commands have milliseconds, ours ISO times");
     assert!(machine.run(&["session", "search", "GRÜSSE", "grüße"]).await.code == Some(1));
     assert!(machine.run(&["session", "search", "grüße"]).await.stdout.contains("ses_b3"));
