@@ -13,6 +13,7 @@
 
 mod agent;
 mod cancels;
+mod connections;
 mod doctor;
 mod endurance;
 mod export;

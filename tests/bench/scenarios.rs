@@ -53,6 +53,7 @@ pub const SCENARIOS: &[Scenario] = &[
     crate::idle::IDLE,
     crate::setup::SETUP,
     crate::doctor::DOCTOR,
+    crate::connections::CONNECTIONS,
     crate::models::MODELS,
     crate::terminal::TERMINAL,
     crate::export::EXPORT,

@@ -42,6 +42,7 @@ const BUDGETS: &[(&str, f64)] = &[
     ("200 definitions: session/new again, ms", 15.0),
     ("200 definitions: memory added, MB", 3.0),
     ("doctor, offline, ms", 300.0),
+    ("8000 ended connections, more MB", 8.0),
     ("models of one provider, more than --version, ms", 10.0),
     ("384 models of the catalog, more RSS MB", 2.0),
     ("--version, ms", 5.0),
