@@ -3,6 +3,7 @@
 mod circles;
 mod functions;
 mod seams;
+mod waits;
 
 use std::{
     collections::BTreeMap,
