@@ -193,7 +193,7 @@ async fn two_thousand_connects_leave_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_hundred_stalled_readers_share_what_there_is_to_read() {
+async fn a_hundred_stalled_readers_take_no_more_memory_the_more_there_is_to_read() {
     const N_TURNS: usize = 10;
     let server = Server::start().await;
     let id = server.session().await;
@@ -211,10 +211,10 @@ async fn a_hundred_stalled_readers_share_what_there_is_to_read() {
         server.prompt(&id, "talk").await;
         sizes.push(process::memory(server.pid(), "VmRSS"));
     }
-    // The texts are shared by all: copies of what each reader is behind would take more than 400 MB. The bound of one
-    // reader's list is tested where the list is.
+    // After the first turn only the session itself grows, by some 13 MB a turn in a debug build. Kept for each reader, a
+    // turn would take 240 MB. The bound of a reader's list is tested where the list is.
     let grown = sizes.iter().max().unwrap().saturating_sub(sizes[0]);
-    assert!(grown < 100 << 20, "{sizes:?}");
+    assert!(grown < 200 << 20, "{sizes:?}");
     drop(stalled);
     server.finish().await;
 }

@@ -157,7 +157,7 @@ impl Builder {
         let pid = i32::try_from(child.id().unwrap()).unwrap();
 
         let (input, commands) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared { state: Mutex::default(), version: watch::Sender::new(0), input });
+        let shared = Arc::new(Shared { pid, state: Mutex::default(), version: watch::Sender::new(0), input });
         shared.state.lock().unwrap().policy = self.policy;
         let reading = watch::Sender::new(true);
         let stderr = child.stderr.take().unwrap();

@@ -1,16 +1,16 @@
 //! A stopwatch that excludes the time spent waiting for a busy processor.
 
 use std::{
-    cell::Cell,
     path::{Path, PathBuf},
     pin::pin,
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
 use tokio::time::timeout;
 
 /// Time between two looks at a process that may end. What it waits after the last one is lost.
-const TICK: Duration = Duration::from_millis(5);
+const TICK: Duration = Duration::from_millis(20);
 
 /// A stopwatch for one process. A time limit means nothing on a busy machine unless waits for the processor are
 /// left out.
@@ -21,7 +21,7 @@ pub struct Stopwatch {
     /// The waits of both threads before the beginning.
     before: Duration,
     /// The last that was seen of the process, which takes its counts with it.
-    waited: Cell<Duration>,
+    waited: Mutex<Duration>,
 }
 
 impl Stopwatch {
@@ -29,14 +29,15 @@ impl Stopwatch {
     pub fn start(pid: i32) -> Self {
         let thread = PathBuf::from(format!("/proc/{pid}/task/{pid}"));
         let waited = waited_of(&thread).unwrap_or_default();
-        Self { begun: Instant::now(), thread, before: waited + waited_here(), waited: Cell::new(waited) }
+        Self { begun: Instant::now(), thread, before: waited + waited_here(), waited: Mutex::new(waited) }
     }
 
     pub fn elapsed(&self) -> Duration {
-        if let Some(waited) = waited_of(&self.thread) {
-            self.waited.set(waited);
+        let mut waited = self.waited.lock().unwrap();
+        if let Some(now) = waited_of(&self.thread) {
+            *waited = now;
         }
-        let waited = (self.waited.get() + waited_here()).saturating_sub(self.before);
+        let waited = (*waited + waited_here()).saturating_sub(self.before);
         self.begun.elapsed().saturating_sub(waited)
     }
 
@@ -47,7 +48,7 @@ impl Stopwatch {
             match timeout(TICK, &mut future).await {
                 Ok(output) => return output,
                 Err(_) if self.elapsed() < limit => {}
-                Err(_) => panic!("{what} takes longer than {limit:?}"),
+                Err(_) => panic!("waited {limit:?} in vain for {what}"),
             }
         }
     }

@@ -11,14 +11,13 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     process::{ChildStderr, ChildStdin, ChildStdout},
     sync::{mpsc, watch},
-    time::timeout,
 };
 
 use super::{
     Answer,
     asks::{Ask, permission_reply},
 };
-use crate::support::{message::tag, schema};
+use crate::support::{message::tag, schema, stopwatch::Stopwatch};
 
 pub(super) const NOT_JSON: &str = "stdout holds a line that is no JSON object";
 
@@ -85,6 +84,7 @@ pub(super) struct State {
 }
 
 pub(super) struct Shared {
+    pub pid: i32,
     pub state: Mutex<State>,
     pub version: watch::Sender<u64>,
     pub input: mpsc::UnboundedSender<Input>,
@@ -206,10 +206,9 @@ impl Shared {
                 version.changed().await.unwrap();
             }
         };
-        match timeout(deadline, search).await {
-            Ok(Some(found)) => found,
-            Ok(None) => panic!("stdout ended while the test waited for {what}"),
-            Err(_) => panic!("waited {deadline:?} in vain for {what}"),
+        match Stopwatch::start(self.pid).within(deadline, what, search).await {
+            Some(found) => found,
+            None => panic!("stdout ended while the test waited for {what}"),
         }
     }
 }
