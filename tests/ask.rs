@@ -176,9 +176,8 @@ async fn an_interrupt_in_a_dialogue_cancels_and_leaves_the_terminal_in_order() {
             terminal.types(keys);
         }
         if let Some(signal) = signal {
-            let mut living = process::living(&machine.scratch.home).into_iter();
-            let run =
-                living.find(|pid| process::parent(*pid) == Some(terminal.pid) && !process::is_reaper(*pid));
+            // Not by its environment, which it hides from its own user.
+            let run = process::children(terminal.pid).into_iter().find(|pid| !process::is_reaper(*pid));
             process::send(run.unwrap(), signal);
         }
         terminal.ends_with(code).await;

@@ -9,6 +9,7 @@ use crate::support::{
     llm::{Gate, Reply},
     message::tag,
     scratch::Scratch,
+    skip::sees_no_descriptors,
     web::{Page, Web},
 };
 
@@ -562,6 +563,9 @@ fn n_switches(agent: &Agent) -> BTreeMap<String, String> {
 
 #[tokio::test]
 async fn watching_begins_with_a_session_and_ends_with_the_last() {
+    if sees_no_descriptors() {
+        return;
+    }
     let scratch = Scratch::new();
     let agent = watching(builder(&scratch)).await;
     assert_eq!(n_watchers(&agent), 0);

@@ -111,6 +111,13 @@ pub fn is_reaper(pid: i32) -> bool {
     cmdline.split(|byte| *byte == 0).nth(1) == Some(b"reap")
 }
 
+/// Returns the processes that this one has started.
+pub fn children(pid: i32) -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|it| parent(*it) == Some(pid)).collect()
+}
+
 pub fn parent(pid: i32) -> Option<i32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()

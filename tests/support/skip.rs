@@ -9,3 +9,12 @@ pub fn skipped(reason: &str) {
     // The harness keeps what the macros print to itself when a test succeeds.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
+
+/// Skips the test of an ordinary user: the daemon shows its descriptors to root alone.
+pub fn sees_no_descriptors() -> bool {
+    let is_ordinary = !nix::unistd::geteuid().is_root();
+    if is_ordinary {
+        skipped("the daemon shows its descriptors to root alone");
+    }
+    is_ordinary
+}
