@@ -11,13 +11,13 @@ use tokio::{
 
 use crate::{
     chat,
-    cli::{Ended, ended, signal},
+    cli::{Ended, Machine, ended, signal},
     support::{
         agent::{DEADLINE, binary},
-        llm::{Gate, Reply},
+        llm::{Gate, Llm, Reply},
         scratch::Scratch,
         server::Server,
-        terminal::Terminal,
+        terminal::{Terminal, screen::Screen},
     },
 };
 
@@ -136,6 +136,43 @@ async fn a_terminal_chats_with_the_servers_sessions() {
     terminal.types("\x04");
     let screen = terminal.ends_with(0).await;
     assert!(screen.contains("Continue with: windlass attach"), "{screen}");
+    server.finish().await;
+}
+
+/// Scripts two steps of many pieces.
+fn in_pieces(llm: &Llm) {
+    let echo = json!({"command": "echo hi"});
+    llm.reply(
+        Reply::deltas(["One ", "t", "wo ", "**th", "ree**, 你", "好 ", "and\n\n- fo", "ur"])
+            .and_call("c1", "bash", echo),
+    );
+    llm.reply(Reply::deltas(["fi", "ve ", "six"]));
+}
+
+#[tokio::test]
+async fn an_attached_terminal_shows_what_a_local_one_shows_cell_by_cell() {
+    let machine = Machine::new().await;
+    in_pieces(&machine.llm);
+    let local = Terminal::builder(&machine.scratch, &machine.config).arguments(&["run", "count"]);
+    let local = local.start().ends_with(0).await;
+
+    let server = Server::start().await;
+    in_pieces(&server.llm);
+    let arguments = ["run", "--attach", &server.url, "count"];
+    let elsewhere = Scratch::new();
+    let attached = Terminal::builder(&elsewhere, &json!({})).arguments(&arguments);
+    let attached = attached.start().ends_with(0).await;
+
+    assert!(attached.contains("One two three, 你好 and") && attached.contains("five six"), "{attached}");
+    // Ids and times differ.
+    let settled = |screen: &Screen| {
+        let text = screen.styled();
+        let (before, id) = text.split_once("ses_").unwrap();
+        let (_, behind) = id.split_once(' ').unwrap();
+        format!("{before}{behind}").replace(|char: char| char.is_ascii_digit(), "0")
+    };
+    assert_eq!(settled(&attached), settled(&local));
+    machine.finish().await;
     server.finish().await;
 }
 

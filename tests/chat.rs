@@ -54,6 +54,59 @@ async fn prompts_are_answered_one_after_another_in_one_session() {
 }
 
 #[tokio::test]
+async fn text_that_was_typed_during_a_turn_is_in_the_line_behind_it() {
+    let machine = Machine::new().await.with("permission", json!({"bash": "ask"}));
+    let mut terminal = start(&machine, &["chat"]);
+    prompt(&terminal).await;
+    let gate = Gate::new();
+    machine.llm.reply(Reply::text("Working").and_gate(&gate));
+    terminal.types("go\r");
+    terminal.shows_text("Working").await;
+    terminal.types_ahead("first\rsecond\rthird half").await;
+    gate.open();
+    let is_last = |screen: &Screen| {
+        let lines = screen.lines();
+        lines.iter().rfind(|line| !line.trim().is_empty()).is_some_and(|line| line.trim() == "third half")
+    };
+    let screen = terminal.shows("the line", is_last).await;
+    assert!(screen.contains("› first") && screen.contains("second"), "{screen}");
+    machine.llm.reply(Reply::text("Read all three."));
+    terminal.types("\r");
+    terminal.shows_text("Read all three.").await;
+    assert!(history(&machine.llm.last_request()).contains(r"first\nsecond\nthird half"));
+
+    // Neither a question nor Ctrl-C takes it away, and it answers no question.
+    prompt(&terminal).await;
+    let gate = Gate::new();
+    machine.llm.reply(Reply::text("Before").and_gate(&gate).and_call(
+        "c1",
+        "bash",
+        json!({"command": "touch made"}),
+    ));
+    terminal.types("go on\r");
+    terminal.shows_text("Before").await;
+    terminal.types_ahead("yes, later").await;
+    gate.open();
+    terminal.shows_text("[y] once").await;
+    assert!(!machine.scratch.exists("made"));
+    terminal.types("\x03");
+    terminal.shows("the line", |screen| is_at_prompt(screen, "› yes, later")).await;
+    terminal.types("\x15");
+    prompt(&terminal).await;
+    let gate = Gate::new();
+    machine.llm.reply(Reply::text("Again").and_gate(&gate));
+    terminal.types("more\r");
+    terminal.shows_text("Again").await;
+    terminal.types_ahead("kept\x03").await;
+    terminal.shows("the line", |screen| is_at_prompt(screen, "› kept")).await;
+    terminal.types("\x15");
+    prompt(&terminal).await;
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
+    machine.finish().await;
+}
+
+#[tokio::test]
 async fn a_session_is_picked_up_and_its_last_words_are_shown() {
     let machine = Machine::new().await;
     machine.llm.reply(Reply::text("Hello Ada."));

@@ -563,12 +563,13 @@ impl Encoder {
         message_id: &MessageId,
         part_id: &PartId,
         delta: &str,
-        offset: usize,
+        offset: Option<usize>,
         out: &mut Sink<'_>,
     ) {
         let Some(known) = self.sessions.get_mut(id).and_then(|shown| shown.texts.get_mut(part_id)) else {
             return;
         };
+        let offset = offset.unwrap_or(known.n_bytes);
         // A replay may have shown the text's beginning already.
         let rest = delta.get(known.n_bytes.saturating_sub(offset)..).unwrap_or_default();
         known.n_bytes = known.n_bytes.max(offset + delta.len());

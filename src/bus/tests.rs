@@ -42,7 +42,7 @@ fn delta(session: &str, part: &str) -> EventPayload {
         part_id: PartId::from_trusted(part),
         field: "text".to_owned(),
         delta: "x".to_owned(),
-        offset: 0,
+        offset: Some(0),
     }
 }
 

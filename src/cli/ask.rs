@@ -20,6 +20,7 @@ use super::{
     view::{Draw, look::Look},
 };
 
+pub use keyboard::typed_ahead;
 use keyboard::{Key, Keyboard, Raw};
 use permission::PermissionDialog;
 use question::QuestionDialog;
@@ -65,6 +66,11 @@ impl Person {
     pub fn find(daemon: &Daemon, look: Look) -> Option<Self> {
         let keyboard = Keyboard::open()?;
         Some(Self { daemon: daemon.clone(), keyboard, look, waiting: VecDeque::new(), open: None, raw: None })
+    }
+
+    /// Returns the text that was typed when no dialogue was on the screen, and came before one; once.
+    pub fn take_typed_ahead(&mut self) -> String {
+        self.keyboard.take_typed_ahead()
     }
 
     /// Returns true while a dialogue is on the screen.

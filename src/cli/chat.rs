@@ -217,7 +217,8 @@ impl Chat {
     async fn line(&mut self, interrupts: &mut Interrupts) -> io::Result<Typed> {
         self.shown.settle().await?;
         let prompt = format!("{} › ", self.agent().await);
-        let reading = self.editor.read(prompt, Words::new(&self.place.workspace, &OWN));
+        let typed_ahead = self.shown.take_typed_ahead();
+        let reading = self.editor.read(prompt, Words::new(&self.place.workspace, &OWN), typed_ahead);
         let mut reading = std::pin::pin!(reading);
         let typed = loop {
             tokio::select! {

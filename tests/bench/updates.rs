@@ -114,7 +114,7 @@ fn deltas() -> Vec<Arc<Event>> {
             part_id: PartId::from_trusted("prt_1"),
             field: "text".to_owned(),
             delta: WORDS.to_owned(),
-            offset: index * WORDS.len(),
+            offset: Some(index * WORDS.len()),
         })
     };
     (0..N_DELTAS).map(delta).collect()

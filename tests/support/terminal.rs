@@ -26,7 +26,7 @@ use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     process::Child,
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     task::JoinHandle,
     time::timeout,
 };
@@ -135,6 +135,8 @@ impl Builder {
 enum Input {
     Bytes(Vec<u8>),
     Resize(Size),
+    /// Says that all of those before have been taken.
+    Sync(oneshot::Sender<()>),
 }
 
 /// Answers the queries of a program to the terminal, such as that for the cursor's position.
@@ -201,6 +203,7 @@ async fn write(mut pty: OwnedWritePty, mut inbox: mpsc::UnboundedReceiver<Input>
         match input {
             Input::Bytes(bytes) => pty.write_all(&bytes).await?,
             Input::Resize(size) => pty.resize(size).unwrap(),
+            Input::Sync(taken) => _ = taken.send(()),
         }
     }
     Ok(())
@@ -276,6 +279,14 @@ impl Terminal {
     /// Types text or keys: `\r` is Enter, `\x03` Ctrl-C, `\x1b[A` the up arrow.
     pub fn types(&self, keys: &str) {
         let _ = self.commands.send(Input::Bytes(keys.as_bytes().to_vec()));
+    }
+
+    /// Types text or keys, and waits until the terminal holds them.
+    pub async fn types_ahead(&self, keys: &str) {
+        self.types(keys);
+        let (taken, is_taken) = oneshot::channel();
+        let _ = self.commands.send(Input::Sync(taken));
+        is_taken.await.unwrap();
     }
 
     pub fn resize(&self, columns: u16, rows: u16) {

@@ -114,10 +114,10 @@ pub enum EventPayload {
         /// The field that grows: `text` for text and reasoning.
         field: String,
         delta: String,
-        /// The number of bytes in the field before; not on the wire, so that a replay and live text meet
-        /// exactly.
+        /// The number of bytes in the field before, so that a replay and live text meet exactly. It is not on the
+        /// wire: what a server's client reads has none, and is new text.
         #[serde(skip)]
-        offset: usize,
+        offset: Option<usize>,
     },
     #[serde(rename = "message.part.removed")]
     PartRemoved {

@@ -194,7 +194,7 @@ fn delta(part_id: &str, offset: usize, delta: &str) -> EventPayload {
         part_id: PartId::from_trusted(part_id),
         field: "text".to_owned(),
         delta: delta.to_owned(),
-        offset,
+        offset: Some(offset),
     }
 }
 

@@ -3,17 +3,14 @@
 use std::{
     fs::File,
     io::{self, IsTerminal, Read, Write},
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     os::unix::fs::OpenOptionsExt,
     sync::Arc,
 };
 
 use nix::{
     fcntl::OFlag,
-    sys::termios::{
-        FlushArg, InputFlags, LocalFlags, SetArg, SpecialCharacterIndices, Termios, tcflush, tcgetattr,
-        tcsetattr,
-    },
+    sys::termios::{InputFlags, LocalFlags, SetArg, SpecialCharacterIndices, Termios, tcgetattr, tcsetattr},
     unistd::{getpgrp, tcgetpgrp},
 };
 use terminal_size::terminal_size_of;
@@ -21,6 +18,8 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 /// Bytes that are read at a time; what is pasted may come in several reads.
 const CHUNK: usize = 4096;
+/// Bytes of typed text that are kept; a terminal itself holds less.
+const MAX_TYPED_AHEAD: usize = 1 << 20;
 /// Columns where a terminal does not say.
 const USUAL_COLUMNS: usize = 80;
 
@@ -67,6 +66,8 @@ pub struct Keyboard {
     ready: Option<AsyncFd<OwnedFd>>,
     /// The beginning of a character whose end has not come.
     rest: Vec<u8>,
+    /// Text that was typed before a dialogue was shown.
+    typed_ahead: String,
 }
 
 /// Gives typed keys as they are, unseen, until it is dropped.
@@ -89,10 +90,16 @@ impl Keyboard {
         let terminal = options.open("/dev/tty").ok()?;
         // The keys of a job in the background are for the shell.
         let is_foreground = tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp());
-        is_foreground.then(|| Self { terminal: Arc::new(terminal), ready: None, rest: Vec::new() })
+        is_foreground.then(|| Self {
+            terminal: Arc::new(terminal),
+            ready: None,
+            rest: Vec::new(),
+            typed_ahead: String::new(),
+        })
     }
 
-    /// Takes keys one by one from now on; those that were typed before the person could see the dialogue are dropped.
+    /// Takes keys one by one from now on. Those that were typed before the person could see the dialogue are no answer to
+    /// it, and are kept.
     pub fn raw(&mut self) -> Option<Raw> {
         if self.ready.is_none() {
             let descriptor = OwnedFd::from(self.terminal.try_clone().ok()?);
@@ -111,7 +118,7 @@ impl Keyboard {
         raw.control_chars[SpecialCharacterIndices::VMIN as usize] = 1;
         raw.control_chars[SpecialCharacterIndices::VTIME as usize] = 0;
         tcsetattr(&*self.terminal, SetArg::TCSANOW, &raw).ok()?;
-        let _ = tcflush(&*self.terminal, FlushArg::TCIFLUSH);
+        self.typed_ahead += &read_typed(&*self.terminal);
         self.rest.clear();
         Some(Raw { terminal: self.terminal.clone(), before })
     }
@@ -138,6 +145,11 @@ impl Keyboard {
         }
     }
 
+    /// Returns the text that was typed before dialogues were shown, once.
+    pub fn take_typed_ahead(&mut self) -> String {
+        std::mem::take(&mut self.typed_ahead)
+    }
+
     /// Columns of the terminal.
     pub fn columns(&self) -> usize {
         terminal_size_of(&*self.terminal).map_or(USUAL_COLUMNS, |(width, _)| width.0.into())
@@ -153,6 +165,45 @@ impl Drop for Raw {
     fn drop(&mut self) {
         let _ = tcsetattr(&*self.terminal, SetArg::TCSANOW, &self.before);
     }
+}
+
+/// Returns the text that was typed at a terminal while nobody read it.
+pub fn typed_ahead(terminal: impl AsFd) -> String {
+    let Ok(before) = tcgetattr(&terminal) else { return String::new() };
+    let mut raw = before.clone();
+    // Else a line whose Enter has not come would stay.
+    raw.local_flags.remove(LocalFlags::ICANON);
+    raw.control_chars[SpecialCharacterIndices::VMIN as usize] = 0;
+    raw.control_chars[SpecialCharacterIndices::VTIME as usize] = 0;
+    if tcsetattr(&terminal, SetArg::TCSANOW, &raw).is_err() {
+        return String::new();
+    }
+    let text = read_typed(&terminal);
+    let _ = tcsetattr(&terminal, SetArg::TCSANOW, &before);
+    text
+}
+
+/// Reads what waits at a terminal that makes no reader wait, as text.
+fn read_typed(terminal: impl AsFd) -> String {
+    let (mut bytes, mut chunk) = (Vec::new(), [0; CHUNK]);
+    while bytes.len() < MAX_TYPED_AHEAD {
+        match nix::unistd::read(&terminal, &mut chunk) {
+            Ok(n_read) if n_read > 0 => bytes.extend_from_slice(&chunk[..n_read]),
+            Err(nix::errno::Errno::EINTR) => {}
+            Ok(_) | Err(_) => break,
+        }
+    }
+    let mut text = String::new();
+    for key in decode(&mut bytes) {
+        match key {
+            Key::Char(char) => text.push(char),
+            Key::Enter => text.push('\n'),
+            Key::Backspace => _ = text.pop(),
+            Key::Clear => text.truncate(text.rfind('\n').map_or(0, |end| end + 1)),
+            Key::Escape | Key::Interrupt | Key::End | Key::Edit(_) | Key::Other => {}
+        }
+    }
+    text
 }
 
 /// Takes the keys out of the bytes; an unfinished character stays.

@@ -242,7 +242,8 @@ impl Chat {
     async fn line(&mut self, interrupts: &mut Interrupts) -> io::Result<Typed> {
         self.shown.settle().await?;
         let prompt = format!("{} › ", self.agent.as_deref().unwrap_or("build"));
-        let reading = self.editor.read(prompt, self.words());
+        let typed_ahead = self.shown.take_typed_ahead();
+        let reading = self.editor.read(prompt, self.words(), typed_ahead);
         let mut reading = std::pin::pin!(reading);
         let typed = loop {
             tokio::select! {

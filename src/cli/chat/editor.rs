@@ -14,7 +14,7 @@ use std::{
 use nix::{
     sys::{
         signal::{Signal, kill, raise},
-        termios::{SetArg, Termios, tcgetattr, tcsetattr},
+        termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr},
     },
     unistd::{getpgid, getpgrp, getppid, write},
 };
@@ -25,7 +25,7 @@ use rustyline::{
 use tokio::sync::oneshot;
 
 use super::words::Words;
-use crate::base::lock::lock;
+use crate::{base::lock::lock, cli::ask::typed_ahead};
 
 /// Lines that are remembered.
 const MAX_HISTORY: usize = 1000;
@@ -58,6 +58,8 @@ type Notices = Arc<Mutex<Option<Box<dyn ExternalPrinter + Send>>>>;
 
 struct Request {
     prompt: String,
+    /// Text that is in the line at the beginning.
+    initial: String,
     words: Words,
     typed: oneshot::Sender<Typed>,
 }
@@ -66,6 +68,11 @@ impl Editor {
     /// Starts the thread; lines are remembered in this file.
     pub fn start(history: &Path) -> io::Result<Self> {
         let before = tcgetattr(io::stdin()).ok();
+        if let Some(mut modes) = before.clone() {
+            // Ctrl-C ends a turn, and leaves what was typed during it.
+            modes.local_flags.insert(LocalFlags::NOFLSH);
+            let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &modes);
+        }
         let (requests, receiver) = mpsc::channel::<Request>();
         let history = history.to_owned();
         let thread = std::thread::Builder::new().name("editor".to_owned());
@@ -84,11 +91,12 @@ impl Editor {
         }
     }
 
-    /// Reads the next line. The terminal must have no other user until then.
-    pub async fn read(&self, prompt: String, words: Words) -> Typed {
+    /// Reads the next line, which begins with the text that was typed before: `initial`, and what the terminal holds. The
+    /// terminal must have no other user until then.
+    pub async fn read(&self, prompt: String, words: Words, initial: String) -> Typed {
         let (typed, answer) = oneshot::channel();
         let gone = || Typed::Failed(io::Error::other("the line editor has ended"));
-        if self.requests.send(Request { prompt, words, typed }).is_err() {
+        if self.requests.send(Request { prompt, words, initial, typed }).is_err() {
             return gone();
         }
         answer.await.unwrap_or_else(|_| gone())
@@ -128,9 +136,11 @@ fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf, before: Option<Te
     }
     let _ = editor.load_history(history);
     *lock(notices) = editor.create_external_printer().ok().map(|it| Box::new(it) as _);
-    while let Ok(Request { prompt, words, typed }) = requests.recv() {
+    while let Ok(Request { prompt, words, mut initial, typed }) = requests.recv() {
         editor.set_helper(Some(words));
-        let read = match editor.readline(prompt.as_str()) {
+        initial += &typed_ahead(io::stdin());
+        let initial = initial.trim_end_matches('\n');
+        let read = match editor.readline_with_initial(prompt.as_str(), (initial, "")) {
             Ok(line) => {
                 if !line.trim().is_empty()
                     && editor.add_history_entry(line.as_str()).is_ok_and(|is_new| is_new)

@@ -193,7 +193,7 @@ impl Journal {
             part_id: part.id.clone(),
             field: "text".to_owned(),
             delta,
-            offset,
+            offset: Some(offset),
         });
     }
 

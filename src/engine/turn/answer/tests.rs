@@ -73,7 +73,7 @@ impl Scene {
             EventPayload::PartDelta { part_id, delta, offset, .. } => {
                 let parts = &self.state.history[0].parts;
                 let idx = parts.iter().position(|part| part.id == *part_id).unwrap();
-                format!("{idx}+{offset} {delta:?}")
+                format!("{idx}+{} {delta:?}", offset.unwrap())
             }
             other => panic!("unexpected {other:?}"),
         }
