@@ -308,6 +308,26 @@ async fn acp_on_a_terminal_says_what_it_is() {
 }
 
 #[tokio::test]
+async fn commands_have_no_terminal_to_ask_at() {
+    for sandbox in ["off", "workspace-write"] {
+        let machine = Machine::new().await.with("windlass", json!({"sandbox": {"mode": sandbox}}));
+        let command =
+            "head -n1 /dev/tty; echo code $?; echo $GIT_TERMINAL_PROMPT $PAGER; read line; echo input $?";
+        machine.llm.reply(Reply::call("c1", "bash", json!({"command": command})));
+        machine.llm.reply(Reply::text("Done."));
+        let mut terminal = Terminal::builder(&machine.scratch, &machine.config)
+            .arguments(&["run", "go"])
+            .env("PAGER", "less")
+            .start();
+        terminal.ends_with(0).await;
+        let told = machine.llm.last_request().tool_result("c1").to_owned();
+        assert!(told.contains("No such device or address") && told.contains("code 1"), "{sandbox}: {told}");
+        assert!(told.contains("0 less\ninput 1"), "{sandbox}: {told}");
+        machine.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn thoughts_tokens_and_cost_are_shown_while_the_model_works() {
     let mut machine = Machine::new().await;
     machine.config["provider"]["mock"]["models"]["mock"]["cost"] = json!({"input": 1000, "output": 1000});

@@ -1,4 +1,4 @@
-//! Child processes in process groups of their own that end as a tree and never outlive the daemon.
+//! Child processes in sessions and process groups of their own that end as a tree and never outlive the daemon.
 #![expect(clippy::disallowed_methods, reason = "this module is the one place that makes a Command")]
 
 use std::{
@@ -97,7 +97,7 @@ pub struct Child {
     pub stderr: Option<ChildStderr>,
 }
 
-/// Starts a child as the leader of a new process group, with its output on pipes.
+/// Starts a child as the leader of a new session, and so of a process group, with its output on pipes and no terminal.
 ///
 /// Must be called on the runtime's own thread: on Linux the child asks to be killed when the thread that
 /// started it ends. That is how it ends even if the daemon is killed without a chance to clean up. The reaper
@@ -144,8 +144,9 @@ fn with_pipes(spawn: &Spawn<'_>) -> Command {
     command
         .stdin(if spawn.stdin { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
+        .stderr(Stdio::piped());
+    // Without a terminal of its own, what would ask there fails at once instead of waiting, or drawing over the screen.
+    lead_session(&mut command, false);
     command
 }
 
@@ -155,7 +156,7 @@ fn with_pipes(spawn: &Spawn<'_>) -> Command {
 pub fn spawn_on_terminal(spawn: &Spawn<'_>, terminal: OwnedFd) -> io::Result<Child> {
     let mut command = Command::new(spawn.program);
     command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal);
-    lead_session(&mut command);
+    lead_session(&mut command, true);
     start(command, spawn, &[])
 }
 
@@ -231,14 +232,16 @@ fn take_step(command: &mut Command, step: Arc<dyn BeforeProgram>) {
     }
 }
 
-/// Makes the child leader of a session, and thereby of a group, whose terminal is the child's standard input.
+/// Makes the child leader of a session, and thereby of a group. Its terminal is its standard input, or it has none.
 #[expect(unsafe_code, reason = "pre_exec is unsafe; the closure makes two async-signal-safe system calls")]
-fn lead_session(command: &mut Command) {
+fn lead_session(command: &mut Command, has_terminal: bool) {
     // SAFETY: setsid and ioctl are plain system calls; they neither allocate nor take locks.
     unsafe {
-        command.pre_exec(|| {
+        command.pre_exec(move || {
             nix::unistd::setsid()?;
-            Errno::result(libc::ioctl(libc::STDIN_FILENO, libc::TIOCSCTTY as _, 0))?;
+            if has_terminal {
+                Errno::result(libc::ioctl(libc::STDIN_FILENO, libc::TIOCSCTTY as _, 0))?;
+            }
             Ok(())
         });
     }

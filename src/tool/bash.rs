@@ -4,10 +4,10 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     future::pending,
     io,
-    os::unix::process::ExitStatusExt,
+    os::unix::{fs::PermissionsExt, process::ExitStatusExt},
     path::{Path, PathBuf},
     process::ExitStatus,
     time::Duration,
@@ -60,6 +60,18 @@ const GRACE: Duration = Duration::from_secs(3);
 const DRAIN: Duration = Duration::from_millis(100);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 const CHUNK_BYTES: usize = 32 * 1024;
+/// Shells whose language is that of `sh`, as far as models write it.
+const SHELLS_LIKE_SH: [&str; 15] = [
+    "ash", "bash", "dash", "hush", "ksh", "lksh", "mksh", "oksh", "osh", "posh", "rbash", "sash", "sh",
+    "yash", "zsh",
+];
+/// Variables that keep programs from asking and from paging, where the user has not set them: nobody is there to answer.
+const UNATTENDED: [(&str, &str); 4] = [
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("PAGER", "cat"),
+];
 
 /// Command to run.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -202,6 +214,12 @@ fn shell_environment<'a>(
     sandbox: Option<&'a Sandbox>,
 ) -> (Cow<'a, BTreeMap<String, String>>, &'a [String]) {
     let mut environment = Cow::Borrowed(&config.environment.variables);
+    let unset: Vec<_> = UNATTENDED.iter().filter(|(name, _)| !environment.contains_key(*name)).collect();
+    if !unset.is_empty() {
+        environment
+            .to_mut()
+            .extend(unset.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    }
     if !variables.is_empty() {
         let more = variables.iter().map(|(name, value)| (name.clone(), value.clone()));
         environment.to_mut().extend(more);
@@ -229,19 +247,28 @@ fn signal_name(number: i32) -> String {
     Signal::try_from(number).map_or_else(|_| format!("SIG{number}"), |signal| signal.as_str().to_owned())
 }
 
-/// Returns the configured shell, else the user's own unless its language is another, else bash, else `/bin/sh`.
+/// Returns the configured shell, else the user's own if it is there and speaks the language of `sh`, else bash, else
+/// `/bin/sh`.
 pub fn shell(config: &Config) -> OsString {
     if let Some(shell) = config.shell.as_deref().filter(|it| !it.is_empty()) {
         return home::expand(&config.environment.home, shell).into();
     }
     let own = config.environment.get("SHELL").map(Path::new);
-    let is_other = |shell: &Path| shell.file_name().is_none_or(|name| name == "fish" || name == "nu");
-    if let Some(own) = own.filter(|shell| !is_other(shell)) {
+    let speaks_sh = |shell: &Path| {
+        let name = shell.file_name().and_then(OsStr::to_str);
+        name.is_some_and(|name| SHELLS_LIKE_SH.contains(&name)) && is_program(shell)
+    };
+    // An account's shell may be `nologin`, or one that this machine lacks.
+    if let Some(own) = own.filter(|shell| speaks_sh(shell)) {
         return own.into();
     }
     let path = config.environment.get("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
     let bash = std::env::split_paths(path).map(|directory| directory.join("bash")).find(|it| it.is_file());
     bash.map_or_else(|| "/bin/sh".into(), PathBuf::into_os_string)
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 pub fn default_timeout_ms(config: &Config) -> u64 {

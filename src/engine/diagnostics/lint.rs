@@ -103,6 +103,7 @@ pub(crate) fn warnings(config: &Config, agents: &[Agent], catalog: &Catalog) -> 
         at(format!("windlass.sandbox.agents.{name}"), message)
     }));
     warnings.extend(missing_shell(config));
+    warnings.extend(unusable_shell(config));
     warnings.extend(switches(config).filter_map(|(place, name)| Some(at(place, no_tool(name, config)?))));
     warnings.extend(lsp::incomplete(config).into_iter().map(|(server, key)| {
         let message =
@@ -224,6 +225,20 @@ fn missing_shell(config: &Config) -> Option<Warning> {
     let found = program::find(config.environment.get("PATH"), &config.directory, Path::new(&shell));
     let message = || format!("there is no program {named}, so `bash` and shell commands of templates fail");
     found.is_none().then(|| at("shell".to_owned(), message()))
+}
+
+/// Says that commands do not run in the shell that the account names. That fish and nu are passed over is documented.
+fn unusable_shell(config: &Config) -> Option<Warning> {
+    let own = config.environment.get("SHELL").filter(|_| config.shell.is_none())?;
+    let shell = bash::shell(config);
+    let is_known = ["fish", "nu"].iter().any(|name| Path::new(own).ends_with(name));
+    let message = || {
+        let used = shell.display();
+        format!(
+            "`{own}` is no shell that runs commands here, so {used} does; `shell` in opencode.json names another"
+        )
+    };
+    (!is_known && shell != own).then(|| at("$SHELL".to_owned(), message()))
 }
 
 /// Entries of `instructions` that name no file: often meant so, because a file of the user's serves many projects.

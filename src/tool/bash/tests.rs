@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::symlink,
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -518,13 +518,25 @@ fn the_shell_is_chosen() {
     let mut project = Project::new();
     let bash = shell(&project.config);
     assert!(Path::new(&bash).ends_with("bash"));
+    let programs = tempfile::tempdir().unwrap();
+    let program = |name: &str, mode: u32| {
+        let path = programs.path().join(name);
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
     let mut check = |own: &str, expected: &str| {
         project.config.environment.variables.insert("SHELL".to_owned(), own.to_owned());
         assert_eq!(shell(&project.config), expected);
     };
-    check("/usr/bin/zsh", "/usr/bin/zsh");
-    check("/usr/bin/fish", &bash.to_string_lossy());
-    check("/opt/nu", &bash.to_string_lossy());
+    let zsh = program("zsh", 0o755);
+    check(&zsh, &zsh);
+    for other in
+        [program("fish", 0o755), program("nu", 0o755), program("nologin", 0o755), program("ksh", 0o644)]
+    {
+        check(&other, &bash.to_string_lossy());
+    }
+    check("/nowhere/bash", &bash.to_string_lossy());
     project.config.environment.variables.insert("PATH".to_owned(), "/nowhere".to_owned());
     assert_eq!(shell(&project.config), "/bin/sh");
     project.config.shell = Some("/bin/dash".to_owned());
