@@ -27,7 +27,7 @@ use crate::{
     bus::Bus,
     config::{self, Environment, Hook, paths::Paths, sandbox::enclosure::Enclosure},
     mcp,
-    provider::{http, login::tokens::Tokens, retry},
+    provider::{http, login::tokens::Tokens},
     pty::Terminals,
     snapshot::Snapshots,
     storage::{SessionQuery, Storage},
@@ -221,9 +221,6 @@ pub struct NewSession {
 }
 
 impl Engine {
-    /// Times that a failed request to a model is sent again.
-    pub const MAX_RETRIES: u32 = retry::MAX_RETRIES;
-
     pub fn new(environment: Environment, paths: Paths) -> Self {
         Self::with_hooks(environment, paths, Vec::new())
     }

@@ -470,6 +470,9 @@ pub enum ProviderError {
     /// The connection failed or broke.
     #[error("{message}")]
     Transport { message: String },
+    /// Nothing listens at an address of this machine.
+    #[error("{message}")]
+    NotRunning { message: String },
     /// The provider fell silent, or sent nothing but signs of life, for as long as it may.
     #[error("{message}")]
     Silent { message: String },
@@ -485,7 +488,9 @@ impl ProviderError {
             ProviderError::RateLimited { after, .. } | ProviderError::Overloaded { after, .. } => {
                 after.is_none_or(|after| after <= retry::LONGEST_ASKED)
             }
-            ProviderError::Transport { .. } | ProviderError::Silent { .. } => true,
+            ProviderError::Transport { .. }
+            | ProviderError::NotRunning { .. }
+            | ProviderError::Silent { .. } => true,
             ProviderError::Auth { .. }
             | ProviderError::Overflow { .. }
             | ProviderError::Api { .. }
@@ -501,15 +506,17 @@ impl ProviderError {
             | ProviderError::Overflow { .. }
             | ProviderError::Api { .. }
             | ProviderError::Transport { .. }
+            | ProviderError::NotRunning { .. }
             | ProviderError::Silent { .. }
             | ProviderError::Unsent { .. } => None,
         }
     }
 
-    /// Returns the number of retries after which the error is final. Silence has taken minutes already.
+    /// Returns the number of retries after which the error is final. Silence has taken minutes already, and a server on
+    /// this machine that does not run is started by its user.
     pub fn max_retries(&self) -> u32 {
-        if let ProviderError::Silent { .. } = self {
-            retry::MAX_RETRIES_OF_SILENCE
+        if let ProviderError::Silent { .. } | ProviderError::NotRunning { .. } = self {
+            retry::FEW_RETRIES
         } else {
             retry::MAX_RETRIES
         }

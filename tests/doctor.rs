@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    cli::Machine,
+    cli::{Machine, ended},
     config_layers::Shell,
     support::{
         scratch::Scratch,
@@ -81,8 +81,8 @@ async fn what_is_wrong_has_a_remedy_and_ends_with_one() {
     assert_eq!(find("configuration", "there is no program /no/such/shell"), "wrong");
     assert_eq!(find("keys", "acme: a key in"), "ok");
     assert_eq!(find("keys", "auth.json, below another one"), "ok");
-    assert_eq!(find("model", "acme/large answers"), "ok");
-    assert_eq!(find("network", "cannot connect"), "wrong");
+    assert_eq!(find("model", "acme/large is chosen"), "ok");
+    assert_eq!(find("network", "nothing listens there"), "wrong");
     assert_eq!(find("mcp", "ghost could not be started"), "wrong");
     assert_eq!(find("language servers", "there is no program no-such-server"), "warning");
     assert_eq!(find("programs", "git does not answer"), "warning");
@@ -92,6 +92,25 @@ async fn what_is_wrong_has_a_remedy_and_ends_with_one() {
     assert!(printed.trim_end().ends_with("problems found."), "{printed}");
     let (_, _, code) = shell.run(&["doctor", "--cwd", "nowhere"]).await;
     assert_eq!(code, Some(1));
+}
+
+#[tokio::test]
+async fn doctor_says_what_it_has_looked_at() {
+    let mut machine = Machine::new().await;
+    machine.config["provider"]["mock"]["options"].as_object_mut().unwrap().remove("apiKey");
+    let home = machine.scratch.path("a.txt/home");
+    let mut command = machine.command(&["doctor", "--format", "json"]);
+    let shown = ended(command.env("WINDLASS_HOME", home).spawn().unwrap()).await;
+    assert_eq!(shown.code, Some(1), "{shown:?}");
+    let report: Value = serde_json::from_str(&shown.stdout).unwrap();
+    let told = |name: &str| topic(&report, name).remove(0);
+    let (health, store) = told("store");
+    assert!(health == "wrong" && store.contains("cannot be created") && store.contains("a.txt"), "{store}");
+    let (health, keys) = told("keys");
+    assert!(health == "ok" && keys.contains("mock/mock needs none"), "{keys}");
+    let (health, model) = told("model");
+    assert!(health == "ok" && model.contains("is not asked, `--online` asks it"), "{model}");
+    machine.finish().await;
 }
 
 #[tokio::test]

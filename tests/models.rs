@@ -191,9 +191,10 @@ async fn a_file_that_cannot_be_read_may_have_named_the_model() {
     machine.scratch.write("opencode.json", "{\n  \"model\": \"mock/other\",\n  \"agent\": {");
     let ended = machine.run(&["run", "run touch OOPS"]).await;
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""), "{ended:?}");
-    let told = "The model that `model` names is not known: ";
-    let place = format!("{}:3:12", machine.scratch.work.join("opencode.json").display());
-    assert!(ended.stderr.contains(told) && ended.stderr.contains(&place), "{}", ended.stderr);
+    let told = "No model was asked, because `model` may be set there. Correct it";
+    let place = format!("{}:3:12: is not valid JSON", machine.scratch.work.join("opencode.json").display());
+    let last = ended.stderr.lines().last().unwrap();
+    assert!(last.starts_with(&place) && last.contains(told), "{}", ended.stderr);
     // The stronger name wins, be it of an option or of a stronger source.
     machine.llm.reply(Reply::text("ok"));
     let ended = machine.run(&["run", "-m", "mock/mock", "go"]).await;
@@ -225,7 +226,7 @@ async fn an_agents_file_that_cannot_be_read_may_have_named_its_model() {
     let ended = machine.run(&["run", "go"]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(
-        ended.stderr.contains("The model that `agent.build.model` names is not known"),
+        ended.stderr.contains("No model was asked, because `agent.build.model` may be set there"),
         "{}",
         ended.stderr
     );
@@ -451,7 +452,10 @@ async fn over_acp_a_session_opens_below_a_broken_file_and_its_prompt_is_refused(
     let agent = Agent::builder().scratch(&scratch).start().await;
     let session = agent.new_session().await;
     let error = agent.send_prompt(&session, "go").answer().await.unwrap_err();
-    assert!(error.message.contains("The model that `small_model` names is not known: "), "{error:?}");
+    assert!(
+        error.message.contains("No model was asked, because `small_model` may be set there"),
+        "{error:?}"
+    );
     assert!(error.message.contains("opencode.json:1:1: "), "{error:?}");
     assert!(agent.llm.requests().is_empty() && agent.llm.title_requests().is_empty());
     let choice = json!({"sessionId": session, "configId": "model", "value": "mock/mock"});

@@ -4,15 +4,39 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::{
-    agent::Agent,
-    llm::{Gate, Reply, Wire},
-    message::tag,
+use crate::{
+    cli::Machine,
+    support::{
+        agent::Agent,
+        llm::{Gate, Reply, Wire},
+        message::tag,
+    },
 };
 
 /// Returns a quick retry, so that the tests do not wait for the backoff.
 fn soon(status: u16) -> Reply {
     Reply::status(status).header("retry-after-ms", "10")
+}
+
+#[tokio::test]
+async fn a_server_on_this_machine_that_is_off_is_tried_once_more_and_told() {
+    let mut machine = Machine::new().await;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    machine.config["provider"]["mock"]["options"]["baseURL"] = json!(format!("http://{address}/v1"));
+    let ended = machine.run(&["run", "go"]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let said = ended.said();
+    let lines: Vec<&str> = said.lines().collect();
+    let told = "nothing listens there (Connection refused); is the server running?";
+    assert!(
+        lines[0].contains(told) && lines[0].contains("; again in ") && lines[0].ends_with(", 1 of 1"),
+        "{said}"
+    );
+    assert!(lines[1].starts_with("Error: ") && lines[1].ends_with(told), "{said}");
+    assert_eq!(lines.len(), 2, "{said}");
+    machine.finish().await;
 }
 
 #[tokio::test]

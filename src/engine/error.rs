@@ -67,6 +67,7 @@ impl From<&ProviderError> for EngineError {
             | ProviderError::Overloaded { .. }
             | ProviderError::Api { .. }
             | ProviderError::Transport { .. }
+            | ProviderError::NotRunning { .. }
             | ProviderError::Silent { .. } => EngineErrorKind::Provider,
             ProviderError::Unsent { .. } => EngineErrorKind::Internal,
         };
@@ -81,6 +82,7 @@ impl From<&ProviderError> for EngineError {
                  a larger context."
             }
             ProviderError::Api { .. } => " Check the model and the provider's settings.",
+            ProviderError::NotRunning { .. } => " Start it, or correct the provider's base URL.",
             ProviderError::Transport { .. } | ProviderError::Silent { .. } => {
                 " Check the connection and the provider's base URL, and send the prompt again."
             }

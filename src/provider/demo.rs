@@ -227,7 +227,7 @@ fn tour(turn: &Turn<'_>, answer: &mut Answer<'_>) {
             answer.call("read", json!({"filePath": file}));
         }
         3 => {
-            answer.text(&format!("Now I write `{DEMO_FILE}`; you may be asked for permission."));
+            answer.text(&format!("Now I write `{DEMO_FILE}`, where your rules allow it."));
             answer.call(
                 "write",
                 json!({"filePath": DEMO_FILE, "content": "The windlass demo was here.\nThe rope is slack.\n"}),
@@ -247,7 +247,7 @@ fn tour(turn: &Turn<'_>, answer: &mut Answer<'_>) {
         6 => answer.call("todowrite", todos(TOUR_PLAN, TOUR_PLAN.len())),
         _ => answer.text(&format!(
             "That was the tour: a plan, a listing, a file read, `{DEMO_FILE}` written and edited, and a command run. \
-             Delete the file whenever you like. With a provider configured a real model does all this."
+             With a provider configured a real model does all this: `windlass auth login` stores a key."
         )),
     }
 }

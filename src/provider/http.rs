@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::Path,
     sync::{Arc, Mutex, OnceLock},
     time::{Duration, Instant},
@@ -669,6 +669,7 @@ fn limit(time: Duration) -> String {
 }
 
 fn transport(error: reqwest::Error) -> ProviderError {
+    let is_here = error.is_connect() && error.url().is_some_and(is_of_this_machine);
     let what = if error.is_connect() {
         "cannot connect"
     } else if error.is_timeout() {
@@ -676,7 +677,18 @@ fn transport(error: reqwest::Error) -> ProviderError {
     } else {
         "the connection broke before the answer was complete"
     };
-    ProviderError::Transport { message: format!("{what} ({})", causes(error)) }
+    match causes(error) {
+        causes if is_here && causes == "Connection refused" => ProviderError::NotRunning {
+            message: format!("nothing listens there ({causes}); is the server running?"),
+        },
+        causes => ProviderError::Transport { message: format!("{what} ({causes})") },
+    }
+}
+
+fn is_of_this_machine(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let address: Result<IpAddr, _> = host.parse();
+    address.map_or_else(|_| host == "localhost" || host.ends_with(".localhost"), |it| it.is_loopback())
 }
 
 /// Returns the innermost cause of a failed request, without the URL, which may hold a key.

@@ -8,8 +8,8 @@ mod tests;
 /// Number of retries after which the error is final.
 pub const MAX_RETRIES: u32 = 5;
 
-/// The same for a provider that was silent for its whole time.
-pub const MAX_RETRIES_OF_SILENCE: u32 = 1;
+/// The same where another try is unlikely to help.
+pub const FEW_RETRIES: u32 = 1;
 
 /// The longest delay that a provider may ask for; with a longer one, the error is final.
 pub const LONGEST_ASKED: Duration = Duration::from_secs(10 * 60);

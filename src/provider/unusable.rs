@@ -108,6 +108,14 @@ impl fmt::Display for Unusable {
         if let Reason::NothingConfigured = reason {
             return write!(f, "No model is configured: {reason}.");
         }
+        if let (NamedBy::Setting { key, .. }, Reason::Unread(problem)) = (&self.named_by, reason) {
+            // The file comes first: all else follows from it.
+            return write!(
+                f,
+                "{problem}. No model was asked, because `{key}` may be set there. Correct it, or choose a model with \
+                 `-m provider/model` or in the client."
+            );
+        }
         let model = self.model.as_ref().map(ToString::to_string);
         match (&self.named_by, model) {
             (NamedBy::Setting { key, place }, model) => {
@@ -190,9 +198,7 @@ impl fmt::Display for Reason {
             Reason::UnknownModel { provider, similar } => {
                 write!(f, "{provider} has no such model{}", did_you_mean(similar))
             }
-            Reason::Unread(problem) => {
-                write!(f, "{problem}; mend it, or choose a model with `-m provider/model` or in the client")
-            }
+            Reason::Unread(problem) => f.write_str(problem),
         }
     }
 }

@@ -189,6 +189,9 @@ pub enum SessionStatus {
         message: String,
         /// The start of the next attempt, in milliseconds since the epoch.
         next: i64,
+        /// The number of attempts after which the failure is final; not on the wire.
+        #[serde(skip)]
+        limit: Option<u32>,
     },
 }
 

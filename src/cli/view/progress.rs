@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     base::figures,
-    engine::{self, AutoSummaries, Engine},
+    engine::{self, AutoSummaries},
 };
 
 /// Frames of the spinner.
@@ -162,8 +162,8 @@ impl Progress {
             }
             EventPayload::SessionStatus { session_id, status } if turn.depth(session_id).is_some() => {
                 match status {
-                    SessionStatus::Retry { attempt, message, next } => {
-                        self.retry(*attempt, message, *next, now);
+                    SessionStatus::Retry { attempt, message, next, limit } => {
+                        self.retry((*attempt, *limit), message, *next, now);
                     }
                     SessionStatus::Busy | SessionStatus::Idle => turn.retry = None,
                 }
@@ -456,8 +456,8 @@ impl Progress {
         self.finish(Kind::Call, rows);
     }
 
-    fn retry(&mut self, attempt: u32, message: &str, next: i64, now: i64) {
-        let count = format!("{attempt} of {}", Engine::MAX_RETRIES);
+    fn retry(&mut self, (attempt, limit): (u32, Option<u32>), message: &str, next: i64, now: i64) {
+        let count = retry_count(attempt, limit);
         let delay = figures::clock(next - now + 500);
         let reason = message.lines().next().unwrap_or_default().trim_end_matches('.').to_owned();
         let rows = notice(&format!("{reason}; again in {delay}, {count}"), YELLOW, &self.draw(0));
@@ -465,6 +465,14 @@ impl Progress {
         if let Some(turn) = &mut self.turn {
             turn.retry = Some(Retry { reason, count, next });
         }
+    }
+}
+
+/// Returns the number of an attempt, of how many where that is known.
+pub fn retry_count(attempt: u32, limit: Option<u32>) -> String {
+    match limit {
+        Some(limit) => format!("{attempt} of {limit}"),
+        None => format!("try {attempt}"),
     }
 }
 
@@ -477,11 +485,11 @@ impl Turn {
         }
     }
 
-    fn grow(&mut self, part_id: &PartId, delta: &str, offset: usize) {
+    fn grow(&mut self, part_id: &PartId, delta: &str, offset: Option<usize>) {
         let open = self.open.iter_mut().find(|(id, _)| id == part_id);
         if let Some((_, Open::Text { stream, n_bytes, .. } | Open::Thought { stream, n_bytes, .. })) = open {
             // A part that was shown whole meanwhile has the delta already.
-            let known = n_bytes.saturating_sub(offset);
+            let known = offset.map_or(0, |offset| n_bytes.saturating_sub(offset));
             let new = delta.get(known..).unwrap_or_default();
             stream.push(new);
             *n_bytes += new.len();

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use nix::unistd::{AccessFlags, access};
 use tokio::time::timeout;
 use windlass_protocol::opencode::message::ModelRef;
 
@@ -120,8 +121,8 @@ impl Engine {
             let EngineState { environment, paths, .. } = engine.0.as_ref();
             let read = layers::sources(environment, paths, &for_files.config.directory);
             let mut findings = configuration(&read, &report.warnings);
-            findings.extend(keys(&for_files, &report.leaves));
-            findings.push(model(&for_files, &answering, &report.leaves));
+            findings.extend(keys(&for_files, &answering, &report.leaves));
+            findings.push(model(&for_files, &answering, network, &report.leaves));
             (findings, language_servers(&for_files.config))
         });
         let (mut findings, of_languages) =
@@ -166,7 +167,7 @@ fn configuration(read: &[String], warnings: &[Warning]) -> Vec<Finding> {
 }
 
 /// Returns the keys that were found, each with its place and never with itself.
-fn keys(loaded: &Loaded, leaves: &[Leaf]) -> Vec<Finding> {
+fn keys(loaded: &Loaded, answering: &Result<Model, Unusable>, leaves: &[Leaf]) -> Vec<Finding> {
     let Config { environment, paths, .. } = &loaded.config;
     let mut findings = Vec::new();
     for found in keys::find(&loaded.config, environment, paths) {
@@ -182,7 +183,9 @@ fn keys(loaded: &Loaded, leaves: &[Leaf]) -> Vec<Finding> {
         findings
             .push(Finding::ok("keys", format!("{}: a {} in {place}{shadowed}", found.provider, found.kind)));
     }
-    if findings.is_empty() {
+    if let (true, Ok(model)) = (findings.is_empty(), answering) {
+        findings.push(Finding::ok("keys", format!("there are none, and {} needs none", model.reference())));
+    } else if findings.is_empty() {
         findings.push(Finding::warning(
             "keys",
             "there is no key of any provider",
@@ -193,7 +196,7 @@ fn keys(loaded: &Loaded, leaves: &[Leaf]) -> Vec<Finding> {
 }
 
 /// Returns the model that answers when none is chosen, and why it is that one.
-fn model(loaded: &Loaded, answering: &Result<Model, Unusable>, leaves: &[Leaf]) -> Finding {
+fn model(loaded: &Loaded, answering: &Result<Model, Unusable>, network: Network, leaves: &[Leaf]) -> Finding {
     let agent = loaded.default_agent();
     let model = match answering {
         Ok(model) => model,
@@ -222,7 +225,11 @@ fn model(loaded: &Loaded, answering: &Result<Model, Unusable>, leaves: &[Leaf]) 
     } else {
         format!("it is the best that {} offers, and no `model` is configured", model.provider_name)
     };
-    Finding::ok("model", format!("{reference} answers: {why}"))
+    let unasked = match network {
+        Network::IsLeft if model.wire != Wire::Demo => "; its server is not asked, `--online` asks it",
+        Network::IsLeft | Network::IsAsked => "",
+    };
+    Finding::ok("model", format!("{reference} is chosen: {why}{unasked}"))
 }
 
 /// Returns the place of the strongest source that says a value.
@@ -364,7 +371,10 @@ fn boundary(found: &Found, loaded: &Loaded) -> Finding {
     let agent = &loaded.default_agent().name;
     let wanted = wanted(&loaded.config.settings.windlass.sandbox, agent);
     let reason = found.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-    let level = format!("level {}{reason}", found.level.name());
+    let level = match found.level {
+        Level::Full => "level full (files, processes and the network can be bounded)".to_owned(),
+        level => format!("level {}{reason}", level.name()),
+    };
     if !wanted.is_used(found.level) {
         return Finding::ok("sandbox", format!("{level}; commands of {agent} run without one"));
     }
@@ -392,8 +402,25 @@ fn room(store: &Path) -> Option<Finding> {
     })
 }
 
+/// Looks if a store that is not there can be made.
+fn uncreated(shown: String, store: &Path) -> Finding {
+    let nearest = store.ancestors().skip(1).find(|it| it.exists()).unwrap_or(Path::new("/"));
+    if nearest.is_dir() && access(nearest, AccessFlags::W_OK | AccessFlags::X_OK).is_ok() {
+        return Finding::ok("store", format!("{shown} is created with the first session"));
+    }
+    Finding::wrong(
+        "store",
+        format!("{shown} cannot be created: {} cannot be written", nearest.display()),
+        "make that directory writable, or set WINDLASS_HOME elsewhere",
+    )
+}
+
 async fn store(path: PathBuf) -> Finding {
     let shown = path.display().to_string();
+    if !path.exists() {
+        return uncreated(shown, &path);
+    }
+    let store = path.clone();
     let checked = tokio::task::spawn_blocking(move || health::check(&path, STORE_LIMIT)).await;
     let health = match checked {
         Ok(Ok(health)) => health,
@@ -405,7 +432,7 @@ async fn store(path: PathBuf) -> Finding {
         }
     };
     let Some(health) = health else {
-        return Finding::ok("store", format!("{shown} is created with the first session"));
+        return uncreated(shown, &store);
     };
     let size = format!("{shown} ({})", text::size(health.bytes));
     match health.integrity {

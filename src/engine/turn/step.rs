@@ -461,7 +461,8 @@ async fn wait(
 ) -> Result<bool, EngineError> {
     let next = clock::now_ms() + i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
     let mut journal = Journal::default();
-    journal.status(&state.info, SessionStatus::Retry { attempt, message: error.to_string(), next });
+    let (message, limit) = (error.to_string(), Some(error.max_retries()));
+    journal.status(&state.info, SessionStatus::Retry { attempt, message, next, limit });
     commit(cx, &mut journal).await?;
     tokio::select! {
         biased;
@@ -526,7 +527,7 @@ async fn fail(cx: &TurnCx<'_>, state: &mut SessionState, error: &ProviderError) 
         ProviderError::RateLimited { status, .. } => api_error(message, Some(*status), may_retry, None),
         ProviderError::Overloaded { status, .. } => api_error(message, *status, may_retry, None),
         ProviderError::Api { status, body, .. } => api_error(message, *status, may_retry, body.clone()),
-        ProviderError::Transport { .. } | ProviderError::Silent { .. } => {
+        ProviderError::Transport { .. } | ProviderError::NotRunning { .. } | ProviderError::Silent { .. } => {
             api_error(message, None, may_retry, None)
         }
         ProviderError::Unsent { .. } => MessageError::UnknownError { message },

@@ -98,6 +98,7 @@ impl Origin {
             | ProviderError::Overloaded { message, .. }
             | ProviderError::Api { message, .. }
             | ProviderError::Transport { message }
+            | ProviderError::NotRunning { message }
             | ProviderError::Silent { message }
             | ProviderError::Unsent { message } => {
                 *message =
@@ -115,6 +116,7 @@ impl Origin {
             | ProviderError::Overflow { .. }
             | ProviderError::Overloaded { .. }
             | ProviderError::Transport { .. }
+            | ProviderError::NotRunning { .. }
             | ProviderError::Silent { .. }
             | ProviderError::Unsent { .. } => String::new(),
             ProviderError::Api { message, .. } if is_about_tools(message) => format!(

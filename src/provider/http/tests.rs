@@ -110,6 +110,7 @@ fn without_address(mut error: ProviderError, model: &Model) -> ProviderError {
         | ProviderError::Overloaded { message, .. }
         | ProviderError::Api { message, .. }
         | ProviderError::Transport { message }
+        | ProviderError::NotRunning { message }
         | ProviderError::Silent { message }
         | ProviderError::Unsent { message } => *message = message.replace(address, "HOST"),
     }
@@ -365,7 +366,7 @@ fn a_refused_connection_is_reported_without_the_key() {
         ask(&Client::default(), &model).await.1.map_err(|error| error.to_string()).unwrap_err()
     });
     assert!(error.starts_with("Acme, large (127.0.0.1:"), "{error}");
-    assert!(error.contains("cannot connect"), "{error}");
+    assert!(error.contains("nothing listens there (Connection refused); is the server running?"), "{error}");
     assert!(!error.contains("secret"), "{error}");
 }
 

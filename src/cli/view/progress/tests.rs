@@ -36,9 +36,9 @@ fn a_retry_counts_down() {
     let status = json!({"type": "retry", "attempt": 2, "message": "429 slow down.", "next": BEGAN + 8_000});
     tell(&mut progress, "session.status", json!({"sessionID": "ses_1", "status": status}), BEGAN);
     let rows: Vec<String> = progress.take().iter().map(super::Line::text).collect();
-    assert_eq!(rows, ["429 slow down; again in 8 s, 2 of 5"]);
-    assert!(live(&progress, BEGAN + 1).contains("429 slow down; again in 8 s, 2 of 5 · 0 s"));
-    assert!(live(&progress, BEGAN + 5_000).contains("again in 3 s, 2 of 5 · 5 s"));
+    assert_eq!(rows, ["429 slow down; again in 8 s, try 2"]);
+    assert!(live(&progress, BEGAN + 1).contains("429 slow down; again in 8 s, try 2 · 0 s"));
+    assert!(live(&progress, BEGAN + 5_000).contains("again in 3 s, try 2 · 5 s"));
     let busy = json!({"sessionID": "ses_1", "status": {"type": "busy"}});
     tell(&mut progress, "session.status", busy, BEGAN + 8_000);
     assert!(live(&progress, BEGAN + 8_000).contains("Waiting for the model · 8 s"));

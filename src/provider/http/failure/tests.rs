@@ -27,6 +27,7 @@ fn kind(error: &ProviderError) -> &'static str {
         ProviderError::Overloaded { .. } => "overloaded",
         ProviderError::Api { .. } => "api",
         ProviderError::Transport { .. } => "transport",
+        ProviderError::NotRunning { .. } => "not running",
         ProviderError::Silent { .. } => "silent",
         ProviderError::Unsent { .. } => "unsent",
     }
