@@ -51,6 +51,14 @@ use worker::Worker;
 /// The project id of a repository until git has reported it.
 pub const UNKNOWN_PROJECT: &str = "global";
 
+/// Keeps what a message cost that is removed: an undone turn is paid for as well.
+const KEEP_SPENT: &str = "
+    INSERT OR IGNORE INTO spent_message (id, session_id, data)
+    SELECT id, session_id, json_object(
+        'role', 'assistant', 'time', data -> '$.time', 'providerID', data ->> '$.providerID',
+        'modelID', data ->> '$.modelID', 'cost', ifnull(data ->> '$.cost', 0), 'tokens', data -> '$.tokens')
+    FROM message WHERE id = ?1 AND data ->> '$.role' = 'assistant'";
+
 /// A failure of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
@@ -419,6 +427,12 @@ impl Storage {
     }
 }
 
+fn remove_message(connection: &Connection, id: &MessageId) -> rusqlite::Result<()> {
+    connection.prepare_cached(KEEP_SPENT)?.execute([id.as_str()])?;
+    connection.prepare_cached("DELETE FROM message WHERE id = ?1")?.execute([id.as_str()])?;
+    Ok(())
+}
+
 fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
     match write {
         Write::Session(session) => {
@@ -456,7 +470,7 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
             }
         }
         Write::RemoveMessage(id) => {
-            connection.prepare_cached("DELETE FROM message WHERE id = ?1")?.execute([id.as_str()])?;
+            remove_message(connection, id)?;
         }
         Write::RemovePart(id) => {
             connection.prepare_cached("DELETE FROM part WHERE id = ?1")?.execute([id.as_str()])?;

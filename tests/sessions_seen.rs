@@ -291,6 +291,25 @@ async fn a_session_in_which_something_was_said_has_a_title() {
 }
 
 #[tokio::test]
+async fn answers_that_were_undone_stay_counted() {
+    let machine = Machine::new().await;
+    let total = async || {
+        let stats = machine.run(&["stats", "--format", "json"]).await;
+        serde_json::from_str::<Value>(&stats.stdout).unwrap()["total"]["tokens"]["total"].as_u64().unwrap()
+    };
+    machine.llm.reply(Reply::text("first").tokens(1000, 100));
+    let ended = machine.run(&["run", "one"]).await;
+    let id = ended.stderr.lines().last().unwrap().strip_prefix("Session: ").unwrap().to_owned();
+    assert_eq!(total().await, 1100);
+    assert_eq!(machine.run(&["session", "revert", &id]).await.code, Some(0));
+    machine.llm.reply(Reply::text("second").tokens(2000, 200));
+    machine.run(&["run", "-s", &id, "two"]).await;
+    assert_eq!(total().await, 3300);
+    assert_eq!(machine.run(&["db", "check"]).await.code, Some(0));
+    machine.finish().await;
+}
+
+#[tokio::test]
 async fn what_was_used_is_added_up() {
     let machine = Machine::new().await;
     let empty = machine.run(&["stats"]).await;

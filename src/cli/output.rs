@@ -9,7 +9,6 @@ use std::{
 
 use bytes::BytesMut;
 use tokio::io::{AsyncWriteExt, Stderr, Stdout};
-use windlass_protocol::opencode::message::MessageError;
 
 use crate::{base::text, config::Environment};
 
@@ -83,22 +82,6 @@ pub fn plain(text: &str) -> String {
     let shown = first.chars().map(|char| if char.is_control() { ' ' } else { char }).collect::<String>();
     let more = lines.next().map(|_| " …").unwrap_or_default();
     text::readable(&shown).into_owned() + more
-}
-
-/// Returns the reason of a failed answer as a sentence.
-pub fn message_of(error: &MessageError) -> String {
-    match error {
-        MessageError::ProviderAuthError { message, .. }
-        | MessageError::UnknownError { message }
-        | MessageError::MessageAbortedError { message }
-        | MessageError::StructuredOutputError { message, .. }
-        | MessageError::ContextOverflowError { message, .. }
-        | MessageError::ContentFilterError { message } => message.clone(),
-        MessageError::Api(error) => error.message.clone(),
-        MessageError::MessageOutputLengthError {} => {
-            "The answer is longer than the model's output limit.".to_owned()
-        }
-    }
 }
 
 /// Destination of a text.

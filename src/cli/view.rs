@@ -16,7 +16,6 @@ use self::{
     markdown::Stream,
     spacing::{Kind, Spacing},
 };
-use super::output;
 
 mod ansi;
 pub mod line;
@@ -86,7 +85,7 @@ fn push_message(
                 spacing.before(Kind::Notice, rows);
                 rows.extend(match error {
                     MessageError::MessageAbortedError { .. } => notice("Cancelled.", YELLOW, &draw),
-                    error => notice(&format!("Error: {}", output::message_of(error)), RED, &draw),
+                    error => notice(&format!("Error: {}", error.message()), RED, &draw),
                 });
             }
         }

@@ -107,8 +107,10 @@ impl Storage {
     ) -> Result<T, StorageError> {
         self.reader
             .read(move |connection| {
-                let mut messages =
-                    connection.prepare_cached("SELECT data FROM message WHERE session_id = ?1")?;
+                let mut messages = connection.prepare_cached(
+                    "SELECT data FROM message WHERE session_id = ?1
+                     UNION ALL SELECT data FROM spent_message WHERE session_id = ?1",
+                )?;
                 let mut parts = connection.prepare_cached("SELECT data FROM part WHERE session_id = ?1")?;
                 for session in &sessions {
                     let mut rows = messages.query([session.as_str()])?;

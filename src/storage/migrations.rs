@@ -53,6 +53,12 @@ const STEPS: &[&str] = &[
     "
     ALTER TABLE session ADD COLUMN patch TEXT;
 ",
+    "
+    CREATE TABLE spent_message (
+        id TEXT PRIMARY KEY, session_id TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE,
+        data TEXT NOT NULL) WITHOUT ROWID;
+    CREATE INDEX spent_message_by_session ON spent_message (session_id);
+",
 ];
 
 /// The version that all steps lead to.

@@ -281,7 +281,7 @@ impl<'a> Page<'a> {
         let Message::Assistant(answer) = &message.info else { return };
         if let Some(error) = &answer.error {
             self.out.push_str("<p class=\"error\" dir=\"auto\"><strong>Error:</strong> ");
-            self.prose_text(turn::error_message(error));
+            self.prose_text(error.message());
             self.out.push_str("</p>\n");
         } else if answer.finish.as_deref() == Some("length") {
             self.out.push_str("<p class=\"note\">The answer was cut at the model's output limit.</p>\n");

@@ -70,7 +70,7 @@ impl<'a> Document<'a> {
                 Message::Assistant(answer) => {
                     message.parts.iter().for_each(|part| self.part(part, depth));
                     if let Some(error) = &answer.error {
-                        let _ = writeln!(self.out, "**Error:** {}\n", inline(turn::error_message(error)));
+                        let _ = writeln!(self.out, "**Error:** {}\n", inline(error.message()));
                     }
                 }
             }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use windlass_protocol::opencode::{
     id::SessionId,
-    message::{Message, MessageError, MessageWithParts, Tokens},
-    part::{PartKind, TextPart, ToolPart, ToolState},
+    message::{Message, MessageWithParts, Tokens},
+    part::{Part, PartKind, TextPart, ToolPart, ToolState},
 };
 
 use super::call;
@@ -41,7 +41,9 @@ pub struct Sums {
 pub fn turns(messages: &[MessageWithParts]) -> Vec<Turn<'_>> {
     let mut turns: Vec<Turn<'_>> = Vec::new();
     for message in messages {
-        let is_prompt = matches!(message.info, Message::User(_)) && message.parts.iter().any(is_said);
+        let is_prompt = matches!(message.info, Message::User(_))
+            && message.parts.iter().any(is_said)
+            && !message.parts.iter().all(is_unread);
         match turns.last_mut() {
             _ if is_prompt => turns.push(Turn { prompt: Some(message), rest: Vec::new() }),
             Some(turn) => turn.rest.push(message),
@@ -51,8 +53,13 @@ pub fn turns(messages: &[MessageWithParts]) -> Vec<Turn<'_>> {
     turns
 }
 
+/// Returns true for text that no model reads: alone, it is a command of windlass, such as `/undo`.
+fn is_unread(part: &Part) -> bool {
+    matches!(&part.kind, PartKind::Text(text) if text.ignored == Some(true))
+}
+
 /// Returns true for text and files of the user, rather than of windlass in the user's place.
-fn is_said(part: &windlass_protocol::opencode::part::Part) -> bool {
+fn is_said(part: &Part) -> bool {
     match &part.kind {
         PartKind::Text(text) => text.synthetic != Some(true) && !text.text.trim().is_empty(),
         PartKind::File(_) | PartKind::Subtask { .. } | PartKind::Compaction { .. } => true,
@@ -207,19 +214,5 @@ impl Sums {
 fn add_name(names: &mut Vec<String>, name: &str) {
     if !name.is_empty() && !names.iter().any(|it| it == name) {
         names.push(name.to_owned());
-    }
-}
-
-/// Returns the sentence of an error.
-pub fn error_message(error: &MessageError) -> &str {
-    match error {
-        MessageError::ProviderAuthError { message, .. }
-        | MessageError::UnknownError { message }
-        | MessageError::MessageAbortedError { message }
-        | MessageError::StructuredOutputError { message, .. }
-        | MessageError::ContextOverflowError { message, .. }
-        | MessageError::ContentFilterError { message } => message,
-        MessageError::Api(error) => &error.message,
-        MessageError::MessageOutputLengthError {} => "The answer is longer than the model's output limit.",
     }
 }

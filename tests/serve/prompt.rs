@@ -159,6 +159,9 @@ async fn an_abort_ends_with_the_last_updates_and_one_idle() {
         seen.iter().rposition(|it| it["properties"]["info"]["error"]["name"] == "MessageAbortedError");
     assert!(ended.is_some(), "{:?}", types(&seen));
     assert_eq!(types(&seen[seen.len() - 2..]), ["session.status", "session.idle"]);
+    let told: Vec<_> = seen.iter().enumerate().filter(|(_, it)| it["type"] == "session.error").collect();
+    assert!(told.len() == 1 && Some(told[0].0) > ended, "{:?}", types(&seen));
+    assert_eq!(told[0].1["properties"]["error"]["name"], "MessageAbortedError");
     server.post("/session/ses_nope/abort", json!({})).await.refused(404);
     // Nothing of the turn follows its end: the next event is the next prompt's.
     server.llm.reply(Reply::text("again"));
@@ -178,7 +181,15 @@ async fn a_provider_error_is_an_answer_with_an_error() {
     assert_eq!(answered["info"]["error"]["name"], "APIError");
     assert_eq!(answered["info"]["error"]["data"]["statusCode"], 400);
     let seen = events.until("session.idle").await;
-    assert!(types(&seen).contains(&"session.error"), "{:?}", types(&seen));
+    let told: Vec<&Value> = seen.iter().filter(|event| event["type"] == "session.error").collect();
+    assert_eq!(told.len(), 1, "{:?}", types(&seen));
+    assert_eq!(told[0]["properties"]["error"], answered["info"]["error"]);
+    server.llm.reply(Reply::status(401));
+    let answered = server.prompt(&id, "again").await;
+    assert_eq!(answered["info"]["error"]["name"], "ProviderAuthError");
+    let seen = events.until("session.idle").await;
+    let told = seen.iter().find(|event| event["type"] == "session.error").unwrap();
+    assert_eq!(told["properties"]["error"], answered["info"]["error"]);
     server.finish().await;
 }
 

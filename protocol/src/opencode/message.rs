@@ -257,6 +257,22 @@ pub enum MessageError {
     Api(ApiError),
 }
 
+impl MessageError {
+    /// Returns the error's sentence.
+    pub fn message(&self) -> &str {
+        match self {
+            Self::ProviderAuthError { message, .. }
+            | Self::UnknownError { message }
+            | Self::MessageAbortedError { message }
+            | Self::StructuredOutputError { message, .. }
+            | Self::ContextOverflowError { message, .. }
+            | Self::ContentFilterError { message } => message,
+            Self::Api(error) => &error.message,
+            Self::MessageOutputLengthError {} => "The answer is longer than the model's output limit.",
+        }
+    }
+}
+
 /// A provider's refusal or failure.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

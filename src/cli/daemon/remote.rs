@@ -18,7 +18,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    super::{output, run::failure::Failure},
+    super::run::failure::Failure,
     http::Http,
     turn_end::{OnEnd, TurnEnd, TurnResult},
 };
@@ -317,7 +317,7 @@ fn turn_end(message: Message) -> TurnEnd {
     };
     let stop = match (&answer.error, answer.finish.as_deref()) {
         (Some(MessageError::MessageAbortedError { .. }), _) => StopReason::Cancelled,
-        (Some(error), _) => return Err(output::message_of(error)),
+        (Some(error), _) => return Err(error.message().to_owned()),
         (None, Some("length")) => StopReason::MaxTokens,
         (None, Some("content-filter")) => StopReason::Refusal,
         (None, _) => StopReason::EndTurn,

@@ -105,24 +105,41 @@ pub async fn run_turn(
             tracing::error!(target: log::SHOWN, session = %cx.id, %error, duration, "a turn failed");
         }
     }
-    if let Err(error) = &result {
+    if let Some(error) = session_error(state, &result) {
         let mut journal = Journal::default();
-        let message = error.message.clone();
-        journal.error(
-            &state.info,
-            if error.kind == EngineErrorKind::ContextOverflow {
-                MessageError::ContextOverflowError { message, response_body: None }
-            } else if let EngineErrorKind::StructuredOutput { retries } = error.kind {
-                MessageError::StructuredOutputError { message, retries }
-            } else {
-                MessageError::UnknownError { message }
-            },
-        );
+        journal.error(&state.info, error);
         // The error itself is answered below; the event is for those who only watch.
         let _ = journal.commit(cx.engine.storage(), cx.engine.bus()).await;
     }
     inbox.apply_settings(cx, state, None).await;
     Some(result)
+}
+
+/// Returns the error of a turn that failed or was cancelled, as its answer holds it where it has one.
+fn session_error(
+    state: &mut SessionState,
+    result: &Result<TurnOutcome, EngineError>,
+) -> Option<MessageError> {
+    let of_answer = state.answer_mut().and_then(|answer| answer.error.clone());
+    let error = match result {
+        Ok(outcome) if outcome.stop == StopReason::Cancelled => {
+            return Some(MessageError::MessageAbortedError { message: "Aborted".to_owned() });
+        }
+        Ok(_) => return None,
+        Err(error) => error,
+    };
+    let message = error.message.clone();
+    // The error of an earlier answer says something else; this one's may have a way out behind it.
+    if let Some(of_answer) = of_answer.filter(|of_answer| message.starts_with(of_answer.message())) {
+        return Some(of_answer);
+    }
+    Some(if error.kind == EngineErrorKind::ContextOverflow {
+        MessageError::ContextOverflowError { message, response_body: None }
+    } else if let EngineErrorKind::StructuredOutput { retries } = error.kind {
+        MessageError::StructuredOutputError { message, retries }
+    } else {
+        MessageError::UnknownError { message }
+    })
 }
 
 async fn run_prompt(
