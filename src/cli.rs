@@ -265,7 +265,7 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         Some(Command::Stats(args)) => stats::run(environment, args),
         // A client that spawns a bare call with a pipe speaks JSON-RPC.
         None if cli.bare == Bare::default() && !std::io::stdin().is_terminal() => {
-            acp::run(environment, acp::AcpArgs::default())
+            acp::run(environment, acp::AcpArgs::bare())
         }
         None => chat::run(environment, cli.bare.into()),
     }

@@ -287,7 +287,7 @@ async fn a_denial_is_told_in_words_and_once() {
         machine.llm.reply(Reply::hang(&gate));
         let ended = machine.run(&["run", "--strict", "go"]).await;
         let told = format!("{line}\nSomething was refused, which ends the run (--strict).\n");
-        assert_eq!((ended.code, ended.stderr), (Some(3), told));
+        assert_eq!((ended.code, ended.said()), (Some(3), told));
     }
 }
 

@@ -5,7 +5,7 @@ use std::{process::Stdio, sync::Arc, time::Duration};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     process::{Child, Command},
     time::timeout,
 };
@@ -40,6 +40,15 @@ impl Ended {
     /// Returns the JSON objects of stdout.
     pub fn lines(&self) -> Vec<Value> {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Returns what stderr says beside the session.
+    pub fn said(&self) -> String {
+        self.stderr
+            .lines()
+            .filter(|line| !line.starts_with("Session: ses_"))
+            .map(|line| format!("{line}\n"))
+            .collect()
     }
 
     pub fn of_type(&self, wanted: &str) -> Vec<Value> {
@@ -145,8 +154,10 @@ async fn run_writes_the_text_to_stdout_and_the_calls_to_stderr() {
     machine.llm.reply(Reply::deltas(["All ", "is ", "well."]));
     let ended = machine.run(&["run", "look", "around"]).await;
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "I look. \nAll is well.\n"));
-    assert_eq!(ended.stderr, "| bash  echo hi\n");
+    assert_eq!(ended.said(), "| bash  echo hi\n");
     assert_eq!(machine.llm.last_request().last_user(), "look around");
+    let id = ended.stderr.lines().last().unwrap().strip_prefix("Session: ").unwrap();
+    assert_eq!(machine.sessions().await[0]["id"], id);
     machine.finish().await;
 }
 
@@ -162,6 +173,24 @@ async fn the_text_comes_while_the_model_speaks() {
     assert_eq!(&begun, b"begun");
     gate.open();
     assert_eq!(ended(child).await.stdout, " and done\n");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_pipe_shows_the_end_of_a_failed_command_and_what_rules_refused() {
+    let rules = json!({"bash": {"*": "allow", "rm *": "deny"}});
+    let machine = Machine::new().await.with("permission", rules);
+    let failing = json!({"command": "for i in $(seq 12); do echo line $i; done; exit 7"});
+    let calls = Reply::call("c1", "bash", json!({"command": "false"})).and_call("c2", "bash", failing);
+    machine.llm.reply(calls.and_call("c3", "bash", json!({"command": "rm a.txt"})));
+    machine.llm.reply(Reply::text("Done."));
+    let ended = machine.run(&["run", "go"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "Done.\n"), "{ended:?}");
+    let said = ended.said();
+    assert!(said.contains("| bash  false: exit code 1\n"), "{said}");
+    let shown: String = (3..=12).map(|n| format!("  line {n}\n")).collect();
+    assert!(said.contains(&format!("exit 7: exit code 7\n{shown}")) && !said.contains("line 2\n"), "{said}");
+    assert!(said.ends_with("Rules refused 1 call; --strict ends a run at the first.\n"), "{said}");
     machine.finish().await;
 }
 
@@ -196,7 +225,7 @@ async fn thoughts_are_shown_on_request() {
         machine.llm.reply(Reply::reasoning("hm").and_text("42"));
     }
     let ended = machine.run(&["run", "--thinking", "why"]).await;
-    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("42\n", "Thinking: hm\n"));
+    assert_eq!((ended.stdout.as_str(), ended.said().as_str()), ("42\n", "Thinking: hm\n"));
     let ended = machine.run(&["run", "--thinking", "--format", "json", "why"]).await;
     assert_eq!(ended.of_type("reasoning")[0]["part"]["text"], "hm");
     machine.finish().await;
@@ -334,6 +363,38 @@ async fn what_would_have_to_be_asked_is_rejected() {
         assert!(asked.contains("opencode.json"), "{asked}");
         assert!(!machine.scratch.exists("made"));
     }
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_pipe_without_a_command_says_how_to_send_a_prompt() {
+    let machine = Machine::new().await;
+    for words in ["fix the bug", "fix the bug\nin a.txt\n", "{fix it}\n", "7\n"] {
+        let mut child = machine.command(&[]).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(words.as_bytes()).await.unwrap();
+        let ended = ended(child).await;
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{words}: {ended:?}");
+        assert!(ended.stderr.contains("for a prompt: `windlass run`"), "{words}: {ended:?}");
+    }
+    // An input that says nothing is told of; a client that comes late is served.
+    let mut child = machine.command(&[]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+    let said = timeout(DEADLINE, stderr.next_line()).await.unwrap().unwrap().unwrap();
+    assert!(
+        said.contains("waits for the Agent Client Protocol") && said.contains("`windlass run`"),
+        "{said}"
+    );
+    let params = json!({"protocolVersion": 1});
+    let line = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+    drop(stdin);
+    let ended = ended(child).await;
+    assert_eq!(
+        (ended.code, &ended.lines()[0]["result"]["protocolVersion"]),
+        (Some(0), &json!(1)),
+        "{ended:?}"
+    );
     machine.finish().await;
 }
 

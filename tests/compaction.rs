@@ -265,7 +265,7 @@ async fn run_prints_the_answer_without_the_summary() {
     script();
     let ended = machine.run(&["run", "-c", "second"]).await;
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "two\n"), "{}", ended.stderr);
-    assert_eq!(ended.stderr, "The conversation was summarised to make room.\n");
+    assert_eq!(ended.said(), "The conversation was summarised to make room.\n");
     script();
     let ended = machine.run(&["run", "-c", "--format", "json", "third"]).await;
     let texts = ended.of_type("text");

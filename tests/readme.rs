@@ -53,22 +53,39 @@ async fn the_ci_job_fails_visibly_without_its_secret_and_works_with_it() {
     assert!(failed.stderr.contains("there is no key for anthropic; set ANTHROPIC_API_KEY"), "{failed:?}");
     assert_eq!(failed.stdout, "");
 
+    // With another model configured, too.
     let scratch = Scratch::new();
-    let llm = Llm::start().await;
+    let llm = with_a_model(&scratch).await;
     let config = json!({"provider": {"anthropic": {"options": {"baseURL": llm.url()}}}});
-    std::fs::create_dir_all(scratch.home.join(".config/opencode")).unwrap();
-    std::fs::write(scratch.home.join(".config/opencode/opencode.json"), config.to_string()).unwrap();
+    std::fs::write(scratch.home.join(".config/opencode/config.json"), config.to_string()).unwrap();
     llm.reply(Reply::text("All tests pass."));
     let worked = run(&scratch, &job, &[("ANTHROPIC_API_KEY", "k")]).await;
     assert_eq!((worked.code, worked.stdout.as_str()), (Some(0), "All tests pass."), "{worked:?}");
     assert_eq!(llm.problems(), Vec::<String>::new());
 }
 
+/// Configures a model for the user, as someone who tries the examples may have.
+async fn with_a_model(scratch: &Scratch) -> Llm {
+    let llm = Llm::start().await;
+    let directory = scratch.home.join(".config/opencode");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("opencode.json"), provider_config(&llm, Wire::OpenAi).to_string()).unwrap();
+    llm
+}
+
 #[tokio::test]
 async fn the_tour_by_hand_does_what_the_readme_shows() {
-    let tour = code_behind("With the demo model, and so without a key:");
     let scratch = Scratch::new();
-    let ended = run(&scratch, &tour, &[]).await;
+    check_tour_by_hand(&scratch).await;
+    let scratch = Scratch::new();
+    let llm = with_a_model(&scratch).await;
+    check_tour_by_hand(&scratch).await;
+    assert!(llm.requests().is_empty());
+}
+
+async fn check_tour_by_hand(scratch: &Scratch) {
+    let tour = code_behind("With the demo model, and so without a key:");
+    let ended = run(scratch, &tour, &[]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     for shown in [
         "\"currentValue\":\"windlass/demo\"",

@@ -12,6 +12,7 @@ skipped=$PWD/target/tmp/skipped
 mkdir -p "$skipped" && rm -f "$skipped"/*
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
+export WINDLASS_TEST_SKIPPED="$skipped"
 # Plugins are tried in Bun too.
 WINDLASS_TEST_BUN=$(sh tests/clients/bun/path.sh)
 export WINDLASS_TEST_BUN

@@ -165,7 +165,7 @@ async fn what_is_wrong_is_told_once() {
     machine.scratch.write("opencode.json", "{\"permission\": {\"bash\": \"maybe\"}}");
     machine.llm.reply(Reply::text("ok"));
     let ended = machine.run(&["run", "go"]).await;
-    assert_eq!((ended.code, ended.stdout.as_str(), ended.stderr.lines().count()), (Some(0), "ok\n", 1));
+    assert_eq!((ended.code, ended.stdout.as_str(), ended.said().lines().count()), (Some(0), "ok\n", 1));
     assert!(ended.stderr.starts_with("warning: ") && ended.stderr.contains("opencode.json:1:"), "{ended:?}");
     // It may be why the model is not known.
     let ended = machine.run(&["run", "-m", "acme/m", "go"]).await;
@@ -196,7 +196,8 @@ async fn a_line_of_a_call_names_what_it_is_about() {
     machine.llm.reply(calls.and_call("c2", "question", question));
     machine.llm.reply(Reply::text("ok"));
     let ended = machine.run(&["run", "go"]).await;
-    let mut lines: Vec<&str> = ended.stderr.lines().collect();
+    let said = ended.said();
+    let mut lines: Vec<&str> = said.lines().collect();
     lines.sort_unstable();
     assert!(lines[0].starts_with("| question  Which one?: Nobody can be asked"), "{ended:?}");
     assert_eq!(lines[1..], ["| read  a.txt"], "{ended:?}");

@@ -14,13 +14,16 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{
-    agent::{Agent, Answer, binary},
-    llm::{Reply, task},
-    outside::{is_open_to_everybody, outside},
-    process,
-    scratch::Scratch,
-    skip::skipped,
+use crate::{
+    cli::Machine,
+    support::{
+        agent::{Agent, Answer, binary},
+        llm::{Reply, task},
+        outside::{is_open_to_everybody, outside},
+        process,
+        scratch::Scratch,
+        skip::skipped,
+    },
 };
 
 /// The user that has no rights by its number.
@@ -393,6 +396,38 @@ async fn a_refused_write_is_explained_and_offered_outside_once() {
     cell.bash("echo 'Read-only file system'").await;
     assert_eq!(cell.agent.n_asked(), 1);
     cell.finish().await;
+}
+
+#[tokio::test]
+async fn auto_does_not_let_a_command_out_of_its_sandbox_unless_an_option_says_so() {
+    if lacks("full") {
+        return;
+    }
+    let outside = outside();
+    let wanted = outside.path().join("wanted");
+    let sandbox = json!({"sandbox": {"mode": "workspace-write", "network": "deny"}});
+    let machine = Machine::new().await.with("windlass", sandbox);
+    let machine = machine.with("permission", json!({"external_directory": "allow"}));
+    let write = json!({"command": format!("echo x > {}", wanted.display()), "description": "writes"});
+    let run = async |options: &[&str]| {
+        machine.llm.reply(Reply::call("call_1", "bash", write.clone()));
+        machine.llm.reply(Reply::text("done"));
+        let ended = machine.run(&[&["run"], options, &["go"]].concat()).await;
+        (ended, machine.llm.last_request().tool_result("call_1").to_owned())
+    };
+    let (ended, told) = run(&["--auto"]).await;
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(ended.stderr.contains("--auto does not let it out: echo x"), "{}", ended.stderr);
+    assert!(told.contains("It was not allowed to run outside") && !wanted.exists(), "{told}");
+
+    let (ended, told) = run(&["--auto", "--leave-sandbox"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stderr.contains("as --leave-sandbox allows: echo x"), "{}", ended.stderr);
+    assert!(told.contains("The user let this command run again outside") && wanted.exists(), "{told}");
+
+    let ended = machine.run(&["run", "--leave-sandbox", "go"]).await;
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    machine.finish().await;
 }
 
 #[tokio::test]

@@ -1,10 +1,11 @@
 //! `windlass acp`: serves one client on standard input and output until it hangs up.
 
-use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
+use std::{future::Future, io::IsTerminal, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Args;
+use serde::de::IgnoredAny;
 use tokio::{
-    io::{AsyncWrite, Interest, unix::AsyncFd},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest, unix::AsyncFd},
     net::unix::pipe,
 };
 use tokio_util::sync::CancellationToken;
@@ -16,6 +17,12 @@ use crate::{
     config::{Environment, paths::Paths},
     engine::Engine,
 };
+
+/// Silence after which a call without a command says what it waits for.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Bytes of a first line that is looked at; no prompt is as long.
+const MAX_FIRST_LINE: usize = 1 << 20;
+const WAY_OUT: &str = "for a prompt: `windlass run`";
 
 /// Flags of `windlass acp`.
 ///
@@ -49,6 +56,16 @@ pub struct AcpArgs {
     cors: Vec<String>,
     #[arg(long, hide = true)]
     pure: bool,
+    /// Called without a command, so that it may be meant for a prompt.
+    #[arg(skip)]
+    is_bare: bool,
+}
+
+impl AcpArgs {
+    /// Returns the arguments of a call without a command.
+    pub fn bare() -> Self {
+        Self { is_bare: true, ..Self::default() }
+    }
 }
 
 pub fn run(environment: Environment, args: AcpArgs) -> ExitCode {
@@ -64,7 +81,7 @@ pub fn run(environment: Environment, args: AcpArgs) -> ExitCode {
     sandbox::begin();
     runtime::block_on(async move {
         match serve(environment, args).await {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(code) => code,
             Err(error) => {
                 tracing::error!(%error, "windlass acp failed");
                 ExitCode::FAILURE
@@ -73,7 +90,7 @@ pub fn run(environment: Environment, args: AcpArgs) -> ExitCode {
     })
 }
 
-async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<()> {
+async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<ExitCode> {
     let paths = Paths::new(&environment);
     let stop = CancellationToken::new();
     let signals = tokio::spawn(stop_on(runtime::signalled(), stop.clone()));
@@ -85,20 +102,67 @@ async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<()> {
              as `{program} acp`; `windlass editor NAME` prints its entry. To talk here, run `windlass chat`. Ctrl-C ends it."
         ));
     }
+    let mut input = tokio::io::stdin();
+    let mut first = Vec::new();
+    if args.is_bare {
+        let is_protocol = tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(ExitCode::SUCCESS),
+            is_protocol = begins_with_protocol(&mut input, &mut first) => is_protocol?,
+        };
+        if !is_protocol {
+            return Ok(output::misuse(&format!(
+                "Without a command and a terminal, windlass speaks the Agent Client Protocol, and the first line is no \
+                 JSON of it; {WAY_OUT}."
+            )));
+        }
+    }
     let hangup = tokio::spawn(stop_on_broken_output(stop.clone()));
     let hung_up = CancellationToken::new();
-    let input = tokio::spawn(watch_input(hung_up.clone()));
+    let watched = tokio::spawn(watch_input(hung_up.clone()));
     let trace = args.trace.or_else(|| environment.get("WINDLASS_TRACE").map(PathBuf::from));
     let max_line = environment.get("WINDLASS_MAX_LINE_BYTES").and_then(|bytes| bytes.parse().ok());
     let max_line = max_line.unwrap_or(acp::MAX_LINE);
     let options = acp::Options { trace, login_command: login_command(), max_line, stop, hung_up };
     let engine = Engine::new(environment, paths);
     runtime::serve_plugins(&engine);
-    let result = acp::serve(engine, tokio::io::stdin(), standard_output(), options).await;
+    let result =
+        acp::serve(engine, std::io::Cursor::new(first).chain(input), standard_output(), options).await;
     signals.abort();
     hangup.abort();
-    input.abort();
-    result
+    watched.abort();
+    result.map(|()| ExitCode::SUCCESS)
+}
+
+/// Reads the first line, with what comes with it, into `first`. False if it is no message of the protocol.
+async fn begins_with_protocol(
+    input: &mut (impl AsyncRead + Unpin),
+    first: &mut Vec<u8>,
+) -> std::io::Result<bool> {
+    let mut has_spoken = false;
+    loop {
+        let reading = input.read_buf(first);
+        let n_read = if has_spoken {
+            reading.await?
+        } else if let Ok(n_read) = tokio::time::timeout(PATIENCE, reading).await {
+            n_read?
+        } else {
+            let text = format!("windlass waits for the Agent Client Protocol on standard input; {WAY_OUT}.");
+            output::note(&text);
+            has_spoken = true;
+            continue;
+        };
+        let text = first.trim_ascii_start();
+        let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        if n_read == 0 || line.len() < text.len() {
+            let is_message = line.starts_with(b"{") || line.starts_with(b"[");
+            let is_json = is_message && serde_json::from_slice::<IgnoredAny>(line).is_ok();
+            return Ok(is_json || text.is_empty());
+        }
+        if first.len() >= MAX_FIRST_LINE {
+            return Ok(true);
+        }
+    }
 }
 
 /// Returns the output. A pipe is written by the task that has something to say; anything else by a thread that

@@ -1,7 +1,8 @@
 //! `windlass demo`: the demo model's tour in the terminal, in a directory that is removed afterwards.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, IsTerminal},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -18,6 +19,11 @@ use super::{
 use crate::{base::ids, config::Environment};
 
 const README: &str = "# Scratch\n\nA directory for the demo of windlass; it is removed afterwards.\n";
+/// At a terminal, one change is asked about, as a careful user's rules have it.
+const ASKING: &str =
+    "{ \"permission\": { \"edit\": { \"*\": \"allow\", \"windlass-demo.txt\": \"ask\" } } }\n";
+const NEXT: &str = "That was the demo model in a directory that is removed now. Next: `windlass auth login` stores a key for a \
+                    real one, `windlass` is a chat, and `windlass doctor` says what is missing.";
 
 #[derive(Debug, Args)]
 pub struct DemoArgs {
@@ -36,27 +42,33 @@ pub fn run(mut environment: Environment, args: DemoArgs) -> ExitCode {
     if let Some(dir) = args.dir {
         return run::run(environment, tour(dir, false));
     }
-    let scratch = match Scratch::make(&environment) {
+    let is_attended = io::stdin().is_terminal() && io::stderr().is_terminal();
+    let scratch = match Scratch::make(&environment, is_attended) {
         Ok(scratch) => scratch,
         Err(error) => return output::fail(&format!("No directory for the demo can be made: {error}.")),
     };
     // Nothing of it is to stay, nor its session.
     let state = scratch.0.join("state").display().to_string();
     environment.variables.insert("WINDLASS_HOME".to_owned(), state);
-    run::run(environment, tour(scratch.work(), true))
+    let code = run::run(environment, tour(scratch.work(), !is_attended));
+    output::note(NEXT);
+    code
 }
 
 /// A directory of the demo's own.
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn make(environment: &Environment) -> io::Result<Self> {
+    fn make(environment: &Environment, is_asking: bool) -> io::Result<Self> {
         let root = environment.get("TMPDIR").map_or(Path::new("/tmp"), Path::new);
         let root = root.canonicalize()?;
         let scratch = Self(root.join(format!("windlass-demo-{}", ids::session())));
         fs::create_dir(&scratch.0)?;
         fs::create_dir(scratch.work())?;
         fs::write(scratch.work().join("README.md"), README)?;
+        if is_asking {
+            fs::write(scratch.work().join("opencode.json"), ASKING)?;
+        }
         Ok(scratch)
     }
 

@@ -120,7 +120,9 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
     };
     let is_object = input.format.is_some();
     let ended = shown.turn(&id, input, &mut Interrupts::none()).await?;
-    conclude(shown, &ended, is_object).await
+    let code = conclude(shown, &ended, is_object).await?;
+    shown.tell_rest(&id).await?;
+    Ok(code)
 }
 
 /// Prints the object that was asked for, and returns what a turn's end is for the shell.

@@ -86,5 +86,7 @@ async fn answer(remote: &Arc<Remote>, shown: &mut Shown, mut args: RunArgs) -> R
         ..PromptInput::default()
     };
     let ended = shown.turn(&session.id, input, &mut Interrupts::none()).await?;
-    run::conclude(shown, &ended, is_object).await
+    let code = run::conclude(shown, &ended, is_object).await?;
+    shown.tell_rest(&session.id).await?;
+    Ok(code)
 }

@@ -69,9 +69,12 @@ pub struct TalkArgs {
     /// Show the model's thoughts.
     #[arg(long)]
     pub thinking: bool,
-    /// Allow everything that is not denied instead of asking.
+    /// Allow everything that is not denied instead of asking, but for commands that would leave their sandbox.
     #[arg(long)]
     pub auto: bool,
+    /// With `--auto`: let commands that their sandbox refused something run again outside of it.
+    #[arg(long, requires = "auto")]
+    pub leave_sandbox: bool,
     /// Never ask, even at a terminal: refuse instead.
     #[arg(long, conflicts_with = "auto")]
     pub no_ask: bool,

@@ -13,6 +13,7 @@ use windlass_protocol::opencode::{
     message::{Message, MessageError},
     part::{Part, PartKind, ToolPart, ToolState},
     session::SessionStatus,
+    tool_metadata::{self, decode},
 };
 
 use super::{
@@ -20,7 +21,7 @@ use super::{
         output::{self, Output, Stream},
         view::{
             look::Look,
-            progress::Closing,
+            progress::{Closing, retry_count},
             screen::{Screen, Suspended},
             tool,
         },
@@ -28,12 +29,14 @@ use super::{
     args::Format,
 };
 use crate::{
-    base::{clock, text},
+    base::{clock, figures, text},
     engine::AutoSummaries,
 };
 
 /// Bytes of what a line says about a tool call.
 const MAX_SUBJECT: usize = 200;
+/// Lines that are shown of a command that failed.
+const MAX_FAILED_LINES: usize = 10;
 
 /// Turns the events of one session into text.
 pub struct Printer {
@@ -85,6 +88,11 @@ impl Printer {
         }
     }
 
+    /// Returns true if turns are text for people who do not see a terminal.
+    pub fn is_plain(&self) -> bool {
+        self.screen.is_none() && self.format != Format::Json
+    }
+
     /// Ends when what is shown is not far behind what happens.
     pub async fn room(&self) -> io::Result<()> {
         match &self.screen {
@@ -101,9 +109,10 @@ impl Printer {
         if self.session_id.is_none() || payload.session_id() != self.session_id.as_ref() {
             return;
         }
-        if let EventPayload::SessionError { error, .. } = payload {
-            let message = error.as_ref().map(output::message_of).unwrap_or_default();
-            self.fail(&message, output);
+        if let EventPayload::SessionError { error, .. } = payload
+            && error.as_ref().is_none_or(|error| self.is_told(error))
+        {
+            self.fail(error.as_ref().map(MessageError::message).unwrap_or_default(), output);
         }
         if let EventPayload::PartUpdated { part, .. } = payload {
             self.summaries.note_part(part);
@@ -134,10 +143,14 @@ impl Printer {
                     self.text(delta, output);
                 }
             }
-            EventPayload::SessionStatus { status: SessionStatus::Retry { attempt, message, .. }, .. }
-                if self.format != Format::Json =>
-            {
-                self.remark(&format!("Attempt {attempt} failed, trying again: {message}"), output);
+            EventPayload::SessionStatus {
+                status: SessionStatus::Retry { attempt, message, next, limit },
+                ..
+            } if self.format != Format::Json => {
+                let delay = figures::clock(next - clock::now_ms() + 500);
+                let count = retry_count(*attempt, *limit);
+                let message = message.trim_end_matches('.');
+                self.remark(&format!("{message}; again in {delay}, {count}"), output);
             }
             EventPayload::Toast { title, message, .. } if self.format != Format::Json => {
                 self.remark(format!("{title} {message}").trim(), output);
@@ -171,6 +184,12 @@ impl Printer {
         }
     }
 
+    /// Returns true for what counts as a failure. That a turn was cancelled is none: programs read it in the stream, and
+    /// people see who did it.
+    fn is_told(&self, error: &MessageError) -> bool {
+        self.format == Format::Json || !matches!(error, MessageError::MessageAbortedError { .. })
+    }
+
     /// Shows that the turn failed, once.
     pub fn fail(&mut self, message: &str, output: &mut Output) {
         if std::mem::replace(&mut self.has_failed, true) {
@@ -179,26 +198,20 @@ impl Printer {
         let unknown = || MessageError::UnknownError { message: message.to_owned() };
         let error = self.message_error.take().unwrap_or_else(unknown);
         if self.screen.is_some() {
-            self.closing.error = Some(output::message_of(&error));
+            self.closing.error = Some(error.message().to_owned());
             return;
         }
         match self.format {
-            Format::Default | Format::Object => {
-                self.remark(&format!("Error: {}", output::message_of(&error)), output)
-            }
+            Format::Default | Format::Object => self.remark(&format!("Error: {}", error.message()), output),
             Format::Json => self.line("error", "error", json!(error), output),
         }
     }
 
     /// Ends the text, and says what is to be known of the end.
     pub async fn end(&mut self, remark: Option<&str>, output: &mut Output) -> io::Result<()> {
-        // A refusal ends the turn without an error of the session. That a turn was cancelled is no failure: programs
-        // read it in the stream, and people see who did it.
-        let is_told = |error: &MessageError| {
-            self.format == Format::Json || !matches!(error, MessageError::MessageAbortedError { .. })
-        };
-        if let Some(error) = self.message_error.clone().filter(is_told) {
-            self.fail(&output::message_of(&error), output);
+        // A refusal ends the turn without an error of the session.
+        if let Some(error) = self.message_error.clone().filter(|error| self.is_told(error)) {
+            self.fail(error.message(), output);
         }
         if let Some(screen) = &self.screen {
             let remark = remark.map(str::to_owned);
@@ -264,7 +277,12 @@ impl Printer {
             PartKind::Reasoning(reasoning) if is_ended(part) && self.look.shows_thoughts => {
                 self.remark(&format!("Thinking: {}", reasoning.text.trim()), output);
             }
-            PartKind::Tool(call) if is_ended(part) => self.remark(&tool_line(call, &self.look), output),
+            PartKind::Tool(call) if is_ended(part) => {
+                self.remark(&tool_line(call, &self.look), output);
+                for line in failed_output(call) {
+                    self.remark(&format!("  {line}"), output);
+                }
+            }
             PartKind::Reasoning(_)
             | PartKind::Tool(_)
             | PartKind::File(_)
@@ -354,7 +372,26 @@ fn is_ended(part: &Part) -> bool {
     }
 }
 
-/// Renders a call as `| bash  echo hi`, with the error of a failed one.
+/// Returns the end of a command that failed, in words; `None` for other calls.
+fn failed_end(command: &tool_metadata::Command<'_>) -> Option<String> {
+    match (command.exit, command.signal) {
+        (Some(0), _) | (None, None) => None,
+        (Some(code), _) => Some(format!("exit code {code}")),
+        (None, Some(signal)) => Some(format!("ended by {signal}")),
+    }
+}
+
+/// Returns the last lines of a command that failed: the reason is mostly there.
+fn failed_output(call: &ToolPart) -> Vec<String> {
+    let ToolState::Completed { output: told, metadata, .. } = &call.state else { return Vec::new() };
+    let command: Option<tool_metadata::Command<'_>> = decode(metadata);
+    let Some(command) = command.filter(|command| failed_end(command).is_some()) else { return Vec::new() };
+    let printed = command.output.unwrap_or(told).trim_end();
+    let lines: Vec<&str> = printed.lines().collect();
+    lines[lines.len().saturating_sub(MAX_FAILED_LINES)..].iter().map(|line| short(line)).collect()
+}
+
+/// Renders a call as `| bash  echo hi`, with the error of a failed one, and the exit code of a failed command.
 fn tool_line(call: &ToolPart, look: &Look) -> String {
     let subject = short(&tool::about(call, look));
     match &call.state {
@@ -362,9 +399,12 @@ fn tool_line(call: &ToolPart, look: &Look) -> String {
             let reason = tool::reason::of(error, metadata.as_ref());
             format!("| {}  {subject}: {}", call.tool, short(&reason))
         }
-        ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Completed { .. } => {
-            format!("| {}  {subject}", call.tool)
+        ToolState::Completed { metadata, .. } => {
+            let end = decode(metadata).and_then(|command: tool_metadata::Command<'_>| failed_end(&command));
+            let end = end.map(|end| format!(": {end}")).unwrap_or_default();
+            format!("| {}  {subject}{end}", call.tool)
         }
+        ToolState::Pending { .. } | ToolState::Running { .. } => format!("| {}  {subject}", call.tool),
     }
 }
 

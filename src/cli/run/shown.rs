@@ -34,8 +34,9 @@ use super::{
     printer::Printer,
 };
 use crate::{
-    base::queue::Queue,
-    engine::{Answerable, CONFIG_PERMISSION, PromptInput, StopReason},
+    base::{figures, queue::Queue},
+    config::policy::LEAVE_SANDBOX,
+    engine::{self, Answerable, CONFIG_PERMISSION, PromptInput, StopReason},
 };
 
 /// Time limit for the last words after a signal.
@@ -46,6 +47,8 @@ const FLUSH_LIMIT: Duration = Duration::from_millis(100);
 struct Policy {
     /// Everything that is not denied is allowed.
     is_auto: bool,
+    /// Commands may leave their sandbox too.
+    leaves_sandbox: bool,
     /// A refusal, of a rule or of anybody, ends the run.
     is_strict: bool,
 }
@@ -67,6 +70,8 @@ pub struct Shown {
     /// Text of a dialogue that is not on the terminal yet.
     unshown: String,
     was_refused: bool,
+    /// Calls of the turn that rules refused.
+    n_refused_by_rules: usize,
     is_interrupted: bool,
 }
 
@@ -84,6 +89,20 @@ pub struct Ended {
 }
 
 impl Shown {
+    /// Says behind a run in a pipe what nothing else shows: the session, and calls that rules refused.
+    pub async fn tell_rest(&mut self, id: &SessionId) -> io::Result<()> {
+        if !self.printer.is_plain() {
+            return Ok(());
+        }
+        if self.n_refused_by_rules > 0 && !self.policy.is_strict {
+            let calls = figures::counted(self.n_refused_by_rules, "call");
+            self.output
+                .push(Stream::Err, &format!("Rules refused {calls}; --strict ends a run at the first.\n"));
+        }
+        self.output.push(Stream::Err, &format!("Session: {id}\n"));
+        self.output.flush().await
+    }
+
     /// Shows the engine's work from now on.
     pub fn new(daemon: &Daemon, format: Format, args: &TalkArgs, look: Look) -> Self {
         let person = if args.auto || args.no_ask { None } else { Person::find(daemon, look.clone()) };
@@ -102,12 +121,13 @@ impl Shown {
             printer: Printer::new(format, look, screen),
             output: Output::new(),
             daemon: daemon.clone(),
-            policy: Policy { is_auto: args.auto, is_strict: args.strict },
+            policy: Policy { is_auto: args.auto, leaves_sandbox: args.leave_sandbox, is_strict: args.strict },
             person,
             attended: None,
             suspended: None,
             unshown: String::new(),
             was_refused: false,
+            n_refused_by_rules: 0,
             is_interrupted: false,
         }
     }
@@ -116,6 +136,11 @@ impl Shown {
     pub async fn rest(&mut self) -> io::Result<()> {
         self.suspended = self.printer.suspend(&mut self.output).await?;
         self.output.flush().await
+    }
+
+    /// Returns what the person typed during turns and what was no answer to a question; once.
+    pub fn take_typed_ahead(&mut self) -> String {
+        self.person.as_mut().map(Person::take_typed_ahead).unwrap_or_default()
     }
 
     /// Says sentences between turns, broken between words.
@@ -226,7 +251,7 @@ impl Shown {
         self.batch.clear();
         self.suspended = None;
         self.printer.begin(id);
-        (self.was_refused, self.is_interrupted) = (false, false);
+        (self.was_refused, self.n_refused_by_rules, self.is_interrupted) = (false, 0, false);
         // Asked between turns, or not answered in the last one.
         for request in self.daemon.pending_permissions(id) {
             self.ask(&EventPayload::PermissionAsked(request));
@@ -360,8 +385,9 @@ impl Shown {
     fn note_batch(&mut self) {
         while let Some(event) = self.batch.pop_front() {
             self.ask(&event.payload);
-            if self.policy.is_strict && is_refusal(&event.payload) {
-                self.was_refused = true;
+            if let Some(is_by_rules) = refusal(&event.payload) {
+                self.was_refused |= self.policy.is_strict;
+                self.n_refused_by_rules += usize::from(is_by_rules);
             }
             self.printer.event(&event, &mut self.output);
         }
@@ -399,26 +425,40 @@ impl Shown {
             self.daemon.reply_permission(&request.id, Reply::Reject, None);
             return;
         }
-        if self.policy.is_auto {
+        let asked = output::plain(&request.patterns.join(", "));
+        let is_outside = request.permission == LEAVE_SANDBOX;
+        if self.policy.is_auto && (!is_outside || self.policy.leaves_sandbox) {
+            if is_outside {
+                let line = format!("Run again outside its sandbox, as --leave-sandbox allows: {asked}.");
+                self.printer.remark(&line, &mut self.output);
+            }
             self.daemon.reply_permission(&request.id, Reply::Once, None);
             return;
         }
         self.was_refused = true;
-        let asked = format!("{} ({})", request.permission, request.patterns.join(", "));
-        let line = format!(
-            "Permission rejected, since nobody can be asked: {}. \
-             Use --auto, or allow it by `permission` in opencode.json.",
-            output::plain(&asked)
-        );
+        let line = if is_outside && self.policy.is_auto {
+            // The boundary is what makes it safe to allow the rest unseen.
+            format!(
+                "The sandbox refused a command something, and --auto does not let it out: {asked}. \
+                 Use --leave-sandbox too, or allow it by `permission.sandbox` in opencode.json."
+            )
+        } else {
+            format!(
+                "Permission rejected, since nobody can be asked: {} ({asked}). \
+                 Use --auto, or allow it by `permission` in opencode.json.",
+                output::plain(&request.permission)
+            )
+        };
         self.printer.remark(&line, &mut self.output);
         self.daemon.reply_permission(&request.id, Reply::Reject, None);
     }
 }
 
-/// Returns true if a call ended because a rule or a person refused it.
-fn is_refusal(payload: &EventPayload) -> bool {
-    let EventPayload::PartUpdated { part, .. } = payload else { return false };
-    let PartKind::Tool(tool) = &part.kind else { return false };
-    let ToolState::Error { metadata: Some(metadata), .. } = &tool.state else { return false };
-    decode(metadata).is_some_and(|failure: Failure| failure.denied)
+/// Returns true for a call that ended because a rule refused it, and false for one that a person refused.
+fn refusal(payload: &EventPayload) -> Option<bool> {
+    let EventPayload::PartUpdated { part, .. } = payload else { return None };
+    let PartKind::Tool(tool) = &part.kind else { return None };
+    let ToolState::Error { error, metadata: Some(metadata), .. } = &tool.state else { return None };
+    let is_denied = decode(metadata).is_some_and(|failure: Failure| failure.denied);
+    is_denied.then(|| engine::denying_rules(error).is_some())
 }

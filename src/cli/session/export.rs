@@ -53,7 +53,15 @@ enum Format {
 
 pub async fn run(engine: &Engine, args: ExportArgs) -> Result<ExitCode, String> {
     let unnamed = if args.sanitize { Format::Json } else { Format::Md };
-    let format = args.format.or_else(|| format_of(args.output.as_deref()?)).unwrap_or(unnamed);
+    let file = args.output.as_deref().filter(|path| *path != Path::new("-"));
+    let named = file.and_then(format_of);
+    if let (None, None, Some(extension)) = (args.format, named, file.and_then(Path::extension)) {
+        return Ok(output::misuse(&format!(
+            "Nothing is exported as `.{}`: name the file `….md`, `….html` or `….json`, or say which by `--format`.",
+            extension.display()
+        )));
+    }
+    let format = args.format.or(named).unwrap_or(unnamed);
     if args.sanitize && format != Format::Json {
         return Ok(output::misuse(
             "`--sanitize` is for JSON: leave out `--format` and name the file `….json`.",
@@ -105,7 +113,7 @@ async fn json(engine: &Engine, id: &SessionId, is_sanitized: bool) -> Result<Str
 /// Returns the format that a file's name asks for.
 fn format_of(path: &Path) -> Option<Format> {
     match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-        "md" | "markdown" => Some(Format::Md),
+        "md" | "markdown" | "txt" => Some(Format::Md),
         "html" | "htm" => Some(Format::Html),
         "json" => Some(Format::Json),
         _other => None,

@@ -66,7 +66,10 @@ pub async fn answer_mistyped(
         Some(Slash::Known(_)) | None => return Ok(None),
     };
     let missing = server_prompt::why_missing(&cx.servers(), name);
-    let unknown = missing.unwrap_or_else(|| unknown_command(name, names(&cx.loaded, &offered)));
+    let unknown = missing.unwrap_or_else(|| match name {
+        "demo" => "`/demo` is for the demo model, `windlass/demo`, and another one is chosen".to_owned(),
+        name => unknown_command(name, names(&cx.loaded, &offered)),
+    });
     let end = if unknown.ends_with('?') { "" } else { "." };
     let text = format!(
         "{unknown}{end} No model was asked. `/help` lists the commands; a space before the slash sends it as text."
@@ -128,8 +131,8 @@ async fn undo(cx: &TurnCx<'_>, state: &mut SessionState, arguments: &str) -> Res
     };
     let end = file_undo::follow(cx.session, &cx.loaded, &cx.cancel, state, before).await?;
     Ok(format!(
-        "Undone: \"{}\" and what followed. The model no longer sees it; your editor may still show it until the \
-         session is loaded again. `/redo` puts it back, the next prompt removes it for good.{}",
+        "Undone: \"{}\" and what followed. The model no longer sees it; the screen shows it until the session is \
+         loaded again. `/redo` puts it back, the next prompt removes it for good.{}",
         changed.prompt,
         file_undo::sentences(&cx.loaded.config.worktree, &end, &changed)
     ))
