@@ -25,6 +25,9 @@ tell_skipped() {
     fi
 }
 
+# Most of the time a test waits, for a process or a deadline of the program.
+n_threads=$(($(getconf _NPROCESSORS_ONLN) * 2))
+
 # Runs with the output kept, and ends with the status of the tests.
 nextest() {
     { "$cargo" nextest run --workspace "$@" 2>&1; echo $? >"$output.status"; } | tee "$output"
@@ -48,13 +51,13 @@ if ! "$cargo" nextest --version >/dev/null 2>&1; then
 fi
 
 if [ "$mode" != ci ]; then
-    nextest
+    nextest --test-threads "$n_threads"
     status=$?
     tell_skipped
     exit $status
 fi
 
-nextest --profile ci
+nextest --profile ci --test-threads "$n_threads"
 status=$?
 flaky=
 for _ in 1 2; do
