@@ -53,7 +53,7 @@ pub(super) fn apply(boundary: &Boundary, sockets: &[PathBuf]) -> io::Result<()> 
     let mut trees = Vec::new();
     for (path, view) in &views {
         match tree(path, *view) {
-            Ok(tree) => trees.push((path, tree)),
+            Ok(tree) => trees.push((path, *view, tree)),
             // One that ended meanwhile, or that we cannot reach anyway.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {}
             Err(error) => return Err(error),
@@ -61,7 +61,7 @@ pub(super) fn apply(boundary: &Boundary, sockets: &[PathBuf]) -> io::Result<()> 
     }
     sys::make_path_read_only(Path::new("/"), true)?;
     let mut emptied: Vec<&Path> = Vec::new();
-    for (path, tree) in trees {
+    for (path, view, tree) in trees {
         let is_in_emptied = emptied.iter().any(|it| path.starts_with(it));
         match tree {
             None => {
@@ -75,7 +75,11 @@ pub(super) fn apply(boundary: &Boundary, sockets: &[PathBuf]) -> io::Result<()> 
                 if is_in_emptied {
                     make_place(path, is_directory)?;
                 }
-                sys::attach(&tree, path)?;
+                match sys::attach(&tree, path) {
+                    // A socket of another program that is gone needs no closing.
+                    Err(error) if view == View::Closed && error.kind() == ErrorKind::NotFound => {}
+                    attached => attached?,
+                }
             }
         }
     }

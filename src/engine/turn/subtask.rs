@@ -275,8 +275,12 @@ async fn report(
         }
         None => (None, Vec::new()),
     };
-    let (state, body) = match answer(id, outcome, &messages, title.to_owned(), Map::new()) {
-        Ok(_) => ("completed", format!("<task_result>\n{}\n</task_result>", last_text(&messages))),
+    // It may have begun with its next prompt.
+    let newest = outcome.as_ref().ok().and_then(|outcome| outcome.message_id.as_ref());
+    let end = messages.iter().position(|message| Some(message.info.id()) == newest);
+    let messages = &messages[..end.map_or(messages.len(), |end| end + 1)];
+    let (state, body) = match answer(id, outcome, messages, title.to_owned(), Map::new()) {
+        Ok(_) => ("completed", format!("<task_result>\n{}\n</task_result>", last_text(messages))),
         Err(ToolError::Cancelled { .. }) => ("cancelled", "The user has cancelled it.".to_owned()),
         Err(error) => ("error", format!("<task_error>\n{error}\n</task_error>")),
     };

@@ -107,7 +107,7 @@ try {
 
       // Tools that only it has, and one of ours that it replaces.
       script.push({ call: "background_output", args: { task_id: "bg_none" }, id: "call_1" });
-      script.push({ call: "grep", args: { pattern: "gate", path: project }, id: "call_2" });
+      script.push({ call: "grep", args: { pattern: "gate is", path: project }, id: "call_2" });
       script.push({ text: "I have looked" });
       await prompt("look around");
       await until(() => said().includes("I have looked"));

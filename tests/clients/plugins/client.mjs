@@ -57,7 +57,7 @@ configure([]);
 const rows = [];
 for (const { spec, hooks, tools, needsBun } of PACKAGES) {
   configure([spec]);
-  if (windlass("plugin", "list", "--format", "json").includes("it is not installed")) windlass("plugin", "add", spec);
+  if (windlass("plugin", "list", "--format", "json").includes("is not installed")) windlass("plugin", "add", spec);
   const [report] = JSON.parse(windlass("plugin", "list", "--format", "json"));
   rows.push({ spec, ms: report.loadMs, hooks: report.hooks.length, tools: report.tools.length, error: report.error ?? "" });
   if (needsBun && !isBun) {
