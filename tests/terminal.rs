@@ -308,6 +308,24 @@ async fn acp_on_a_terminal_says_what_it_is() {
 }
 
 #[tokio::test]
+async fn the_demo_asks_a_real_question_and_says_what_comes_next() {
+    let machine = Machine::new().await;
+    let mut terminal = Terminal::builder(&machine.scratch, &json!({})).arguments(&["demo"]).start();
+    for (n, change) in ["Create", "Edit"].into_iter().enumerate() {
+        terminal
+            .shows("a question", |screen| {
+                screen.all_lines().iter().filter(|line| line.contains("[y] once")).count() == n + 1
+            })
+            .await;
+        terminal.types("y");
+        terminal.shows_text(&format!("{change} windlass-demo.txt")).await;
+    }
+    let screen = terminal.ends_with(0).await;
+    assert!(screen.contains("That was the demo model") && screen.contains("Next: "), "{screen}");
+    machine.finish().await;
+}
+
+#[tokio::test]
 async fn commands_have_no_terminal_to_ask_at() {
     for sandbox in ["off", "workspace-write"] {
         let machine = Machine::new().await.with("windlass", json!({"sandbox": {"mode": sandbox}}));

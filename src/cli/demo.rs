@@ -15,13 +15,13 @@ use super::{
         self,
         args::{RunArgs, TalkArgs},
     },
+    view::line,
 };
 use crate::{base::ids, config::Environment};
 
 const README: &str = "# Scratch\n\nA directory for the demo of windlass; it is removed afterwards.\n";
-/// At a terminal, one change is asked about, as a careful user's rules have it.
-const ASKING: &str =
-    "{ \"permission\": { \"edit\": { \"*\": \"allow\", \"windlass-demo.txt\": \"ask\" } } }\n";
+/// At a terminal, changes are asked about, as a careful user's rules have it.
+const ASKING: &str = "{ \"permission\": { \"edit\": \"ask\" } }\n";
 const NEXT: &str = "That was the demo model in a directory that is removed now. Next: `windlass auth login` stores a key for a \
                     real one, `windlass` is a chat, and `windlass doctor` says what is missing.";
 
@@ -51,7 +51,7 @@ pub fn run(mut environment: Environment, args: DemoArgs) -> ExitCode {
     let state = scratch.0.join("state").display().to_string();
     environment.variables.insert("WINDLASS_HOME".to_owned(), state);
     let code = run::run(environment, tour(scratch.work(), !is_attended));
-    output::note(NEXT);
+    output::note(&line::wrapped_text(NEXT, output::columns()));
     code
 }
 
