@@ -42,6 +42,7 @@ mod pipes;
 mod prompts;
 mod remote;
 mod resources;
+mod said;
 mod session;
 mod sse;
 mod streamable;

@@ -33,7 +33,7 @@ async fn opened(url: &str) -> (Agent, String) {
 }
 
 /// Has the model call a tool, and returns its result.
-async fn call(agent: &Agent, session: &str, tool: &str) -> String {
+pub async fn call(agent: &Agent, session: &str, tool: &str) -> String {
     let call_id = format!("call_{}", agent.llm.requests().len());
     agent.llm.reply(Reply::call(&call_id, tool, json!({})));
     agent.llm.reply(Reply::text("done"));
@@ -69,6 +69,59 @@ async fn a_session_that_the_server_has_ended_is_begun_again() {
     let (agent, session) = opened(&url).await;
     assert_eq!(call(&agent, &session, "far_forget").await, "forgotten");
     assert_eq!(call(&agent, &session, "far_price").await, "tea costs 5");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_refused_by_400_is_begun_again() {
+    let (_server, url) = server(0, "json").await;
+    let (agent, session) = opened(&url).await;
+    assert_eq!(call(&agent, &session, "far_forget_400").await, "forgotten");
+    assert_eq!(call(&agent, &session, "far_price").await, "tea costs 5");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_answered_by_something_else_fails_at_once_with_the_servers_words() {
+    let (_server, url) = server(0, "json").await;
+    let (agent, session) = opened(&url).await;
+    let could_not = |tool: &str, why: &str| format!("MCP server far could not run {tool}: it answered {why}");
+    for (tool, expected) in [
+        ("status_400", "there is no tea".to_owned()),
+        ("status_500", "there is no tea".to_owned()),
+        ("status_200", "there is no tea".to_owned()),
+        ("no_type", "there is no tea".to_owned()),
+        ("event", "there is no tea".to_owned()),
+        ("cut_event", "there is no tea".to_owned()),
+        ("no_event", "MCP server far closed the connection before no_event was done".to_owned()),
+        ("words_500", could_not("words_500", "HTTP 500 Internal Server Error: the kettle broke")),
+        ("page", could_not("page", "HTTP 200 OK: a page, Log in")),
+        ("accepted", could_not("accepted", "HTTP 202 Accepted and nothing more")),
+        ("nothing", could_not("nothing", "HTTP 200 OK and nothing more")),
+    ] {
+        assert_eq!(call(&agent, &session, &format!("far_{tool}")).await, expected, "{tool}");
+    }
+    assert_eq!(call(&agent, &session, "far_price").await, "tea costs 5");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_tool_with_a_long_name_is_offered_by_a_short_one_and_called_by_its_own() {
+    let (_server, url) = server(0, "json").await;
+    let (agent, session) = opened(&url).await;
+    let tools = agent.llm.last_request().tools();
+    let name = tools.iter().find(|name| name.starts_with("far_price_price_")).unwrap().clone();
+    assert_eq!(name.len(), 64);
+    assert_eq!(call(&agent, &session, &name).await, "tea costs 5");
+    agent.finish().await;
+    // A rule names it by its own name.
+    let own = format!("far_{}", "price_".repeat(12));
+    let agent = Agent::start_with(json!({"permission": {own: "deny"}})).await;
+    let servers = json!([{"type": "http", "name": "far", "url": url, "headers": []}]);
+    let session = session_with(&agent, servers).await;
+    until_offered(&agent, &session, "far_price").await;
+    let tools = agent.llm.last_request().tools();
+    assert!(!tools.contains(&name), "{tools:?}");
     agent.finish().await;
 }
 

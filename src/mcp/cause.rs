@@ -48,6 +48,12 @@ fn of_transport(error: &DynamicTransportError) -> String {
             Some(source) => cause::innermost(source),
             None => "the request failed".to_owned(),
         },
+        Some(StreamableHttpError::SessionExpired) => {
+            "it no longer knows the session that was begun with it".to_owned()
+        }
+        Some(StreamableHttpError::ReinitializationFailed(error)) => {
+            format!("it began no new session: {}", error.message)
+        }
         Some(StreamableHttpError::HttpStatus(error)) => format!("it answered HTTP {}", error.status),
         Some(StreamableHttpError::UnexpectedServerResponse(said)) => {
             let line = said.lines().next().unwrap_or_default();

@@ -98,6 +98,14 @@ impl Scanner {
         }
     }
 
+    /// Ends the event that lacks the blank line behind it, at the end of the stream.
+    pub(super) fn finish<'a>(&mut self, mut take: impl FnMut(Piece<'a>)) {
+        if self.within != Within::Name || !self.name.is_empty() {
+            self.end_line(&mut take);
+        }
+        self.end_line(&mut take);
+    }
+
     fn begin_value<'a>(&mut self, take: &mut impl FnMut(Piece<'a>)) {
         if self.name == b"data" {
             if std::mem::replace(&mut self.fields.has_data, true) {
@@ -154,19 +162,23 @@ mod tests {
             (String::new(), fields(None, None, None, true)),
             (String::new(), fields(None, Some(""), Some(20), false)),
             (" x".to_owned(), fields(None, None, None, true)),
+            ("cut".to_owned(), fields(None, None, None, true)),
         ];
         for size in [1, 2, 3, 7, 1000] {
             let (mut scanner, mut found, mut data) = (Scanner::default(), Vec::new(), Vec::new());
+            let mut take = |piece: Piece<'_>| match piece {
+                Piece::Data(bytes) => data.extend_from_slice(bytes),
+                Piece::End(fields) => {
+                    found.push((String::from_utf8(std::mem::take(&mut data)).unwrap(), fields));
+                }
+            };
             for bytes in stream.chunks(size) {
-                scanner.push(bytes, |piece| match piece {
-                    Piece::Data(bytes) => data.extend_from_slice(bytes),
-                    Piece::End(fields) => {
-                        found.push((String::from_utf8(std::mem::take(&mut data)).unwrap(), fields));
-                    }
-                });
+                scanner.push(bytes, &mut take);
             }
+            assert!(!scanner.is_between());
+            scanner.finish(&mut take);
             assert_eq!(found, expected, "{size}");
-            assert_eq!((data.as_slice(), scanner.is_between()), (&b"cut"[..], false));
+            assert!(scanner.is_between());
         }
     }
 }

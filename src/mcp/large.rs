@@ -75,9 +75,9 @@ impl Large {
         }
     }
 
-    /// Returns the id of what the message answers; `None` if it is no answer.
+    /// Returns the id of what the message answers; `None` if it is no answer, or not all of one.
     pub(super) fn id(&self) -> Option<Value> {
-        if self.scan.is_call { None } else { self.scan.id.clone() }
+        if self.scan.is_call || !self.scan.frames.is_empty() { None } else { self.scan.id.clone() }
     }
 
     /// Returns the short message in place of the long one.

@@ -63,7 +63,7 @@ pub(super) async fn run(
         files: task.shared.place.logins.clone(),
     });
     let results = task.shared.place.results.clone();
-    let bounded = BoundedClient { http: client.clone(), results };
+    let bounded = BoundedClient::new(client.clone(), results);
     let wants_login = async || match &place {
         Some(place) => match place.missing_client().await {
             Some(error) => Status::NeedsClientRegistration { error },

@@ -8,7 +8,10 @@ use reqwest::{
     Client, StatusCode, Url,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap},
 };
-use serde_json::{Value, json};
+use rmcp::{
+    ErrorData,
+    model::{ClientJsonRpcMessage, JsonRpcError, ServerJsonRpcMessage},
+};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream},
     sync::mpsc,
@@ -20,6 +23,7 @@ use super::{
     events::{Piece, Scanner},
     login::LoggedIn,
     pipes::Pipes,
+    said,
     session::{SessionEnd, Task, session},
 };
 
@@ -143,8 +147,17 @@ async fn read<S, B>(
         lines.clear();
         tokio::select! {
             chunk = bytes.next() => {
-                let Some(Ok(chunk)) = chunk else { return };
-                scanner.push(chunk.as_ref(), |piece| line(piece, &mut lines));
+                match chunk {
+                    Some(Ok(chunk)) => scanner.push(chunk.as_ref(), |piece| line(piece, &mut lines)),
+                    Some(Err(_)) => return,
+                    None => {
+                        // The last event may lack the blank line behind it.
+                        scanner.finish(|piece| line(piece, &mut lines));
+                        // The session that reads it may have ended.
+                        let _ = to_us.write_all(&lines).await;
+                        return;
+                    }
+                }
             }
             Some(line) = refused.recv(), if scanner.is_between() => lines.extend_from_slice(line.as_bytes()),
         }
@@ -191,10 +204,18 @@ impl Posting<'_> {
             }
             let request = request.timeout(POST_LIMIT).header(CONTENT_TYPE, "application/json");
             match request.body(line.clone()).send().await {
-                Ok(response) if response.status().is_success() => {}
                 Ok(response) => {
-                    tracing::warn!(status = %response.status(), "an MCP server refused a message");
-                    if let Some(refusal) = refusal(&line, response.status()) {
+                    let status = response.status();
+                    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+                    // A message that was taken is answered on the stream; some servers refuse it with a status of success.
+                    if status.is_success() && !kind.is_some_and(|kind| kind.starts_with("application/json")) {
+                        continue;
+                    }
+                    let body = said::start(response).await;
+                    if !status.is_success() {
+                        tracing::warn!(%status, "an MCP server refused a message");
+                    }
+                    if let Some(refusal) = refusal(&line, status, &body) {
                         // The reader ends with the session.
                         let _ = self.refuse.send(refusal).await;
                     }
@@ -205,10 +226,16 @@ impl Posting<'_> {
     }
 }
 
-/// Returns the answer to a request that the server refused; `None` for what needs none.
-fn refusal(line: &str, status: StatusCode) -> Option<String> {
-    let message: Value = serde_json::from_str(line).ok()?;
-    let id = message.get("id").filter(|_| message.get("method").is_some())?;
-    let error = json!({ "code": -32603, "message": format!("the server answered {status}") });
-    Some(json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string() + "\n")
+/// Returns the answer to a request that the server refused; `None` for one that it took, and for what needs none.
+fn refusal(line: &str, status: StatusCode, body: &[u8]) -> Option<String> {
+    let Ok(ClientJsonRpcMessage::Request(request)) = serde_json::from_str(line) else { return None };
+    let error = match serde_json::from_slice(body) {
+        Ok(JsonRpcError { error, .. }) => error,
+        Err(_) if status.is_success() => return None,
+        Err(_) => {
+            ErrorData::internal_error(format!("the server answered {}", said::refusal(status, body)), None)
+        }
+    };
+    let refusal = ServerJsonRpcMessage::error(error, Some(request.id));
+    serde_json::to_string(&refusal).ok().map(|line| line + "\n")
 }

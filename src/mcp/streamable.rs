@@ -1,6 +1,11 @@
 //! Requests over streamable HTTP whose answers may be of any length: long ones are saved and shortened, as on pipes.
 
-use std::{borrow::Cow, collections::HashMap, path::PathBuf, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
 
 use futures_util::{Stream, StreamExt, stream::BoxStream};
 use reqwest::{
@@ -8,7 +13,9 @@ use reqwest::{
     header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 use rmcp::{
-    model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
+    model::{
+        ClientJsonRpcMessage, ClientRequest, JsonRpcError, PingRequest, RequestId, ServerJsonRpcMessage,
+    },
     transport::streamable_http_client::{
         AuthRequiredError, HttpStatusError, InsufficientScopeError, StreamableHttpClient,
         StreamableHttpError, StreamableHttpPostResponse,
@@ -20,26 +27,26 @@ use super::{
     body::Body,
     events::{Piece, Scanner},
     large::Asked,
+    said,
 };
-use crate::base::text;
+use crate::base::lock::lock;
 
 const SESSION: &str = "mcp-session-id";
 const LAST_EVENT: &str = "last-event-id";
 const STREAM: &str = "text/event-stream";
-const JSON: &str = "application/json";
 const BOTH: &str = "text/event-stream, application/json";
 
-/// Bytes of an answer that says why a request failed.
-const MAX_REFUSAL: usize = 64 << 10;
-/// Bytes of it that are shown.
-const MAX_SAID: usize = 256;
+/// The id of the request that asks whether the server still knows a session.
+const PROBE_ID: &str = "windlass-probe";
 
 /// See the module's comment.
 #[derive(Debug, Clone)]
 pub(super) struct BoundedClient {
-    pub http: Client,
+    http: Client,
     /// The directory of results that are too long.
-    pub results: PathBuf,
+    results: PathBuf,
+    /// Requests for which a new session is begun, after which they are sent a second time.
+    retried: Arc<Mutex<HashSet<RequestId>>>,
 }
 
 type Headers = HashMap<HeaderName, HeaderValue>;
@@ -57,37 +64,46 @@ impl StreamableHttpClient for BoundedClient {
         token: Option<String>,
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Failure> {
-        let has_session = session_id.is_some();
-        let request = self.http.post(&*uri).header(ACCEPT, BOTH);
-        let request = with_headers(request, session_id.as_deref(), token, headers).json(&message);
-        let response = request.send().await.map_err(Failure::Client)?;
-        let status = response.status();
-        challenged(&response)?;
-        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
-            return Ok(StreamableHttpPostResponse::Accepted);
-        }
-        if status == StatusCode::NOT_FOUND && has_session {
-            return Err(Failure::SessionExpired);
-        }
-        if !status.is_success() {
-            return refused(response).await;
-        }
-        let session_id = header(&response, SESSION);
         let asked = match &message {
-            ClientJsonRpcMessage::Request(request) => Some(Asked::of(&request.request)),
+            ClientJsonRpcMessage::Request(request) => Some((Asked::of(&request.request), request.id.clone())),
             ClientJsonRpcMessage::Notification(_)
             | ClientJsonRpcMessage::Response(_)
             | ClientJsonRpcMessage::Error(_) => None,
         };
+        let is_second = asked.as_ref().is_some_and(|(_, id)| lock(&self.retried).remove(id));
+        let response =
+            self.post(&uri, &message, session_id.as_deref(), token.clone(), headers.clone()).await?;
+        let status = response.status();
+        challenged(&response)?;
+        if status == StatusCode::NOT_FOUND && session_id.is_some() {
+            return Err(Failure::SessionExpired);
+        }
+        let Some((asked, id)) = asked else {
+            // Some servers answer with nothing, or anything, where 202 is due.
+            return if status.is_success() {
+                Ok(StreamableHttpPostResponse::Accepted)
+            } else {
+                refused(response, None).await
+            };
+        };
+        if !status.is_success() {
+            let refused = refused(response, Some(&id)).await;
+            // Servers that have forgotten a session say so by 400 as well, which means much else.
+            if status == StatusCode::BAD_REQUEST
+                && let Some(session_id) = session_id
+                && !is_second
+                && self.has_forgotten(&uri, &session_id, token, headers).await
+            {
+                lock(&self.retried).insert(id);
+                return Err(Failure::SessionExpired);
+            }
+            return refused;
+        }
+        let session_id = header(&response, SESSION);
         let kind = header(&response, CONTENT_TYPE.as_str()).unwrap_or_default();
         if kind.starts_with(STREAM) {
-            let events = self.events(response, asked.unwrap_or(Asked::Other));
+            let events = self.events(response, asked, Some(id));
             return Ok(StreamableHttpPostResponse::Sse(events, session_id));
-        }
-        // Some servers answer with nothing, or anything, where 202 is due.
-        let Some(asked) = asked else { return Ok(StreamableHttpPostResponse::Accepted) };
-        if !kind.starts_with(JSON) {
-            return Err(Failure::UnexpectedContentType(Some(kind).filter(|kind| !kind.is_empty())));
         }
         let mut body = Body::new(&self.results);
         let mut bytes = response.bytes_stream();
@@ -96,11 +112,11 @@ impl StreamableHttpClient for BoundedClient {
         }
         let body = body.finish(&asked).unwrap_or_default();
         match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
-            Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session_id)),
-            Err(error) => {
-                let said = String::from_utf8_lossy(&body[..body.len().min(MAX_SAID)]).into_owned();
-                Err(unexpected(format!("an answer that is no message ({error}): {said}")))
-            }
+            Ok(message) => match said::answering(message, &id) {
+                Some(message) => Ok(StreamableHttpPostResponse::Json(message, session_id)),
+                None => Err(unexpected(format!("HTTP {status} with a message that is no answer"))),
+            },
+            Err(_) => Err(unexpected(said::refusal(status, &body))),
         }
     }
 
@@ -128,12 +144,18 @@ impl StreamableHttpClient for BoundedClient {
         headers: Headers,
     ) -> Result<Events, Failure> {
         let mut request = self.http.get(&*uri).header(ACCEPT, BOTH);
+        let is_resumed = last_event_id.is_some();
         if let Some(id) = last_event_id {
             request = request.header(LAST_EVENT, id);
         }
         let request = with_headers(request, session_id.as_deref(), token, headers);
         let response = request.send().await.map_err(Failure::Client)?;
-        if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+        // What the server no longer has is not asked for until the call's time limit.
+        let is_gone = matches!(
+            response.status(),
+            StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::GONE if is_resumed
+        );
+        if response.status() == StatusCode::METHOD_NOT_ALLOWED || is_gone {
             return Err(Failure::ServerDoesNotSupportSse);
         }
         challenged(&response)?;
@@ -146,42 +168,100 @@ impl StreamableHttpClient for BoundedClient {
             return Err(Failure::UnexpectedContentType(kind));
         }
         // A stream that is taken up again brings the answers of calls.
-        Ok(self.events(response, Asked::Call))
+        Ok(self.events(response, Asked::Call, None))
     }
 }
 
 impl BoundedClient {
-    /// Returns the events of an answer, long ones shortened.
-    fn events(&self, response: Response, asked: Asked) -> Events {
+    /// Makes a client that saves long results in the directory.
+    pub(super) fn new(http: Client, results: PathBuf) -> Self {
+        Self { http, results, retried: Arc::default() }
+    }
+
+    async fn post(
+        &self,
+        uri: &str,
+        message: &ClientJsonRpcMessage,
+        session_id: Option<&str>,
+        token: Option<String>,
+        headers: Headers,
+    ) -> Result<Response, Failure> {
+        let request = self.http.post(uri).header(ACCEPT, BOTH);
+        let request = with_headers(request, session_id, token, headers).json(message);
+        request.send().await.map_err(Failure::Client)
+    }
+
+    /// Returns true if the server refuses even a ping in the session. One that answers the ping's id knows the session,
+    /// whatever it makes of pings.
+    async fn has_forgotten(
+        &self,
+        uri: &str,
+        session_id: &str,
+        token: Option<String>,
+        headers: Headers,
+    ) -> bool {
+        let id = RequestId::String(PROBE_ID.into());
+        let ping = ClientRequest::PingRequest(PingRequest::default());
+        let ping = ClientJsonRpcMessage::request(ping, id.clone());
+        let Ok(response) = self.post(uri, &ping, Some(session_id), token, headers).await else {
+            return false;
+        };
+        if !matches!(response.status(), StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND) {
+            return false;
+        }
+        let answer = serde_json::from_slice::<JsonRpcError>(&said::start(response).await);
+        answer.ok().and_then(|error| error.id) != Some(id)
+    }
+
+    /// Returns the events of an answer, long ones shortened. `id` is that of the request which it answers.
+    fn events(&self, response: Response, asked: Asked, id: Option<RequestId>) -> Events {
         let bytes =
             response.bytes_stream().map(|chunk| chunk.map_err(|error| SseError::Body(Box::new(error))));
-        events(bytes, Body::new(&self.results), asked).boxed()
+        events(bytes, Body::new(&self.results), asked, id).boxed()
     }
 }
 
-fn events<B: AsRef<[u8]>>(
+fn events<B: AsRef<[u8]> + Send>(
     bytes: impl Stream<Item = Result<B, SseError>> + Send + 'static,
     mut body: Body,
     asked: Asked,
+    id: Option<RequestId>,
 ) -> impl Stream<Item = Result<Sse, SseError>> + Send {
     let mut scanner = Scanner::default();
-    let batches = bytes.map(move |chunk| {
-        let chunk = match chunk {
-            Ok(chunk) => chunk,
-            Err(error) => return vec![Err(error)],
-        };
+    // The last event may lack the blank line behind it.
+    let batches = bytes.map(Some).chain(futures_util::stream::iter([None])).map(move |chunk| {
         let mut found = Vec::new();
-        scanner.push(chunk.as_ref(), |piece| match piece {
+        let take = |piece: Piece<'_>| match piece {
             Piece::Data(bytes) => body.push(bytes),
             Piece::End(fields) => {
                 let data = body.finish(&asked).filter(|_| fields.has_data);
-                let data = data.map(|data| String::from_utf8_lossy(&data).into_owned());
+                let data = data.map(|data| with_id(String::from_utf8_lossy(&data).into_owned(), id.as_ref()));
                 found.push(Ok(Sse { event: fields.event, data, id: fields.id, retry: fields.retry }));
             }
-        });
+        };
+        match chunk {
+            Some(Ok(chunk)) => scanner.push(chunk.as_ref(), take),
+            Some(Err(error)) => {
+                scanner = Scanner::default();
+                return vec![Err(error)];
+            }
+            None => scanner.finish(take),
+        }
         found
     });
     batches.flat_map(futures_util::stream::iter)
+}
+
+/// Gives an error without an id that of the request whose answer it came in.
+fn with_id(data: String, id: Option<&RequestId>) -> String {
+    let Some(id) = id else { return data };
+    match serde_json::from_str(&data) {
+        Ok(JsonRpcError { jsonrpc, id: None, error }) => {
+            let error = JsonRpcError { jsonrpc, id: Some(id.clone()), error };
+            serde_json::to_string(&error).unwrap_or(data)
+        }
+        Ok(JsonRpcError { id: Some(_), .. }) | Err(_) => data,
+    }
 }
 
 fn with_headers(
@@ -233,32 +313,22 @@ fn overloaded(response: &Response) -> Option<HttpStatusError> {
     is_theirs.then(|| HttpStatusError::new(status.as_u16(), header(response, RETRY_AFTER.as_str())))
 }
 
-/// Reads the reason for which a message was refused: an error of the protocol, or the status.
-async fn refused(response: Response) -> Result<StreamableHttpPostResponse, Failure> {
-    let (status, error) = (response.status(), overloaded(&response));
+/// Reads the reason for which a message was refused: an error of the protocol, or the status with the server's words.
+async fn refused(response: Response, id: Option<&RequestId>) -> Result<StreamableHttpPostResponse, Failure> {
+    let status = response.status();
     let session_id = header(&response, SESSION);
-    let is_json = header(&response, CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with(JSON));
-    let mut body = Vec::new();
-    let mut bytes = response.bytes_stream();
-    while let Some(Ok(chunk)) = bytes.next().await {
-        if body.len() + chunk.len() > MAX_REFUSAL {
-            break;
-        }
-        body.extend_from_slice(&chunk);
-    }
+    let body = said::start(response).await;
     // One without a login is no matter of the protocol.
     let is_login = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-    if is_json
-        && !is_login
-        && let Ok(message @ ServerJsonRpcMessage::Error(_)) = serde_json::from_slice(&body)
-    {
-        return Ok(StreamableHttpPostResponse::Json(message, session_id));
+    if !is_login && let Ok(message @ ServerJsonRpcMessage::Error(_)) = serde_json::from_slice(&body) {
+        match id.map(|id| said::answering(message, id)) {
+            Some(Some(message)) => return Ok(StreamableHttpPostResponse::Json(message, session_id)),
+            // A server that takes no notice of a kind is no reason to leave it.
+            None => return Ok(StreamableHttpPostResponse::Accepted),
+            Some(None) => {}
+        }
     }
-    if let Some(error) = error {
-        return Err(error.into());
-    }
-    let said = String::from_utf8_lossy(&body).into_owned();
-    Err(unexpected(format!("HTTP {status}: {}", text::head(&said, MAX_SAID))))
+    Err(unexpected(said::refusal(status, &body)))
 }
 
 fn unexpected(what: String) -> Failure {

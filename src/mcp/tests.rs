@@ -479,7 +479,10 @@ async fn an_answer_of_401_asks_for_a_login() {
     let Status::Failed { error } = status_of_http_server(|_| "500 Oops\r\n".to_owned()).await else {
         panic!()
     };
-    assert!(error.ends_with("cannot be used: it answered HTTP 500"), "{error}");
+    assert!(
+        error.ends_with("cannot be used: it answered HTTP 500 Internal Server Error and nothing more"),
+        "{error}"
+    );
 }
 
 /// Returns the status of a server that answers each message with the given status line, headers and body.

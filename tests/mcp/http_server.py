@@ -9,8 +9,27 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 PORT, FORM = int(sys.argv[1]), sys.argv[2]
-TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("price", "long", "huge", "forget")]
+NO_TEA = json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "there is no tea"}})
+# The ways in which a call fails, by the name of its tool: the status, the type and the body of the answer.
+FAILURES = {
+    "status_400": (400, "application/json", NO_TEA),
+    "status_500": (500, "application/json", NO_TEA),
+    "status_200": (200, "application/json", NO_TEA),
+    "no_type": (200, "", NO_TEA),
+    "event": (200, "text/event-stream", f"data: {NO_TEA}\n\n"),
+    "cut_event": (200, "text/event-stream", f"data: {NO_TEA}"),
+    "no_event": (200, "text/event-stream", ": nothing\n\n"),
+    "words_500": (500, "application/json", '{"detail": "the kettle broke"}'),
+    "page": (200, "text/html", "<html><title>Log in</title></html>"),
+    "accepted": (202, "", ""),
+    "nothing": (200, "", ""),
+}
+LONG_NAME = "price_" * 12
+NAMES = (LONG_NAME, "price", "long", "huge", "forget", "forget_400", *FAILURES)
+TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in NAMES]
 sessions = set()
+# The status for a session that is not known.
+forgotten = [404]
 
 
 def text(words):
@@ -20,7 +39,8 @@ def text(words):
 def call(name):
     if name == "price":
         return text("tea costs 5")
-    if name == "forget":
+    if name in ("forget", "forget_400"):
+        forgotten[0] = 400 if name == "forget_400" else 404
         sessions.clear()
         return text("forgotten")
     return text("first line\n" + "x" * (20_000_000 if name == "long" else 100_000_000))
@@ -44,9 +64,11 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-    def status(self, status):
+    def status(self, status, kind="", body=""):
         self.send_response(status)
-        self.send_header("content-length", "0")
+        if kind:
+            self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
         self.end_headers()
 
     def do_GET(self):
@@ -62,7 +84,9 @@ class Handler(BaseHTTPRequestHandler):
             session = f"session-{len(sessions) + 1}"
             sessions.add(session)
         elif session not in sessions:
-            return self.status(404)
+            return self.status(forgotten[0], "application/json", NO_TEA)
+        if request["method"] == "tools/call" and request["params"]["name"] in FAILURES:
+            return self.status(*FAILURES[request["params"]["name"]])
         if "id" not in request:
             return self.status(202)
         body = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": answer(request)}).encode()

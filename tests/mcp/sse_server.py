@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 TOKEN = sys.argv[1] if len(sys.argv) > 1 else None
 TOOL = {"name": "price", "description": "The price of an item.",
         "inputSchema": {"type": "object", "properties": {"item": {"type": "string"}}}}
-LONG = [{"name": name, "inputSchema": {"type": "object"}} for name in ("long", "huge")]
+LONG = [{"name": name, "inputSchema": {"type": "object"}} for name in ("long", "huge", "refused", "excused")]
 answers = queue.Queue()
 
 
@@ -43,10 +43,12 @@ class Handler(BaseHTTPRequestHandler):
             return True
         return False
 
-    def status(self, status):
+    def status(self, status, body=""):
         self.send_response(status)
-        self.send_header("content-length", "0")
+        self.send_header("content-type", "application/json" if body else "text/plain")
+        self.send_header("content-length", str(len(body)))
         self.end_headers()
+        self.wfile.write(body.encode())
 
     def do_GET(self):
         if self.refused():
@@ -72,6 +74,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.refused():
             return
         request = json.loads(body)
+        if request["method"] == "tools/call" and request["params"]["name"] in ("refused", "excused"):
+            error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "there is no tea"}}
+            return self.status(400 if request["params"]["name"] == "refused" else 200, json.dumps(error))
         self.status(202)
         if "id" in request and "method" in request:
             answers.put({"jsonrpc": "2.0", "id": request["id"], "result": answer(request)})
