@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     agent::Agent,
-    llm::{Reply, Wire},
+    llm::{Finish, Reply, Wire},
 };
 
 const WIRES: [Wire; 4] = [Wire::OpenAi, Wire::Responses, Wire::Anthropic, Wire::Google];
@@ -68,6 +68,26 @@ async fn a_first_answer_that_says_nothing_is_an_error_with_a_name() {
         assert!(error.message.contains("the answer is empty"), "{wire:?}: {error:?}");
         agent.llm.reply(Reply::text("Here."));
         assert_eq!(agent.prompt(&session, "again").await.text(), "Here.", "{wire:?}");
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn calls_that_are_announced_and_never_come_are_an_empty_answer() {
+    for wire in [Wire::OpenAi, Wire::Anthropic] {
+        let agent = Agent::builder().wire(wire).start().await;
+        let session = agent.new_session().await;
+        let silent = || Reply::text("").finish(Finish::Calls);
+        agent.llm.reply(silent());
+        let error = agent.send_prompt(&session, "go").answer().await.unwrap_err();
+        assert!(error.message.contains("the answer is empty"), "{wire:?}: {error:?}");
+        // Behind results, saying nothing is an end; announcing a call is none.
+        agent.llm.reply(Reply::call("call_1", "read", json!({"filePath": agent.scratch.path("a.txt")})));
+        agent.llm.reply(silent());
+        let error = agent.send_prompt(&session, "again").answer().await.unwrap_err();
+        assert!(error.message.contains("the answer is empty"), "{wire:?}: {error:?}");
+        agent.llm.reply(Reply::text("Here.").finish(Finish::Calls));
+        assert_eq!(agent.prompt(&session, "once more").await.text(), "Here.", "{wire:?}");
         agent.finish().await;
     }
 }

@@ -24,8 +24,8 @@ pub struct TooLarge;
 
 /// A parser that keeps the received part of an event until its last byte arrives.
 ///
-/// Follows <https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation>: an
-/// event without its final blank line is never reported.
+/// Follows <https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation>, but for the
+/// last event, which servers send without its blank line: [`Parser::finish`] reports it.
 #[derive(Debug, Default)]
 pub struct Parser {
     line: Vec<u8>,
@@ -62,6 +62,14 @@ impl Parser {
             }
         }
         Ok(())
+    }
+
+    /// Appends the event that lacks its blank line, or any line end, at the end of the stream.
+    pub fn finish(&mut self, out: &mut Vec<Event>) -> Result<(), TooLarge> {
+        // The first of them ends a line that has begun.
+        let ends: &[u8] = if self.line.is_empty() { b"\n" } else { b"\n\n" };
+        self.after_cr = false;
+        self.push(ends, out)
     }
 
     fn end_line(&mut self, chunk: &[u8], out: &mut Vec<Event>) -> Result<(), TooLarge> {

@@ -638,6 +638,12 @@ impl Stream {
             self.record.end = "completed";
             let finished = self.decoder.finish(deltas);
             // Something came, and none of it was an event: asked again, the same would come.
+            self.events.clear();
+            self.framing.finish(&mut self.events);
+            self.n_events += self.events.len();
+            for event in &self.events {
+                self.decoder.push(event, deltas)?;
+            }
             let is_other = self.n_events == 0 && !may_be_events(&self.head);
             return if finished.is_err() && is_other { Err(not_events(None)) } else { finished };
         };

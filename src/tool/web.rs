@@ -170,7 +170,7 @@ fn answer(body: &[u8]) -> Result<Option<String>, String> {
         // A stream that ends without its last blank line counts as complete.
         parser
             .push(body, &mut events)
-            .and_then(|()| parser.push(b"\n\n", &mut events))
+            .and_then(|()| parser.finish(&mut events))
             .map_err(|error| format!(": {error}"))?;
         messages.extend(events.iter().filter_map(|event| serde_json::from_str::<Value>(&event.data).ok()));
         if messages.is_empty() && !body.trim_ascii().is_empty() {

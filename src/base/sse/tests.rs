@@ -60,8 +60,22 @@ fn empty_data_is_reported() {
 }
 
 #[test]
-fn an_unfinished_event_is_not_reported() {
+fn an_unfinished_event_is_reported_at_the_end_alone() {
     check(b"data: x\n\ndata: cut\n", &[(None, "x")]);
+    for (stream, expected) in [
+        ("event: y\ndata: cut\r\n", vec!["cut"]),
+        ("data: cut\r", vec!["cut"]),
+        ("data: cut", vec!["cut"]),
+        ("data: x\n\n", vec![]),
+        ("event: y", vec![]),
+        ("", vec![]),
+    ] {
+        let (mut parser, mut events) = (Parser::default(), Vec::new());
+        parser.push(stream.as_bytes(), &mut events).unwrap();
+        events.clear();
+        parser.finish(&mut events).unwrap();
+        assert_eq!(events.iter().map(|event| &*event.data).collect::<Vec<_>>(), expected, "{stream:?}");
+    }
 }
 
 #[test]

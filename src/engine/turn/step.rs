@@ -119,6 +119,8 @@ async fn go(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<
     }
     finish_texts(cx, state).await?;
     let finish = match answer.finish {
+        // Some servers announce calls and make none.
+        Some(Finish::ToolCalls) | None if answer.calls.is_empty() => Finish::Stop,
         Some(finish) => finish,
         None if answer.calls.is_empty() => Finish::Stop,
         None => Finish::ToolCalls,
@@ -142,9 +144,11 @@ async fn go(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<
     }
 }
 
-/// Returns the error of a first answer that says nothing. Behind the results of tools, saying nothing is an end.
+/// Returns the error of an answer that says nothing. Behind the results of tools, saying nothing is an end, unless calls
+/// were announced that never came.
 fn emptiness(cx: &TurnCx<'_>, state: &SessionState, answer: &Answer) -> Option<ProviderError> {
-    let has_ended = matches!(answer.finish, None | Some(Finish::Stop | Finish::Unknown));
+    let lacks_calls = answer.finish == Some(Finish::ToolCalls);
+    let has_ended = lacks_calls || matches!(answer.finish, None | Some(Finish::Stop | Finish::Unknown));
     let history: &[MessageWithParts] = &state.history;
     let [.., before, newest] = history else { return None };
     let is_first = matches!(before.info, Message::User(_));
@@ -155,7 +159,8 @@ fn emptiness(cx: &TurnCx<'_>, state: &SessionState, answer: &Answer) -> Option<P
         _ => false,
     };
     let mut parts = newest.parts.iter().rev().take_while(|part| !matches!(part.kind, PartKind::Retry { .. }));
-    if !has_ended || !is_first || !answer.calls.is_empty() || parts.any(says) {
+    let is_due = is_first || lacks_calls;
+    if !has_ended || !is_due || !answer.calls.is_empty() || parts.any(says) {
         return None;
     }
     let Model { provider_name, id, .. } = &cx.model;

@@ -92,6 +92,14 @@ pub(in crate::provider) fn check(
         _ => fs::read(dir.join("stream.sse")).unwrap(),
     };
     assert_eq!(decode(model.wire, &[&stream]), (expected.to_vec(), end.clone()));
+    if model.wire != Wire::Bedrock {
+        let unfinished = stream.trim_ascii_end();
+        assert_eq!(
+            decode(model.wire, &[unfinished]),
+            (expected.to_vec(), end.clone()),
+            "without its last lines"
+        );
+    }
     for at in 0..=stream.len() {
         let (head, tail) = stream.split_at(at);
         assert_eq!(decode(model.wire, &[head, tail]), (expected.to_vec(), end.clone()), "split at {at}");
@@ -183,6 +191,11 @@ pub(in crate::provider) fn decode(wire: Wire, pieces: &[&[u8]]) -> (Vec<Delta>, 
             for event in &events {
                 decoder.push(event, &mut deltas)?;
             }
+        }
+        let mut events = Vec::new();
+        framing.finish(&mut events);
+        for event in &events {
+            decoder.push(event, &mut deltas)?;
         }
         decoder.finish(&mut deltas)
     };

@@ -39,4 +39,18 @@ impl Framing {
         };
         Err(ProviderError::Api { message, status: None, body: None })
     }
+    /// Appends the last event of a body that has ended, where nothing but the line ends behind it is missing. A piece of
+    /// an event is none.
+    pub fn finish(&mut self, events: &mut Vec<Event>) {
+        let Framing::ServerSentEvents(parser) = self else { return };
+        let n_before = events.len();
+        // One that is too large is as good as cut off.
+        let _ = parser.finish(events);
+        let is_whole = |event: &Event| {
+            event.data == "[DONE]" || serde_json::from_str::<serde::de::IgnoredAny>(&event.data).is_ok()
+        };
+        if !events[n_before..].iter().all(is_whole) {
+            events.truncate(n_before);
+        }
+    }
 }

@@ -200,6 +200,21 @@ fn the_connection_serves_the_next_request() {
 }
 
 #[test]
+fn the_last_event_may_lack_its_line_ends_and_a_piece_of_one_is_a_broken_connection() {
+    let stop = STOP.split("\n\n").next().unwrap();
+    for ends in ["", "\n", "\r\n"] {
+        let body = format!("{HELLO}{stop}{ends}");
+        let answer = format!("{EVENTS}content-length: {}\r\n\r\n{body}", body.len());
+        let (deltas, end, _) = exchange(&answer, Then::Close, |_| {});
+        assert_eq!((deltas, end), (hello(), Ok(())), "{ends:?}");
+    }
+    let body = format!("{HELLO}{}", &stop[..stop.len() - 1]);
+    let answer = format!("{EVENTS}content-length: {}\r\n\r\n{body}", body.len());
+    let (_, end, _) = exchange(&answer, Then::Close, |_| {});
+    assert!(matches!(end, Err(ProviderError::Transport { .. })), "{end:?}");
+}
+
+#[test]
 fn a_rate_limit_says_how_long() {
     let body = r#"{"error":{"message":"Slow down."}}"#;
     let answer = format!(
