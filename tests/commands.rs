@@ -107,7 +107,7 @@ async fn attachments_of_the_prompt_and_files_of_the_template_are_read() {
         let uri = format!("file://{}", agent.scratch.path(name));
         json!({"type": "resource_link", "name": name, "uri": uri})
     };
-    let image = json!({"type": "image", "mimeType": "image/png", "data": "aGk="});
+    let image = json!({"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="});
     let resource = json!({"type": "resource", "resource": {"uri": "file:///notes.md", "text": "my notes"}});
     let prompt = json!([{"type": "text", "text": "/go bees"}, link("other.txt"), image, resource]);
     let params = json!({"sessionId": session, "prompt": prompt});
@@ -118,7 +118,7 @@ async fn attachments_of_the_prompt_and_files_of_the_template_are_read() {
     for wanted in ["one", "the other text", "my notes"] {
         assert!(said.contains(wanted), "{wanted} is missing in {said}");
     }
-    assert!(request.body.to_string().contains("aGk="), "the image is missing");
+    assert!(request.body.to_string().contains("iVBORw0KGgo="), "the image is missing");
     agent.finish().await;
 }
 

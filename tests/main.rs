@@ -69,6 +69,7 @@ mod mcp_resources;
 mod mcp_serve;
 mod mcp_sse;
 mod mcp_wishes;
+mod media;
 mod models;
 mod network;
 mod noted;

@@ -6,9 +6,8 @@ use serde_json::Value;
 use windlass_protocol::opencode::part::FilePart;
 
 use super::{CallError, CallOutput};
+use crate::base::mime;
 
-/// File types that models accept.
-const ATTACHED_MIMES: [&str; 5] = ["image/gif", "image/jpeg", "image/png", "image/webp", "application/pdf"];
 const MAX_ATTACHMENT_BYTES: usize = 10 * 1024 * 1024;
 /// The MIME type of a file whose type the server does not tell.
 pub(super) const UNKNOWN_MIME: &str = "application/octet-stream";
@@ -100,10 +99,11 @@ fn assemble(items: Vec<Item>, structured: Option<Value>, is_error: bool) -> Resu
 fn shown(what: &str, mime: String, data: String, uri: Option<String>) -> Result<FilePart, String> {
     let named = uri.as_deref().map(|uri| format!(" {uri}")).unwrap_or_default();
     let note = format!("[{what}{named} of type {mime}");
-    attach(mime, data, uri).map_err(|reason| match reason {
+    attach(&mime, data, uri).map_err(|reason| match reason {
         NotAttached::Unsupported => format!("{note}, not shown]"),
         NotAttached::TooLarge => format!("{note} is larger than 10 MB, not shown]"),
         NotAttached::Malformed => format!("{note} is not valid base64, not shown]"),
+        NotAttached::Mistaken => format!("{note} is no file of that type, not shown]"),
     })
 }
 
@@ -113,11 +113,14 @@ pub(super) enum NotAttached {
     Unsupported,
     TooLarge,
     Malformed,
+    /// It was declared to be a picture or a document, and is none.
+    Mistaken,
 }
 
-/// Makes a file part of base64 content.
-pub(super) fn attach(mime: String, data: String, uri: Option<String>) -> Result<FilePart, NotAttached> {
-    if !ATTACHED_MIMES.contains(&mime.as_str()) {
+/// Makes a file part of base64 content. Its type is that of its bytes, which providers compare with the declared one.
+pub(super) fn attach(declared: &str, data: String, uri: Option<String>) -> Result<FilePart, NotAttached> {
+    let found = mime::of_base64(&data);
+    if found.is_none() && !mime::is_media(declared) {
         return Err(NotAttached::Unsupported);
     }
     if data.len() / 4 * 3 > MAX_ATTACHMENT_BYTES + 2 {
@@ -126,6 +129,7 @@ pub(super) fn attach(mime: String, data: String, uri: Option<String>) -> Result<
     match STANDARD.decode(&data) {
         Ok(bytes) if bytes.len() > MAX_ATTACHMENT_BYTES => Err(NotAttached::TooLarge),
         Ok(_) => {
+            let mime = found.ok_or(NotAttached::Mistaken)?.to_owned();
             Ok(FilePart { url: format!("data:{mime};base64,{data}"), mime, filename: uri, source: None })
         }
         Err(_) => Err(NotAttached::Malformed),

@@ -178,7 +178,7 @@ pub(super) async fn read(
             Body::Blob(blob) => {
                 let mime = mime.unwrap_or_else(|| output::UNKNOWN_MIME.to_owned());
                 let named = format!("{uri} ({mime}, {} KB)", (blob.len() / 4 * 3).div_ceil(1024));
-                match output::attach(mime, blob, Some(uri)) {
+                match output::attach(&mime, blob, Some(uri)) {
                     Ok(file) => {
                         content.attachments.push(file);
                         format!("[Binary MCP resource attached: {named}]")
@@ -188,6 +188,7 @@ pub(super) async fn read(
                             NotAttached::Unsupported => "is not a supported attachment type",
                             NotAttached::TooLarge => "exceeds 10 MB",
                             NotAttached::Malformed => "is not valid base64",
+                            NotAttached::Mistaken => "is no file of that type",
                         };
                         format!("[Binary MCP resource omitted: {named} {reason}]")
                     }

@@ -217,10 +217,12 @@ async fn results_become_text_and_files() {
     assert_eq!(
         files.text,
         "first\n\n[audio of type audio/wav, not shown]\n\nsecond\n\n[resource link: a://link (text/plain)]\n\n\
-         [image of type image/png is not valid base64, not shown]"
+         [image of type image/png is not valid base64, not shown]\n\n\
+         [image of type image/png is no file of that type, not shown]"
     );
     let urls: Vec<&str> = files.attachments.iter().map(|file| file.url.as_str()).collect();
-    assert_eq!(urls, ["data:image/png;base64,iVBORw0KGgo=", "data:application/pdf;base64,JVBERg=="]);
+    let (png, pdf) = ("data:image/png;base64,iVBORw0KGgo=", "data:application/pdf;base64,JVBERg==");
+    assert_eq!(urls, [png, pdf, png, "data:image/gif;base64,R0lGODlh"]);
     let foreign = text(&servers, "s_foreign", json!({})).await;
     assert_eq!(foreign, "known\n\n[content of the unknown kind hologram, not shown]");
     assert_eq!(text(&servers, "s_structured", json!({})).await, r#"{"sum":3}"#);

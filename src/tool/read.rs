@@ -27,7 +27,10 @@ use super::{
     walk::StopOnDrop,
 };
 use crate::{
-    base::pinned::{self, Directory},
+    base::{
+        mime,
+        pinned::{self, Directory},
+    },
     config::policy::Policy,
     library::{
         Instructions,
@@ -210,7 +213,7 @@ fn read(
         let mut file = pinned::open_file(real).map_err(failed)?;
         let mut sample = Vec::with_capacity(SAMPLE_BYTES);
         file.by_ref().take(SAMPLE_BYTES as u64).read_to_end(&mut sample).map_err(failed)?;
-        match media_type(&sample) {
+        match mime::of_bytes(&sample) {
             Some(mime) => attach(path, mime, metadata.len(), file)?,
             None if is_binary(path, &sample) => {
                 return Err(ToolError::Model(format!("Cannot read binary file: {}", path.display())));
@@ -325,19 +328,7 @@ pub fn is_hidden_file(path: &Path) -> io::Result<bool> {
 /// Returns true if the file's content cannot be shown.
 pub(super) fn is_hidden(path: &Path, content: &[u8]) -> bool {
     let sample = &content[..content.len().min(SAMPLE_BYTES)];
-    media_type(sample).is_none() && is_binary(path, sample)
-}
-
-/// Returns the MIME type of an image or document that providers accept, by its first bytes.
-pub(super) fn media_type(sample: &[u8]) -> Option<&'static str> {
-    match sample {
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some("image/png"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
-        [b'%', b'P', b'D', b'F', b'-', ..] => Some("application/pdf"),
-        _other => None,
-    }
+    mime::of_bytes(sample).is_none() && is_binary(path, sample)
 }
 
 /// Output, metadata and attachments.

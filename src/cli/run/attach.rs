@@ -33,7 +33,7 @@ pub fn attach(file: &Path) -> Result<PromptPart, Failure> {
     } else {
         mime::of_path(&path.to_string_lossy()).unwrap_or("text/plain")
     };
-    engine::check_readable(&path, mime).map_err(|error| missing(&error))?;
+    engine::check_readable(&path).map_err(|error| missing(&error))?;
     let url = reqwest::Url::from_file_path(&path).map_err(|()| missing(&"its path cannot be a URL"))?;
     let filename = path.file_name().map(|name| name.to_string_lossy().into_owned());
     Ok(PromptPart::File(FilePart { mime: mime.to_owned(), filename, url: url.into(), source: None }))

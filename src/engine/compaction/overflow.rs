@@ -11,6 +11,7 @@ use super::{
     window::{self, Window},
 };
 use crate::{
+    base::mime,
     engine::{
         EngineError, EngineErrorKind,
         session::{
@@ -230,7 +231,7 @@ fn replay(parts: &[Part]) -> Vec<PartKind> {
 /// Returns the line that takes the place of a picture or a document.
 fn left_out(part: &Part) -> Option<String> {
     let PartKind::File(file) = &part.kind else { return None };
-    let is_media = file.mime.starts_with("image/") || file.mime == "application/pdf";
+    let is_media = mime::is_media(&file.mime);
     let name = file.filename.as_deref().unwrap_or("without a name");
     is_media.then(|| format!("[The attachment {name} ({}) was left out to make room.]", file.mime))
 }

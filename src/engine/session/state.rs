@@ -23,6 +23,7 @@ use crate::{
         turn::{
             encoded_history::EncodedHistoryCache,
             older_messages::{Gathered, OlderMessages},
+            refused_media::RefusedMedia,
         },
     },
     snapshot::ComingTree,
@@ -54,6 +55,8 @@ pub struct SessionState {
     pub used_below: Tokens,
     /// For the running turn's next steps.
     pub encoded: EncodedHistoryCache,
+    /// Filled in while a request is put together, which borrows the rest.
+    pub refused_media: Mutex<RefusedMedia>,
     pub older: OlderMessages,
 }
 
@@ -278,6 +281,7 @@ impl SessionState {
             late_tree: None,
             used_below: Tokens::default(),
             encoded: EncodedHistoryCache::default(),
+            refused_media: Mutex::default(),
             older: OlderMessages::default(),
         }
     }

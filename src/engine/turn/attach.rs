@@ -20,11 +20,12 @@ use windlass_protocol::opencode::{
 
 use super::{
     loaded_instructions::LoadedInstructions,
+    media,
     named_lines::{self, Lines, Named},
     user_reads,
 };
 use crate::{
-    base::blocking::blocking,
+    base::{blocking::blocking, mime},
     config::{Warning, policy::Policy, rules::rule},
     engine::session::{
         context::{SessionCx, TurnCx},
@@ -42,7 +43,7 @@ use crate::{
 const MAX_MEDIA: u64 = 20 * 1024 * 1024;
 
 /// Refuses a file that no model can be given, before a request is spent on it. Reads its beginning.
-pub fn check_readable(path: &Path, mime: &str) -> io::Result<()> {
+pub fn check_readable(path: &Path) -> io::Result<()> {
     let metadata = fs::metadata(path)?;
     if metadata.is_dir() {
         return Ok(());
@@ -51,16 +52,10 @@ pub fn check_readable(path: &Path, mime: &str) -> io::Result<()> {
         // Opening a pipe or a device could block for ever.
         return Err(io::Error::other("it is not a regular file"));
     }
-    let is_hidden = tool::read::is_hidden_file(path)?;
-    if is_hidden && !is_media(mime) {
+    if tool::read::is_hidden_file(path)? {
         return Err(io::Error::other("it is a binary file, neither an image nor a PDF file"));
     }
     Ok(())
-}
-
-/// Returns true for what is given to a model as it is, if that model takes it.
-fn is_media(mime: &str) -> bool {
-    mime.starts_with("image/") || mime == "application/pdf"
 }
 
 /// Returns the parts of the user's message.
@@ -89,7 +84,7 @@ pub async fn resolve(
                 kinds.extend(match (of_server, named_lines::of_url(&file.url)) {
                     (Some(read), _) => read,
                     (None, Some((path, named))) => read_file(cx, &host, message_id, file, &path, named).await,
-                    (None, None) => from_data(file),
+                    (None, None) => media::of_data(file),
                 });
             }
             PromptPart::Agent { name } => kinds.extend(mention(cx, name).await),
@@ -128,18 +123,6 @@ async fn mention(cx: &TurnCx<'_>, name: String) -> Vec<PartKind> {
     vec![PartKind::Agent { name, source: None }, text_part(text, true, false)]
 }
 
-/// Returns a file given as data: what no wire takes as media becomes text.
-fn from_data(file: FilePart) -> Vec<PartKind> {
-    let data = file.url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
-    let (false, Some((_, base64))) = (is_media(&file.mime), data) else { return vec![PartKind::File(file)] };
-    let name = file.filename.as_deref().unwrap_or("attachment");
-    let text = match BASE64_STANDARD.decode(base64).ok().and_then(|bytes| String::from_utf8(bytes).ok()) {
-        Some(text) => format!("[{name}]\n{text}"),
-        None => format!("[Binary attachment omitted: {name} ({})]", file.mime),
-    };
-    vec![text_part(text, true, false), PartKind::File(file)]
-}
-
 /// Renders a document as the model reads it.
 fn document(place: &str, text: &str) -> String {
     format!("[{place}]\n{text}")
@@ -176,12 +159,15 @@ async fn read_file(
     cx: &TurnCx<'_>,
     host: &UserGave<'_>,
     message_id: &MessageId,
-    file: FilePart,
+    mut file: FilePart,
     path: &Path,
     named: Named,
 ) -> Vec<PartKind> {
-    if is_media(&file.mime) {
-        return vec![inline(file, path).await];
+    if mime::is_media(&file.mime) {
+        if let Some(kind) = inline(&file, path).await {
+            return vec![kind];
+        }
+        file.mime = "text/plain".to_owned();
     }
     let mut input = Map::new();
     input.insert("filePath".to_owned(), Value::String(path.display().to_string()));
@@ -215,7 +201,8 @@ async fn read_file(
     }
 }
 
-async fn inline(file: FilePart, path: &Path) -> PartKind {
+/// Returns a picture or document as it is; `None` for a file that has only the name of one.
+async fn inline(file: &FilePart, path: &Path) -> Option<PartKind> {
     let read = async {
         // A pipe or device would have no end.
         if !tokio::fs::metadata(path).await?.is_file() {
@@ -230,13 +217,16 @@ async fn inline(file: FilePart, path: &Path) -> PartKind {
             Ok(bytes)
         }
     };
-    match read.await {
-        Ok(bytes) => {
-            let url = format!("data:{};base64,{}", file.mime, BASE64_STANDARD.encode(bytes));
-            PartKind::File(FilePart { url, ..file })
+    let bytes = match read.await {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            return Some(text_part(format!("{} could not be read: {error}", path.display()), true, false));
         }
-        Err(error) => text_part(format!("{} could not be read: {error}", path.display()), true, false),
-    }
+    };
+    // The wires have words for an empty one.
+    let mime = mime::of_bytes(&bytes).or(bytes.is_empty().then_some(&*file.mime))?;
+    let url = format!("data:{mime};base64,{}", BASE64_STANDARD.encode(bytes));
+    Some(PartKind::File(FilePart { url, mime: mime.to_owned(), ..file.clone() }))
 }
 
 /// The user named the file, so there is no question.

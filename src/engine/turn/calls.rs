@@ -25,7 +25,7 @@ use super::{
     call_host::{CallHost, Nested, Reports},
     hooks,
     loaded_instructions::LoadedInstructions,
-    subtask,
+    media, subtask,
     toolbox::{Route, Toolbox},
 };
 use crate::{
@@ -510,8 +510,9 @@ fn end_call(part: &mut Part, result: Result<ToolOutput, ToolError>) {
     tracing::info!(session = %session_id, tool = %tool.tool, end, duration, "a tool call ended");
     let input = tool.state.input().clone();
     tool.state = match result {
-        Ok(output) => {
-            let attachments = output.attachments.into_iter().map(|file| Attachment {
+        Ok(mut output) => {
+            let files = media::of_tool(output.attachments, &mut output.output);
+            let attachments = files.into_iter().map(|file| Attachment {
                 id: ids::part(),
                 session_id: session_id.clone(),
                 message_id: message_id.clone(),

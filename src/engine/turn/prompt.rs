@@ -11,14 +11,14 @@ use windlass_protocol::opencode::{
 
 use super::{
     encoded_history::EncodedHistoryCache,
-    mention,
+    media, mention,
     model_request::{Draft, Params, request},
     older_messages::Gathered,
     structured,
     toolbox::Toolbox,
 };
 use crate::{
-    base::clock,
+    base::{clock, mime},
     config::Config,
     engine::{
         compaction::summary,
@@ -357,6 +357,9 @@ fn media_content<'a>(model: &Model, file: &'a FilePart) -> Option<UserContent<'a
         return None;
     }
     let Some(media) = media(file) else {
+        if is_mistaken(file) {
+            return Some(UserContent::Text(media::mistaken(file).trim().to_owned().into()));
+        }
         let is_by_url = file.url.starts_with("http://") || file.url.starts_with("https://");
         let name = file.filename.as_deref().unwrap_or(&file.url);
         let text = format!("ERROR: Cannot read {name} (it is given by URL, not as data). Inform the user.");
@@ -377,10 +380,17 @@ fn media_content<'a>(model: &Model, file: &'a FilePart) -> Option<UserContent<'a
 }
 
 /// Images and documents given as data; text files were read into text before.
+///
+/// Older histories hold some of a wrong type, which providers refuse.
 fn media(file: &FilePart) -> Option<Media<'_>> {
-    let is_media = file.mime.starts_with("image/") || file.mime == "application/pdf";
-    let base64 = file.url.strip_prefix("data:")?.split_once(";base64,")?.1;
-    is_media.then_some(Media { mime: &file.mime, filename: file.filename.as_deref(), base64 })
+    let base64 = media::data(file).filter(|_| mime::is_media(&file.mime))?;
+    let mime = mime::of_base64(base64).or(base64.is_empty().then_some(&*file.mime))?;
+    Some(Media { mime, filename: file.filename.as_deref(), base64 })
+}
+
+/// Returns true for data that was stored as a picture or document and is none.
+fn is_mistaken(file: &FilePart) -> bool {
+    mime::is_media(&file.mime) && media::data(file).is_some() && media(file).is_none()
 }
 
 fn push_answer<'a>(
@@ -452,8 +462,10 @@ fn tool_result(tool: &ToolPart) -> ToolResult<'_> {
             (Cow::Borrowed("[Old tool result content cleared]"), false, Vec::new())
         }
         ToolState::Completed { output, attachments, .. } => {
-            let files = attachments.iter().flatten().map(|attachment| &attachment.file);
-            (Cow::Borrowed(output.as_str()), false, files.filter_map(media).collect())
+            let files = || attachments.iter().flatten().map(|attachment| &attachment.file);
+            let notes: String = files().filter(|file| is_mistaken(file)).map(media::mistaken).collect();
+            let output = if notes.is_empty() { output.into() } else { (output.clone() + &notes).into() };
+            (output, false, files().filter_map(media).collect())
         }
         ToolState::Error { error, metadata, .. } => (interrupted(error, metadata.as_ref()), true, Vec::new()),
         ToolState::Pending { .. } | ToolState::Running { .. } => {

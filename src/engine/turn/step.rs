@@ -21,7 +21,7 @@ use super::{
     toolbox::Toolbox,
 };
 use crate::{
-    base::{clock, ids, log, money},
+    base::{clock, ids, lock::lock, log, money},
     engine::{
         EngineError, EngineErrorKind,
         session::{
@@ -122,7 +122,6 @@ async fn go(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<
         // Some servers announce calls and make none.
         Some(Finish::ToolCalls) | None if answer.calls.is_empty() => Finish::Stop,
         Some(finish) => finish,
-        None if answer.calls.is_empty() => Finish::Stop,
         None => Finish::ToolCalls,
     };
     begin_before(cx, state, &answer.calls, &mut before);
@@ -320,16 +319,22 @@ async fn receive(
     before: &mut Option<Before>,
 ) -> Result<Received, EngineError> {
     let mut attempt = 0;
+    lock(&state.refused_media).begin();
     loop {
         let mut answer = Answer::new(cx.loaded.config.max_answer_bytes);
         let n_parts = state.history.last().map_or(0, |message| message.parts.len());
         match attempt_once(cx, state, request, &mut answer, before).await? {
-            Ok(Some(())) => return Ok(Received::Whole(answer)),
+            Ok(Some(())) => {
+                lock(&state.refused_media).confirm();
+                return Ok(Received::Whole(answer));
+            }
             Ok(None) => return Ok(Received::Interrupted),
+            Err(error) if lock(&state.refused_media).suspect(&error) => {}
             Err(error) => {
                 attempt += 1;
                 let may_retry = error.is_retryable() && !answer.has_text && attempt <= error.max_retries();
                 if !may_retry {
+                    let error = lock(&state.refused_media).acquit(error);
                     return Ok(Received::Failed { error, has_text: answer.has_text });
                 }
                 let delay = retry::delay(attempt, error.retry_after(), ids::fraction());
@@ -434,6 +439,7 @@ async fn open(
     if let Some(origin) = hooks::Origin::of(cx, state) {
         hooks::change_request(&origin, &mut prompt).await?;
     }
+    lock(&state.refused_media).leave_out(&mut prompt);
     provider::stream(http, &cx.model, &prompt).await
 }
 

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_protocol::opencode::part::FilePart;
 
-use super::super::read;
+use crate::base::mime;
 
 /// Maximum nesting of pages that are converted: the converter recurses, and a page must not be able to end the
 /// process. Others become plain text.
@@ -119,15 +119,15 @@ pub(crate) enum Page {
 /// Reads `body` by its content type; fails with a sentence for the model.
 pub(crate) fn read(body: &[u8], content_type: &str, format: Format) -> Result<Page, String> {
     let mime = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let is_media = (mime.starts_with("image/") && mime != "image/svg+xml") || mime == "application/pdf";
-    if let Some(mime) = read::media_type(body).filter(|_| is_media || mime == "application/octet-stream") {
+    if let Some(mime) = mime::of_bytes(body) {
         let kind = if mime == "application/pdf" { "PDF" } else { "Image" };
         let url = format!("data:{mime};base64,{}", BASE64_STANDARD.encode(body));
         let file = FilePart { mime: mime.to_owned(), filename: None, url, source: None };
         return Ok(Page::Media { kind, file });
     }
     let text = decode(body, content_type);
-    if is_media || text.contains('\0') {
+    let is_text = !mime::is_media(&mime) || str::from_utf8(body).is_ok();
+    if !is_text || text.contains('\0') {
         return Err(format!("it is binary ({}), which cannot be read as text", mime_name(&mime)));
     }
     let is_html = matches!(mime.as_str(), "text/html" | "application/xhtml+xml");

@@ -214,7 +214,7 @@ fn a_file_that_was_read_into_text_is_not_sent_again() {
 
 #[track_caller]
 fn check_media(mime: &str, filename: Option<&str>, change: fn(&mut Model), expected: UserContent<'_>) {
-    let url = format!("data:{mime};base64,AAAA");
+    let url = format!("data:{mime};base64,{}", data(mime));
     let file = json!([{"type": "file", "mime": mime, "filename": filename, "url": url}]);
     let mut scene = Scene::new(vec![user(file)]);
     change(&mut scene.model);
@@ -223,7 +223,7 @@ fn check_media(mime: &str, filename: Option<&str>, change: fn(&mut Model), expec
 
 #[test]
 fn media_goes_to_models_that_take_it_and_the_others_are_told() {
-    let media = |mime, filename| UserContent::Media(Media { mime, filename, base64: "AAAA" });
+    let media = |mime, filename| UserContent::Media(Media { mime, filename, base64: data(mime) });
     check_media("image/png", None, |_| {}, media("image/png", None));
     check_media("image/png", None, |model| model.takes_pdf = false, media("image/png", None));
     check_media("application/pdf", Some("a.pdf"), |_| {}, media("application/pdf", Some("a.pdf")));
@@ -237,6 +237,30 @@ fn media_goes_to_models_that_take_it_and_the_others_are_told() {
     let refused =
         "ERROR: Cannot read the attachment (this model does not support pdf input). Inform the user.";
     check_media("application/pdf", None, |model| model.takes_pdf = false, UserContent::Text(refused.into()));
+}
+
+/// The data of a picture or a document of this type.
+fn data(mime: &str) -> &'static str {
+    match mime {
+        "image/png" => "iVBORw0KGgo=",
+        "application/pdf" => "JVBERi0x",
+        _ => "AAAA",
+    }
+}
+
+#[test]
+fn a_picture_of_another_type_than_it_was_stored_as_is_sent_as_what_it_is_and_no_picture_is_named() {
+    let stored = |mime: &str, base64: &str| {
+        let url = format!("data:{mime};base64,{base64}");
+        Scene::new(vec![user(json!([{"type": "file", "mime": mime, "filename": "a.png", "url": url}]))])
+    };
+    let (png, filename) = (data("image/png"), Some("a.png"));
+    for mime in ["image/jpeg", "image/jpg", "IMAGE/PNG", "image/png; charset=binary"] {
+        let sent = UserContent::Media(Media { mime: "image/png", filename, base64: png });
+        stored(mime, png).check(&[PromptMessage::User(vec![sent])]);
+    }
+    let note = "[a.png is not shown: it is no file of the type image/png]";
+    stored("image/png", "PGh0bWw+").check(&[PromptMessage::User(vec![UserContent::Text(note.into())])]);
 }
 
 /// Checks the result that the model gets for a call of `read` in this state.
@@ -293,7 +317,7 @@ fn every_call_has_a_result() {
 fn attachment(mime: &str) -> Value {
     json!({
         "id": "prt_9", "sessionID": "ses_1", "messageID": "msg_2", "type": "file", "mime": mime,
-        "url": format!("data:{mime};base64,AAAA"),
+        "url": format!("data:{mime};base64,{}", data(mime)),
     })
 }
 
@@ -304,7 +328,7 @@ fn what_a_tool_attached_is_in_its_result() {
         "time": {"start": 1, "end": 2}, "attachments": [attachment("image/png"), attachment("text/plain")],
     }}]);
     let scene = Scene::new(vec![user(said("a")), answer(parts)]);
-    let media = vec![Media { mime: "image/png", filename: None, base64: "AAAA" }];
+    let media = vec![Media { mime: "image/png", filename: None, base64: data("image/png") }];
     match assemble(&scene.inputs()).messages.as_slice() {
         [_, _, PromptMessage::ToolResults(results)] => assert_eq!(results[0].media, media),
         other => panic!("expected a result: {other:?}"),

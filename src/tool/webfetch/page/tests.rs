@@ -86,6 +86,7 @@ fn images_and_documents_are_attached_and_other_binaries_refused() {
         shown(b"%PDF-1.7", "application/pdf", Format::Text),
         "PDF data:application/pdf;base64,JVBERi0xLjc="
     );
+    assert_eq!(shown("<html>no", "image/png", Format::Html), "<html>no");
     let refused = "error: it is binary (image/avif), which cannot be read as text";
     assert_eq!(shown(b"\0\0\0\x20ftypavif", "image/avif", Format::Text), refused);
     let refused = "error: it is binary (application/zip), which cannot be read as text";
