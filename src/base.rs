@@ -12,6 +12,7 @@ pub mod file_change;
 pub mod hash;
 pub mod home;
 pub mod ids;
+pub mod json_number;
 pub mod json_schema;
 pub mod lock;
 pub mod log;

@@ -567,6 +567,8 @@ struct State {
     /// `None` until the server was asked for them.
     prompts: Option<Vec<McpPrompt>>,
     connection: Option<client::Connection>,
+    /// True once the login that it had is no longer good.
+    has_lost_login: bool,
     /// False once a prompt has waited in vain for the server to start.
     is_awaited: bool,
     /// True for a server that another of the same name replaces as soon as that has started or failed.
@@ -580,6 +582,7 @@ impl State {
             tools: Vec::new(),
             prompts: None,
             connection: None,
+            has_lost_login: false,
             is_awaited: true,
             is_replaced: false,
         }
@@ -602,6 +605,7 @@ impl Shared {
         {
             let mut state = slot.lock();
             state.status = Status::Connected;
+            state.has_lost_login = false;
             state.tools = tools.into_iter().map(Arc::new).collect();
             state.connection = Some(connection);
         }

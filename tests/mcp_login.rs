@@ -106,15 +106,44 @@ async fn a_login_in_the_browser_connects_the_server_until_it_is_forgotten() {
 
 #[tokio::test]
 async fn a_token_is_renewed_when_it_ends_and_the_new_one_is_kept() {
-    let guarded = Guarded::start("brief").await;
+    for mode in ["brief", "loose_brief"] {
+        let guarded = Guarded::start(mode).await;
+        let machine = machine(&guarded, Value::Null).await;
+        assert_eq!(run(&machine, &["mcp", "auth", "shop"]).await.code, Some(0), "{mode}");
+        // Each start renews it, so that the tokens for renewals must follow one another.
+        for _ in 0..3 {
+            assert_eq!(status(&machine).await, "connected", "{mode}");
+        }
+        let log = guarded.log().await;
+        assert!(log.iter().filter(|it| it["kind"] == "refresh_token").count() >= 3, "{log:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_authority_that_answers_nearly_in_the_form_gives_a_login() {
+    for mode in ["loose", "form"] {
+        let guarded = Guarded::start(mode).await;
+        let machine = machine(&guarded, Value::Null).await;
+        let login = run(&machine, &["mcp", "auth", "shop"]).await;
+        assert!(login.code == Some(0) && login.stdout.starts_with("shop: connected"), "{mode}: {login:?}");
+        let file = machine.scratch.home.join(".local/share/windlass/mcp-auth.json");
+        let stored: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        assert!(stored["shop"]["tokens"]["expiresAt"].is_number(), "{mode}: {stored}");
+        assert_eq!(status(&machine).await, "connected", "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_says_that_tools_are_gone_because_a_login_has_ended() {
+    let guarded = Guarded::start("good").await;
     let machine = machine(&guarded, Value::Null).await;
     assert_eq!(run(&machine, &["mcp", "auth", "shop"]).await.code, Some(0));
-    // Each start renews it, so that the tokens for renewals must follow one another.
-    for _ in 0..3 {
-        assert_eq!(status(&machine).await, "connected");
-    }
-    let log = guarded.log().await;
-    assert!(log.iter().filter(|it| it["kind"] == "refresh_token").count() >= 3, "{log:?}");
+    reqwest::get(format!("{}/revoke", guarded.base)).await.unwrap();
+    machine.llm.reply(Reply::text("ok"));
+    let ran = run(&machine, &["run", "hello"]).await;
+    let told =
+        "The login at the MCP server shop has ended, and its tools are gone. Run `windlass mcp auth shop`.";
+    assert!(ran.code == Some(0) && ran.stderr.contains(told), "{ran:?}");
 }
 
 #[tokio::test]

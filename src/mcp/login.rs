@@ -1,16 +1,16 @@
 //! Logins at remote servers by OAuth: begun with an address for the browser, completed by what it brings back.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use reqwest::Url;
 use rmcp::transport::{
     AuthError, AuthorizationManager, AuthorizationSession,
     auth::{AuthClient, AuthorizationRequest, CredentialStore, OAuthClientConfig},
 };
-use tokio::{runtime::Handle, time::timeout};
+use tokio::time::timeout;
 use windlass_protocol::opencode::config::McpOauthClient;
 
-use self::store::Store;
+use self::{authority::Authority, store::Store};
 use super::{
     http::{install_tls, without_secrets},
     streamable::BoundedClient,
@@ -21,6 +21,7 @@ use crate::base::{
     cause, text,
 };
 
+mod authority;
 mod store;
 mod token;
 
@@ -203,13 +204,18 @@ impl LoginPlace {
     }
 
     async fn manager(&self) -> Result<AuthorizationManager, LoginError> {
-        let (url, runtime) = (self.url.clone(), Handle::current());
-        // It reads the system's certificates. Companies have their servers and logins in their own networks.
+        let address = Url::parse(&self.url)
+            .map_err(|error| self.failed(&AuthError::InternalError(error.to_string())))?;
+        let server = address.clone();
+        // It reads the system's certificates.
         let made = blocking(move || {
             install_tls();
-            runtime.block_on(AuthorizationManager::new_allowing_private_addresses(url.as_str()))
+            Authority::new(&server)
         });
-        made.await.map_err(|error| self.failed(&error))
+        let authority =
+            made.await.map_err(|error| self.failed(&AuthError::InternalError(cause::innermost(&error))))?;
+        let manager = AuthorizationManager::new_with_oauth_http_client(address, Arc::new(authority)).await;
+        manager.map_err(|error| self.failed(&error))
     }
 
     /// Returns the way out where the server takes known clients only, and we are none.

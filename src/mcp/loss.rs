@@ -8,6 +8,8 @@ use std::sync::{
 use rmcp::{ServiceError, transport::streamable_http_client::StreamableHttpError};
 use tokio_util::sync::CancellationToken;
 
+use super::ServersLease;
+
 /// The loss of a connection, which nothing but its requests shows. Cloning it shares it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Loss {
@@ -33,6 +35,14 @@ impl Loss {
     pub(super) async fn seen(&self) -> bool {
         self.seen.cancelled().await;
         self.wants_login.load(Ordering::Relaxed)
+    }
+}
+
+impl ServersLease {
+    /// Returns the servers whose tools are gone because their login has ended.
+    pub fn with_lost_login(&self) -> Vec<&str> {
+        let slots = self.slots.values().map(|leased| &leased.slot);
+        slots.filter(|slot| slot.lock().has_lost_login).map(|slot| slot.spec.name.as_str()).collect()
     }
 }
 

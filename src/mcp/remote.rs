@@ -87,6 +87,7 @@ pub(super) async fn run(
             }
         };
         if needs_auth(&end, &client, &parsed, &headers).await {
+            task.slot.lock().has_lost_login = with_token.is_some();
             return Ok(Err(wants_login().await));
         }
         // A server of the older kind knows no POST at this address.
@@ -105,7 +106,10 @@ pub(super) async fn run(
                 let keys = (&headers, with_token.as_ref());
                 Ok(Ok(sse::serve(task, opened, &client, keys, cancel.clone()).await))
             }
-            Err(sse::Refusal::Unauthorized) => Ok(Err(wants_login().await)),
+            Err(sse::Refusal::Unauthorized) => {
+                task.slot.lock().has_lost_login = with_token.is_some();
+                Ok(Err(wants_login().await))
+            }
             Err(sse::Refusal::Other) => Ok(Ok(end)),
         }
     };

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A remote MCP server behind OAuth for the tests, with its own authorization server, on Python's standard library alone.
 
-Modes: good, secret (clients get a secret, and must show it), brief (tokens end at once, and each renewal's token is good once), foreign (takes none of the tokens that it gives, as one made for others), ended (tokens end at once and are not renewed), closed (registers nobody; knows the client `known`), deny (the user refuses), open (wants no login, and knows none). Prints its port, and on /log
+Modes: good, secret (clients get a secret, and must show it), brief (tokens end at once, and each renewal's token is good once), foreign (takes none of the tokens that it gives, as one made for others), ended (tokens end at once and are not renewed), closed (registers nobody; knows the client `known`), deny (the user refuses), loose (answers nearly in the form of the standard; loose_brief does so, and tokens end at once), form (answers as a form), open (wants no login, and knows none). Prints its port, and on /log
 the requests for tokens so far; /revoke ends all logins.
 """
 
@@ -28,8 +28,11 @@ class Handler(BaseHTTPRequestHandler):
     def base(self):
         return f"http://127.0.0.1:{self.server.server_address[1]}"
 
-    def answer(self, status, body=None, **headers):
+    def answer(self, status, body=None, form=None, **headers):
         data = b"" if body is None else json.dumps(body).encode()
+        if form is not None:
+            data = urllib.parse.urlencode(form).encode()
+            headers["content_type"] = "application/x-www-form-urlencoded"
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
@@ -80,6 +83,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/register" and MODE != "closed":
             asked = json.loads(body)
             client = {"client_id": "registered", "redirect_uris": asked["redirect_uris"]}
+            if MODE.startswith("loose"):
+                del client["redirect_uris"]
             if MODE == "secret":
                 client["client_secret"] = STATE["secrets"]["registered"] = "s3cret"
             return self.answer(201, client)
@@ -115,7 +120,13 @@ class Handler(BaseHTTPRequestHandler):
         access = f"access-{STATE['n']}"
         STATE["access"] = set() if MODE == "foreign" else {access}
         STATE["refresh"] = f"refresh-{STATE['n']}"
-        life = 1 if MODE in ("brief", "ended") else 3600
+        life = 1 if MODE in ("brief", "loose_brief", "ended") else 3600
+        if MODE.startswith("loose"):
+            return self.answer(200, {
+                "access_token": access, "expires_in": str(life), "refresh_token": STATE["refresh"], "scope": ["a"],
+            })
+        if MODE == "form":
+            return self.answer(200, form={"access_token": access, "expires_in": life, "token_type": "bearer"})
         return self.answer(200, {
             "access_token": access, "token_type": "Bearer", "expires_in": life, "refresh_token": STATE["refresh"],
         })

@@ -310,6 +310,7 @@ async fn take_steps(
         if cx.cancel.is_cancelled() {
             break StopReason::Cancelled;
         }
+        servers::tell_lost_logins(cx);
         n_steps += 1;
         let is_last = cx.agent.steps.is_some_and(|limit| n_steps >= limit);
         prompt::keep(&cx.agent, &cx.model, cx.variant.as_deref(), state);

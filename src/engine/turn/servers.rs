@@ -38,6 +38,15 @@ pub async fn wait_for_prompts(
     bounded(session, loaded, cancel, servers, told).await;
 }
 
+/// Says once which servers' tools are gone because their login has ended.
+pub fn tell_lost_logins(cx: &TurnCx<'_>) {
+    for server in cx.servers().iter().flat_map(ServersLease::with_lost_login) {
+        cx.session.note(Some(format!(
+            "The login at the MCP server {server} has ended, and its tools are gone. Run `windlass mcp auth {server}`."
+        )));
+    }
+}
+
 async fn bounded<T>(
     session: &SessionCx,
     loaded: &Loaded,

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    base::{blocking::blocking, clock, credential_file},
+    base::{blocking::blocking, clock, credential_file, json_number},
     config::paths::Paths,
 };
 
@@ -75,7 +75,7 @@ struct Tokens {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     refresh_token: Option<String>,
     /// Seconds since the epoch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "json_number::deserialize")]
     expires_at: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     scope: Option<String>,

@@ -18,12 +18,15 @@ use super::{
     sigv4,
 };
 use crate::{
-    base::{blocking::blocking, clock},
+    base::{blocking::blocking, clock, json_number},
     provider::login::tokens::RENEWALS,
 };
 
 /// Time before its end at which a token is renewed.
 const EARLY_MS: i64 = 5 * 60 * 1000;
+
+/// Time that a token is taken to last where AWS does not say.
+const DEFAULT_LIFE_S: f64 = 3600.0;
 
 /// The token as AWS's own programs store it.
 #[derive(Deserialize)]
@@ -129,7 +132,8 @@ impl SignIn<'_> {
             access_key_id: String,
             secret_access_key: String,
             session_token: Option<String>,
-            expiration: Option<i64>,
+            #[serde(default, deserialize_with = "json_number::deserialize")]
+            expiration: Option<f64>,
         }
         let default = || format!("https://portal.sso.{}.{}", self.region, service::domain(self.region));
         let base = account.variable("AWS_ENDPOINT_URL_SSO").map_or_else(default, str::to_owned);
@@ -145,7 +149,7 @@ impl SignIn<'_> {
             access_key_id: it.access_key_id,
             secret_access_key: it.secret_access_key,
             session_token: it.session_token,
-            expires_ms: it.expiration,
+            expires_ms: it.expiration.map(|ms| ms as i64),
         })
     }
 }
@@ -156,7 +160,8 @@ async fn renew(client: reqwest::Client, url: String, file: PathBuf, token: Token
     #[serde(rename_all = "camelCase")]
     struct Renewed {
         access_token: String,
-        expires_in: i64,
+        #[serde(default, deserialize_with = "json_number::deserialize")]
+        expires_in: Option<f64>,
         refresh_token: Option<String>,
     }
     let (Some(refresh), Some(id), Some(secret)) = (token.refresh_token, token.client_id, token.client_secret)
@@ -171,7 +176,8 @@ async fn renew(client: reqwest::Client, url: String, file: PathBuf, token: Token
     let answer = service::send(request, LIMIT, "AWS's sign-in").await.map_err(failed)?;
     let renewed: Renewed =
         serde_json::from_str(&answer).map_err(|_| failed("the answer holds no token".to_owned()))?;
-    let ends_ms = renewed.expires_in.saturating_mul(1000).saturating_add(clock::now_ms());
+    let life_ms = (renewed.expires_in.unwrap_or(DEFAULT_LIFE_S) * 1000.0) as i64;
+    let ends_ms = clock::now_ms().saturating_add(life_ms);
     let ends = jiff::Timestamp::from_millisecond(ends_ms).map_err(|error| failed(error.to_string()))?;
     let mut changes = Map::new();
     changes.insert("accessToken".to_owned(), renewed.access_token.clone().into());

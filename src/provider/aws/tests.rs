@@ -132,7 +132,7 @@ fn a_sign_in_is_exchanged_for_the_credentials_of_its_role() {
         assert!(error.contains("has ended; run `aws sso login --profile work`"), "{error}");
         fs::write(&file, r#"{"accessToken": "at", "expiresAt": "2999-01-01T00:00:00Z"}"#).unwrap();
         let answer = r#"{"roleCredentials": {"accessKeyId": "ASIA3", "secretAccessKey": "s3",
-            "sessionToken": "tok3", "expiration": 1795341600000}}"#;
+            "sessionToken": "tok3", "expiration": "1795341600000"}}"#;
         let answers = [answer];
         let (found, asked) = tokio::join!(find(&account), serve(listener, &answers));
         assert_eq!(found.unwrap(), keys("ASIA3", "s3", Some("tok3"), EXPIRES));
@@ -160,7 +160,7 @@ fn a_sign_in_that_ends_is_renewed_once_and_stored_for_everybody() {
             "clientId": "c", "clientSecret": "cs", "region": "eu-west-1"}"#;
         fs::write(&file, ended).unwrap();
         let renewed =
-            r#"{"accessToken": "new", "expiresIn": 28800, "refreshToken": "r2", "tokenType": "Bearer"}"#;
+            r#"{"accessToken": "new", "expiresIn": "28800", "refreshToken": "r2", "tokenType": "Bearer"}"#;
         let granted = r#"{"roleCredentials": {"accessKeyId": "ASIA3", "secretAccessKey": "s3",
             "sessionToken": "tok3", "expiration": 1795341600000}}"#;
         let answers = [renewed, granted, granted];

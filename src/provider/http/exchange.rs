@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    base::{cause, clock},
+    base::{cause, clock, json_number},
     provider::{Exchange, ProviderError, Secret},
 };
 
@@ -58,7 +58,7 @@ struct Answer {
     #[serde(default)]
     headers: Map<String, Value>,
     /// Seconds since the epoch.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json_number::deserialize")]
     expires_at: Option<f64>,
 }
 

@@ -12,7 +12,7 @@ use windlass_protocol::opencode::config::AuthEntry;
 
 use super::rows::{Encoding, Grant, Issuer, host};
 use crate::{
-    base::{cause, clock, text},
+    base::{cause, clock, json_number, text},
     config::{Environment, secrets},
 };
 
@@ -66,8 +66,7 @@ impl Answer {
 
     /// Returns a number, which some write as text.
     pub fn number(&self, name: &str) -> Option<f64> {
-        let value = self.fields.get(name)?;
-        value.as_f64().or_else(|| value.as_str()?.parse().ok()).filter(|number| number.is_finite())
+        json_number::of(self.fields.get(name)?)
     }
 
     pub fn is_success(&self) -> bool {

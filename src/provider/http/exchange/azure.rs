@@ -7,7 +7,10 @@ use tokio::time::timeout;
 
 use super::{Granted, MAX_ANSWER};
 use crate::{
-    base::process::{self, Spawn},
+    base::{
+        json_number,
+        process::{self, Spawn},
+    },
     provider::ProviderError,
 };
 
@@ -19,8 +22,8 @@ struct Printed {
     #[serde(rename = "accessToken")]
     access_token: String,
     /// Seconds since the epoch; older versions print the local time alone.
-    #[serde(default)]
-    expires_on: Option<i64>,
+    #[serde(default, deserialize_with = "json_number::deserialize")]
+    expires_on: Option<f64>,
 }
 
 /// Asks the program for a token.
@@ -44,5 +47,5 @@ pub(super) async fn token(program: &Path, scope: &str) -> Result<Granted, Provid
     };
     let printed: Printed =
         serde_json::from_slice(&printed).map_err(|_| failed("printed no token".to_owned()))?;
-    Ok(Granted::plain(printed.access_token, printed.expires_on.map(|s| s.saturating_mul(1000))))
+    Ok(Granted::plain(printed.access_token, printed.expires_on.map(|s| (s * 1000.0) as i64)))
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{Granted, TIMEOUT, body};
 use crate::{
-    base::{cause, clock},
+    base::{cause, clock, json_number},
     provider::{ProviderError, login::endpoint::form_text},
 };
 
@@ -52,7 +52,8 @@ fn token_url() -> String {
 #[derive(Deserialize)]
 struct Answer {
     access_token: String,
-    expires_in: i64,
+    #[serde(default, deserialize_with = "json_number::deserialize")]
+    expires_in: Option<f64>,
 }
 
 /// Exchanges the credentials in a file.
@@ -109,8 +110,8 @@ async fn ask(request: RequestBuilder) -> Result<Granted, ProviderError> {
     let answer = body(&mut response).await.map_err(refused)?;
     let answer: Answer = serde_json::from_slice(&answer)
         .map_err(|_| refused(format!("Google gave no token (HTTP {})", status.as_u16())))?;
-    let ends_ms = answer.expires_in.saturating_mul(1000).saturating_add(clock::now_ms());
-    Ok(Granted::plain(answer.access_token, Some(ends_ms)))
+    let ends_ms = answer.expires_in.map(|life_s| clock::now_ms().saturating_add((life_s * 1000.0) as i64));
+    Ok(Granted::plain(answer.access_token, ends_ms))
 }
 
 fn refused(reason: String) -> ProviderError {

@@ -52,7 +52,7 @@ fn is_whole(request: &[u8]) -> bool {
     length.is_some_and(|length| body.len() >= length.parse::<usize>().unwrap())
 }
 
-const TOKEN: &str = r#"{"access_token": "ya29.x", "expires_in": 3599, "token_type": "Bearer"}"#;
+const TOKEN: &str = r#"{"access_token": "ya29.x", "expires_in": "3599", "token_type": "Bearer"}"#;
 
 fn google(file: &Path) -> Exchange {
     Exchange::Google { file: Some(file.to_owned()), server: String::new() }
@@ -158,7 +158,7 @@ fn azures_program_is_asked_for_a_token() {
     let get = || run(async { exchange(&client(), &way, "").await });
     write(
         r#"[ "$*" = "account get-access-token --output json --scope https://ai.azure.com/.default" ] || exit 1
-echo '{"accessToken": "eyJ", "expiresOn": "2099-01-01 00:00:00.000000", "expires_on": 4070908800}'"#,
+echo '{"accessToken": "eyJ", "expiresOn": "2099-01-01 00:00:00.000000", "expires_on": "4070908800"}'"#,
     );
     let granted = get().unwrap();
     assert!(granted.token.0 == "eyJ" && granted.is_good());
