@@ -198,6 +198,8 @@ pub enum Quirk {
     SessionHeader,
     /// Wants to know whether a user or an agent asks, and about images (GitHub Copilot).
     Initiator,
+    /// Refuses a conversation with calls unless it offers a tool.
+    NeedsTools,
 }
 
 /// A set of peculiarities.
@@ -306,11 +308,27 @@ pub enum PromptMessage<'a> {
     Encoded(&'a [Encoded]),
 }
 
+impl PromptMessage<'_> {
+    /// Returns true if the message holds calls of tools, or their results.
+    fn has_calls(&self) -> bool {
+        match self {
+            PromptMessage::ToolResults(_) => true,
+            PromptMessage::Encoded(pieces) => pieces.iter().any(|piece| piece.has_calls),
+            PromptMessage::Assistant(contents) => {
+                contents.iter().any(|content| matches!(content, AssistantContent::ToolCall { .. }))
+            }
+            PromptMessage::User(_) => false,
+        }
+    }
+}
+
 /// A piece of a wire's conversation that is sent again unchanged.
 #[derive(Debug, Clone)]
 pub struct Encoded {
     /// True if the model said it, rather than the user.
     is_models: bool,
+    /// True for the first piece of messages that hold calls.
+    has_calls: bool,
     /// The wire's own unit: a message, or a block of one.
     json: Box<RawValue>,
 }
@@ -561,14 +579,18 @@ pub fn encoded(
     options: &Map<String, Value>,
     messages: &[PromptMessage<'_>],
 ) -> Option<Vec<Encoded>> {
-    match model.wire {
-        Wire::OpenAiChat => Some(openai_chat::encoded(model, options, messages)),
-        Wire::OpenAiResponses => Some(openai_responses::encoded(model, messages)),
-        Wire::Anthropic => Some(anthropic::encoded(model, messages)),
-        Wire::Google => Some(google::encoded(model, messages)),
-        Wire::Bedrock => Some(bedrock::encoded(model, messages)),
-        Wire::Demo => None,
+    let mut pieces = match model.wire {
+        Wire::OpenAiChat => openai_chat::encoded(model, options, messages),
+        Wire::OpenAiResponses => openai_responses::encoded(model, messages),
+        Wire::Anthropic => anthropic::encoded(model, messages),
+        Wire::Google => google::encoded(model, messages),
+        Wire::Bedrock => bedrock::encoded(model, messages),
+        Wire::Demo => return None,
+    };
+    if let Some(piece) = pieces.first_mut() {
+        piece.has_calls = messages.iter().any(PromptMessage::has_calls);
     }
+    Some(pieces)
 }
 
 /// Maximum bytes of an answer that is requested as a whole.

@@ -9,7 +9,7 @@ use super::{
     AssistantContent, Encoded, Media, Model, Prompt, PromptMessage, ToolResult, UserContent, aws,
     http::{
         body::{self, Accepted, Fields},
-        schema,
+        placeholder, schema,
     },
 };
 
@@ -245,30 +245,16 @@ fn system<'a>(model: &Model, prompt: &'a Prompt<'_>) -> Vec<Block<'a>> {
     blocks
 }
 
-/// Returns the tools; a conversation with calls is refused without any, so that then one stands for none.
 fn tools<'a>(model: &Model, prompt: &'a Prompt<'_>) -> Option<Tools<'a>> {
-    let mut tools: Vec<Tool<'a>> = prompt
+    let tools: Vec<Tool<'a>> = prompt
         .tools
         .iter()
-        .filter(|_| model.takes_tools)
+        .filter(|tool| model.takes_tools || tool.name == placeholder::NAME)
         .map(|tool| {
             let input_schema = Schema { json: schema::plain_object(&tool.schema) };
             Tool { tool_spec: Spec { name: &tool.name, description: &tool.description, input_schema } }
         })
         .collect();
-    let has_calls = |message: &PromptMessage<'_>| match message {
-        PromptMessage::ToolResults(_) => true,
-        PromptMessage::Encoded(pieces) => pieces.iter().any(is_call),
-        PromptMessage::Assistant(contents) => {
-            contents.iter().any(|content| matches!(content, AssistantContent::ToolCall { .. }))
-        }
-        PromptMessage::User(_) => false,
-    };
-    if tools.is_empty() && prompt.messages.iter().any(has_calls) {
-        let input_schema = Schema { json: Cow::Owned(json!({"type": "object", "properties": {}})) };
-        let description = "Does nothing. Do not call it.";
-        tools.push(Tool { tool_spec: Spec { name: "_noop", description, input_schema } });
-    }
     (!tools.is_empty()).then(|| Tools { tools, tool_choice: json!({"auto": {}}) })
 }
 
@@ -295,11 +281,6 @@ fn messages<'a>(model: &Model, prompt: &'a Prompt<'_>) -> Vec<Message<'a>> {
         }
     }
     messages
-}
-
-/// Returns true if a piece is a tool's call or its result.
-fn is_call(piece: &Encoded) -> bool {
-    ["{\"toolUse\"", "{\"toolResult\""].iter().any(|start| piece.json.get().starts_with(start))
 }
 
 /// Implements [`encoded`](super::encoded()).

@@ -38,6 +38,7 @@ pub mod fetch;
 #[cfg(test)]
 pub(super) mod fixture;
 pub mod framing;
+pub(super) mod placeholder;
 pub(super) mod schema;
 mod session_headers;
 #[cfg(test)]
@@ -296,6 +297,7 @@ pub async fn stream(client: &Client, model: &Model, prompt: &Prompt<'_>) -> Resu
 
 /// Returns the address and the body of a request.
 pub fn encode(model: &Model, prompt: &Prompt<'_>) -> (String, Vec<u8>) {
+    let prompt = &*placeholder::filled(model, prompt);
     match model.wire {
         Wire::OpenAiChat => (openai_chat::url(model), openai_chat::encode(model, prompt)),
         Wire::OpenAiResponses => (openai_responses::url(model), openai_responses::encode(model, prompt)),
@@ -636,14 +638,14 @@ impl Stream {
         let Some(chunk) = chunk else {
             self.ended = true;
             self.record.end = "completed";
-            let finished = self.decoder.finish(deltas);
-            // Something came, and none of it was an event: asked again, the same would come.
             self.events.clear();
             self.framing.finish(&mut self.events);
             self.n_events += self.events.len();
             for event in &self.events {
                 self.decoder.push(event, deltas)?;
             }
+            let finished = self.decoder.finish(deltas);
+            // Something came, and none of it was an event: asked again, the same would come.
             let is_other = self.n_events == 0 && !may_be_events(&self.head);
             return if finished.is_err() && is_other { Err(not_events(None)) } else { finished };
         };

@@ -250,6 +250,9 @@ pub struct ProviderOptions {
     pub chunk_timeout: Option<Value>,
     /// True if requests carry a cache key of the session.
     pub set_cache_key: Option<bool>,
+    /// True for a LiteLLM server, which wants a tool in each conversation with calls.
+    #[serde(rename = "litellmProxy")]
+    pub litellm_proxy: Option<bool>,
     /// True for chat completions instead of responses at Azure.
     pub use_completion_urls: Option<bool>,
     /// The region of Amazon's models.

@@ -4,11 +4,14 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::{encode, encoded, regional_id, url};
+use super::{encoded, regional_id, url};
 use crate::provider::{
     AssistantContent, Delta, Finish, Media, Model, Prompt, PromptMessage, ProviderError, ToolResult,
     ToolSpec, Usage, UserContent, Wire,
-    http::fixture::{call_input, call_start, check, check_encoded, decode, event_stream, model, text},
+    http::{
+        self,
+        fixture::{call_input, call_start, check, check_encoded, decode, event_stream, model, text},
+    },
 };
 
 fn user(text: &str) -> PromptMessage<'_> {
@@ -27,7 +30,7 @@ fn claude() -> Model {
 }
 
 fn body(model: &Model, prompt: &Prompt<'_>) -> Value {
-    serde_json::from_slice(&encode(model, prompt)).unwrap()
+    serde_json::from_slice(&http::encode(model, prompt).1).unwrap()
 }
 
 fn call<'a>(call_id: &'a str, input: &'a Value) -> AssistantContent<'a> {

@@ -19,8 +19,14 @@ use super::{
 use crate::{
     config::{Config, Environment, Warning},
     provider::{
-        Exchange, Model, Quirk, Quirks, Secret, Timeouts, Wire, auth::Credentials, aws::Account, bedrock,
-        http::fetch::Fetch, login::rows as logins, plugin_options::PluginOptions, unusable::Lack,
+        Exchange, Model, Quirk, Quirks, Secret, Timeouts, Wire,
+        auth::Credentials,
+        aws::Account,
+        bedrock,
+        http::{fetch::Fetch, placeholder},
+        login::rows as logins,
+        plugin_options::PluginOptions,
+        unusable::Lack,
     },
 };
 
@@ -62,6 +68,7 @@ struct Base<'a> {
     headers: Vec<(String, String)>,
     fetch: Option<Fetch>,
     set_cache_key: Option<bool>,
+    is_litellm: bool,
     timeouts: Timeouts,
 }
 
@@ -271,6 +278,7 @@ fn base<'a>(known: &Known<'a>, config: &'a Config, provider_config: &'a Provider
         headers: overlay_headers(&fixed, &options.headers),
         fetch: None,
         set_cache_key: options.set_cache_key,
+        is_litellm: options.litellm_proxy == Some(true),
         timeouts: timeouts(provider_config),
     }
 }
@@ -457,6 +465,7 @@ fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, La
             quirks = Quirks::of(&[Quirk::Instructions]);
         }
     }
+    quirks = quirks.and(placeholder::quirks(wire, npm, [base.id, &api_id], base.is_litellm));
     let plan = base.login.as_ref().and_then(|login| login.plan);
     quirks = quirks.and(plan.map(|plan| plan.quirks).unwrap_or_default());
     let limit = plan.and_then(|plan| (plan.limit)(&api_id)).or(config.limit).unwrap_or_default();

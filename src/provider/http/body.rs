@@ -129,7 +129,7 @@ pub(in crate::provider) fn own_tools<'a>(model: &'a Model, over: &'a Map<String,
 /// Encodes a piece of the conversation for later requests.
 pub(in crate::provider) fn encode_piece(is_models: bool, piece: &impl Serialize) -> Option<Encoded> {
     // Strings, numbers and JSON values cannot fail to encode.
-    Some(Encoded { is_models, json: to_raw_value(piece).ok()? })
+    Some(Encoded { is_models, has_calls: false, json: to_raw_value(piece).ok()? })
 }
 
 /// A medium in the form that the model takes, or a text in its place.
