@@ -31,5 +31,6 @@ pub mod sandbox;
 pub mod sse;
 pub mod stderr;
 pub mod text;
+pub mod tool_name;
 pub mod watch;
 pub mod words;

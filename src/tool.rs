@@ -158,7 +158,7 @@ pub static BUILTIN: &[Tool] = &[
         name: Cow::Borrowed("write"),
         text: Cow::Borrowed(include_str!("tool/write.txt")),
         schema: Schema::Of(schema_of::<write::Args>),
-        permission: Some("edit"),
+        permission: Some(Cow::Borrowed("edit")),
         look: Look { kind: Kind::Edit, verb: "Write", subject: Subject::Change },
         offered: Offered::If(edit::is_offered),
         run: Run::BuiltIn(|cx, input| Box::pin(write::run(cx, input))),
@@ -185,7 +185,7 @@ pub static BUILTIN: &[Tool] = &[
         name: Cow::Borrowed("multiedit"),
         text: Cow::Borrowed(include_str!("tool/multiedit.txt")),
         schema: Schema::Of(schema_of::<multiedit::Args>),
-        permission: Some("edit"),
+        permission: Some(Cow::Borrowed("edit")),
         look: Look { kind: Kind::Edit, verb: "Edit", subject: Subject::Change },
         offered: Offered::If(edit::is_offered),
         run: Run::BuiltIn(|cx, input| Box::pin(multiedit::run(cx, input))),
@@ -239,7 +239,7 @@ pub static BUILTIN: &[Tool] = &[
         name: Cow::Borrowed("apply_patch"),
         text: Cow::Borrowed(include_str!("tool/apply_patch.txt")),
         schema: Schema::Of(schema_of::<apply_patch::Args>),
-        permission: Some("edit"),
+        permission: Some(Cow::Borrowed("edit")),
         look: Look { kind: Kind::Edit, verb: "Patch", subject: Subject::Patch },
         offered: Offered::If(apply_patch::is_offered),
         run: Run::BuiltIn(|cx, input| Box::pin(apply_patch::run(cx, input))),
@@ -248,7 +248,7 @@ pub static BUILTIN: &[Tool] = &[
         name: Cow::Borrowed("patch"),
         text: Cow::Borrowed(include_str!("tool/patch.txt")),
         schema: Schema::Of(schema_of::<apply_patch::Args>),
-        permission: Some("edit"),
+        permission: Some(Cow::Borrowed("edit")),
         look: Look { kind: Kind::Edit, verb: "Patch", subject: Subject::Patch },
         offered: Offered::If(apply_patch::is_offered),
         run: Run::BuiltIn(|cx, input| Box::pin(apply_patch::run(cx, input))),
@@ -293,7 +293,7 @@ pub static BUILTIN: &[Tool] = &[
         name: Cow::Borrowed("list_mcp_resources"),
         text: Cow::Borrowed(include_str!("tool/list_mcp_resources.txt")),
         schema: Schema::Of(schema_of::<list_mcp_resources::Args>),
-        permission: Some("read"),
+        permission: Some(Cow::Borrowed("read")),
         look: Look { kind: Kind::Search, verb: "", subject: Subject::Arguments },
         offered: Offered::If(mcp::has_resources),
         run: Run::BuiltIn(|cx, input| Box::pin(list_mcp_resources::run(cx, input, ResourceList::Resources))),
@@ -302,7 +302,7 @@ pub static BUILTIN: &[Tool] = &[
         name: Cow::Borrowed("list_mcp_resource_templates"),
         text: Cow::Borrowed(include_str!("tool/list_mcp_resource_templates.txt")),
         schema: Schema::Of(schema_of::<list_mcp_resources::Args>),
-        permission: Some("read"),
+        permission: Some(Cow::Borrowed("read")),
         look: Look { kind: Kind::Search, verb: "", subject: Subject::Arguments },
         offered: Offered::If(mcp::has_resources),
         run: Run::BuiltIn(|cx, input| Box::pin(list_mcp_resources::run(cx, input, ResourceList::Templates))),
@@ -311,7 +311,7 @@ pub static BUILTIN: &[Tool] = &[
         name: Cow::Borrowed("read_mcp_resource"),
         text: Cow::Borrowed(include_str!("tool/read_mcp_resource.txt")),
         schema: Schema::Of(schema_of::<read_mcp_resource::Args>),
-        permission: Some("read"),
+        permission: Some(Cow::Borrowed("read")),
         look: Look { kind: Kind::Read, verb: "", subject: Subject::Resource },
         offered: Offered::If(mcp::has_resources),
         run: Run::BuiltIn(|cx, input| Box::pin(read_mcp_resource::run(cx, input))),
@@ -337,7 +337,7 @@ pub const OTHER_PERMISSIONS: [&str; 6] =
 
 /// Returns the permission that decides if a tool is shown and may run.
 pub fn permission_name(tool: &str) -> &str {
-    find(tool).and_then(|tool| tool.permission).unwrap_or(tool)
+    find(tool).and_then(|tool| tool.permission.as_deref()).unwrap_or(tool)
 }
 
 /// Returns the look of a tool's calls.

@@ -29,11 +29,12 @@ const PREFIX: &str = "mcp:";
 
 /// Returns the row of a server's tool; the place is its server's among [`ToolCx::servers`].
 pub fn row(tool: Arc<McpTool>, place: usize) -> Tool {
+    let (name, permission) = Tool::named(&tool.key, None);
     Tool {
-        name: Cow::Owned(tool.key.clone()),
+        name,
         text: Cow::Owned(tool.description.clone()),
         schema: Schema::Shared(tool.schema.clone()),
-        permission: None,
+        permission,
         look: Look::OTHER,
         offered: Offered::Always,
         run: Run::Shared(Arc::new(move |cx, input| {

@@ -33,11 +33,12 @@ pub struct Plugins {
 /// Returns the row of a plugin's tool. One that takes a built-in tool's place keeps its permission.
 pub fn row(tool: &Arc<PluginTool>) -> Tool {
     let replaced = find(&tool.id);
+    let (name, permission) = Tool::named(&tool.id, replaced.and_then(|built_in| built_in.permission.clone()));
     Tool {
         name: Cow::Owned(tool.id.clone()),
         text: Cow::Owned(tool.description.clone()),
         schema: Schema::Shared(tool.schema.clone()),
-        permission: replaced.and_then(|built_in| built_in.permission),
+        permission,
         look: replaced.map_or(Look::OTHER, |built_in| built_in.look),
         offered: Offered::Always,
         run: Run::Plugin(tool.clone()),

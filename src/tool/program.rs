@@ -36,11 +36,13 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Returns the row of a program's tool. One that takes a built-in tool's place keeps its permission.
 pub fn row(manifest: &Arc<Manifest>) -> Tool {
     let replaced = find(&manifest.name);
+    let (name, permission) =
+        Tool::named(&manifest.name, replaced.and_then(|built_in| built_in.permission.clone()));
     Tool {
-        name: Cow::Owned(manifest.name.clone()),
+        name,
         text: Cow::Owned(manifest.description.clone()),
         schema: Schema::Shared(manifest.schema.clone()),
-        permission: replaced.and_then(|built_in| built_in.permission),
+        permission,
         look: replaced.map_or(Look::OTHER, |built_in| built_in.look),
         offered: Offered::Always,
         run: Run::Program(manifest.clone()),

@@ -8,6 +8,7 @@ use windlass_protocol::opencode::tool::Look;
 
 use super::{ToolCx, ToolError, ToolOutput, schema};
 use crate::{
+    base::tool_name,
     config::Config,
     library::Agent,
     plugin::{manifest::Manifest, offer::PluginTool},
@@ -23,7 +24,7 @@ pub struct Tool {
     pub text: Cow<'static, str>,
     pub schema: Schema,
     /// The permission that decides if the tool is shown and may run, if it is not of the tool's name.
-    pub permission: Option<&'static str>,
+    pub permission: Option<Cow<'static, str>>,
     pub look: Look,
     pub offered: Offered,
     pub run: Run,
@@ -84,9 +85,20 @@ pub struct Offer<'a> {
 }
 
 impl Tool {
+    /// Names a tool from elsewhere as providers take it; rules go on to name it by its own name.
+    pub fn named(
+        name: &str,
+        permission: Option<Cow<'static, str>>,
+    ) -> (Cow<'static, str>, Option<Cow<'static, str>>) {
+        match tool_name::offered(name) {
+            Cow::Borrowed(_) => (Cow::Owned(name.to_owned()), permission),
+            Cow::Owned(offered) => (offered.into(), permission.or(Some(name.to_owned().into()))),
+        }
+    }
+
     /// Returns the permission that decides if the tool is shown and may run.
     pub fn permission(&self) -> &str {
-        self.permission.unwrap_or(&self.name)
+        self.permission.as_deref().unwrap_or(&self.name)
     }
 
     /// Returns the schema of the arguments.

@@ -37,7 +37,7 @@ def text(words):
 
 
 def call(name):
-    if name == "price":
+    if name in ("price", LONG_NAME):
         return text("tea costs 5")
     if name in ("forget", "forget_400"):
         forgotten[0] = 400 if name == "forget_400" else 404
@@ -70,6 +70,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("content-type", kind)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
+        self.wfile.write(body.encode())
 
     def do_GET(self):
         self.status(405)

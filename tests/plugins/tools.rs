@@ -193,3 +193,31 @@ async fn a_plugin_subscribes_to_events_by_its_client() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_tool_whose_name_no_provider_takes_has_another_and_keeps_its_rules() {
+    in_each_runtime(async |runtime| {
+        let (long, denied) = ("long_".repeat(15), "never_".repeat(13));
+        let tool = "export default { description: 'd', args: {}, execute: async () => 'called' }";
+        let files = [long.as_str(), denied.as_str(), "my.tool"]
+            .map(|name| (format!(".opencode/tool/{name}.js"), tool));
+        let files = files.each_ref().map(|(name, text)| (name.as_str(), *text));
+        let rules = json!({"permission": {denied.as_str(): "deny"}});
+        let agent = start(&files, with(&runtime, rules)).await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::text("done"));
+        agent.prompt(&session, "go").await;
+        let tools = agent.llm.last_request().tools();
+        let is_taken = |name: &String| {
+            name.len() <= 64 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+        };
+        assert!(tools.iter().all(is_taken), "{tools:?}");
+        assert!(!tools.iter().any(|name| name.starts_with("never_")), "{tools:?}");
+        for start in ["long_long_", "my_tool_"] {
+            let name = tools.iter().find(|name| name.starts_with(start)).unwrap();
+            assert_eq!(agent.told(&session, name, json!({})).await, "called");
+        }
+        agent.finish().await;
+    })
+    .await;
+}

@@ -38,7 +38,7 @@ const QUESTION: &str = "question";
 pub struct Toolbox {
     tools: BTreeMap<String, Tool>,
     /// The tools that a rule denies altogether.
-    hidden: Vec<String>,
+    hidden: Vec<(String, String)>,
     policy: Policy,
     /// The skills that the model may load, as the system prompt lists them.
     skills: String,
@@ -97,7 +97,7 @@ impl Toolbox {
         let rows = rows.filter(|tool| tool.is_offered(&offer));
         let mut tools: BTreeMap<String, Tool> = rows.map(|tool| (tool.name.to_string(), tool)).collect();
         let hidden = tools.extract_if(.., |name, tool| name != INVALID && policy.hides(tool.permission()));
-        let hidden = hidden.map(|(name, _)| name).collect();
+        let hidden = hidden.map(|(name, tool)| (name, tool.permission().to_owned())).collect();
         let is_nobody_there =
             !offer.is_answerable && !tools.contains_key(QUESTION) && !policy.hides(QUESTION);
         let subagents = subtask::offered(&cx.loaded, &policy);
@@ -210,8 +210,10 @@ impl Toolbox {
                 let error = ToolError::Model(questions::NOBODY.to_owned());
                 return Route::Refused { name: QUESTION.to_owned(), input: shown_input(call), error };
             }
-            if let Some(name) = self.hidden.iter().find(|name| name.eq_ignore_ascii_case(&call.tool)) {
-                let rules = self.policy.denial(tool::permission_name(name), "*");
+            if let Some((name, permission)) =
+                self.hidden.iter().find(|(name, _)| name.eq_ignore_ascii_case(&call.tool))
+            {
+                let rules = self.policy.denial(permission, "*");
                 let error = ToolError::Forbidden(permission::denied_message(&rules));
                 return Route::Refused { name: name.clone(), input: shown_input(call), error };
             }
