@@ -24,6 +24,7 @@ const PROGRAM: &[(&str, &str)] = &[
     ("shell.mjs", include_str!("host/shell.mjs")),
     ("tools.mjs", include_str!("host/tools.mjs")),
     ("version.mjs", include_str!("host/version.mjs")),
+    ("zod3.mjs", include_str!("host/zod3.mjs")),
 ];
 /// The file that Node reads first.
 pub const CHECK: &str = "check.cjs";

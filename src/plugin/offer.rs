@@ -8,6 +8,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::base::json_schema::JsonSchema;
+
 /// Everything that the plugins of a directory offer.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -22,6 +24,22 @@ pub struct Offer {
     pub models: Vec<String>,
     /// The program that runs them, with its version.
     pub runtime: String,
+}
+
+/// Splits off the tools whose schema, written as JSON by the plugin, is none; providers refuse a request with one of
+/// them. Each is named with the reason.
+pub fn usable(tools: Vec<Arc<PluginTool>>) -> (Vec<Arc<PluginTool>>, Vec<Report>) {
+    let mut reports = Vec::new();
+    let is_usable = |tool: &Arc<PluginTool>| {
+        if !tool.plain {
+            return true;
+        }
+        let Err(reason) = JsonSchema::compile(&tool.schema) else { return true };
+        let error = Some(format!("the tool {} has no usable schema: {reason}", tool.id));
+        reports.push(Report { name: tool.plugin.clone(), error, ..Report::default() });
+        false
+    };
+    (tools.into_iter().filter(is_usable).collect(), reports)
 }
 
 /// The end of a plugin's loading.

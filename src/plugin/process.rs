@@ -23,7 +23,7 @@ use windlass_protocol::opencode::provider::UsableProviders;
 use super::{
     api::{Api, ApiBody, ApiRequest, ApiResponse},
     fetches::Fetches,
-    offer::Offer,
+    offer::{self, Offer},
 };
 use crate::base::{
     lock::lock,
@@ -292,6 +292,10 @@ impl Process {
             "tools" => {
                 let tools = params.get("tools").cloned().unwrap_or_default();
                 if let Ok(tools) = serde_json::from_value(tools) {
+                    let (tools, unusable) = offer::usable(tools);
+                    for report in unusable {
+                        tracing::warn!(plugin = report.name, error = report.error, "a tool is left out");
+                    }
                     let mut offer = lock(&self.offer);
                     *offer = Arc::new(Offer { tools, ..Offer::clone(&offer) });
                 }

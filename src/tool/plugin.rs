@@ -35,7 +35,7 @@ pub fn row(tool: &Arc<PluginTool>) -> Tool {
     let replaced = find(&tool.id);
     let (name, permission) = Tool::named(&tool.id, replaced.and_then(|built_in| built_in.permission.clone()));
     Tool {
-        name: Cow::Owned(tool.id.clone()),
+        name,
         text: Cow::Owned(tool.description.clone()),
         schema: Schema::Shared(tool.schema.clone()),
         permission,
@@ -85,7 +85,7 @@ fn checked(tool: &PluginTool, mut input: Value) -> Result<Value, ToolError> {
             }
         }
     }
-    // One that is no JSON schema checks nothing, as in OpenCode.
+    // Tools with one that is no JSON schema are not offered.
     let Ok(schema) = JsonSchema::compile(&tool.schema) else { return Ok(input) };
     schema.check(&input).map_err(|issues| misfit(tool, &issues))?;
     Ok(input)

@@ -194,6 +194,91 @@ async fn a_plugin_subscribes_to_events_by_its_client() {
     .await;
 }
 
+/// Types as the third version of zod makes them, as far as the host looks at them.
+const ZOD_3: &str = r#"
+    const type = (typeName, own = {}, check = () => true) => ({
+        _def: { typeName, ...own },
+        description: own.description,
+        isOptional: () => typeName === "ZodOptional" || typeName === "ZodDefault",
+        safeParseAsync: async (given) => {
+            const data = given === undefined && own.defaultValue ? own.defaultValue() : given
+            if (data === undefined && typeName === "ZodOptional") return { success: true, data }
+            return check(data) ? { success: true, data } : { success: false, error: { issues: [{ message: "Expected more", path: [] }] } }
+        },
+    })
+    const text = type("ZodString", { checks: [{ kind: "min", value: 2 }], description: "a word" }, (it) => typeof it === "string" && it.length > 1)
+    const count = type("ZodDefault", { innerType: type("ZodNumber", { checks: [{ kind: "int" }] }), defaultValue: () => 3 })
+    const loud = type("ZodOptional", { innerType: type("ZodBoolean") })
+"#;
+
+#[tokio::test]
+async fn arguments_of_the_third_zod_are_a_schema_with_defaults_and_checks() {
+    in_each_runtime(async |runtime| {
+        let says = format!(
+            "{ZOD_3}
+            const args = {{ text, count, loud, plain: {{ type: 'string' }} }}
+            export default {{ description: 'd', args, execute: async (given) => JSON.stringify(given) }}"
+        );
+        let agent = start(&[(".opencode/tool/says.js", &*says)], runtime).await;
+        let session = agent.new_session().await;
+        let told = agent.told(&session, "says", json!({"text": "tea", "plain": "x"})).await;
+        let given: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(given, json!({"text": "tea", "plain": "x", "count": 3}));
+        let tools = agent.llm.last_request().body["tools"].clone();
+        let sent = tools.as_array().unwrap().iter().find(|tool| tool["function"]["name"] == "says").unwrap();
+        assert_eq!(
+            sent["function"]["parameters"],
+            json!({
+                "type": "object",
+                "properties": {
+                    "text": {"type": "string", "minLength": 2, "description": "a word"},
+                    "count": {"type": "integer", "default": 3},
+                    "loud": {"type": "boolean"},
+                    "plain": {"type": "string"},
+                },
+                "required": ["text", "plain"],
+            })
+        );
+        let told = agent.told(&session, "says", json!({"text": "t", "plain": "x"})).await;
+        assert!(told.contains("invalid arguments: Expected more (at text)"), "{told}");
+        agent.finish().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_tool_without_a_json_schema_is_left_out_and_named() {
+    in_each_runtime(async |runtime| {
+        let tool = |args: &str| {
+            format!("{ZOD_3}\nexport default {{ description: 'd', args: {args}, execute: async () => 'x' }}")
+        };
+        let files = [
+            (".opencode/tool/map.js", tool("{ a: type('ZodMap') }")),
+            (".opencode/tool/word.js", tool("{ a: 'string' }")),
+            (".opencode/tool/function.js", tool("{ a: () => true }")),
+            (
+                ".opencode/tool/standard.js",
+                tool("{ a: { '~standard': { vendor: 'other' }, type: 'string' } }"),
+            ),
+            (".opencode/tool/misspelt.js", tool("{ a: { type: 'strin' } }")),
+            (".opencode/tool/good.js", tool("{ a: { type: 'string' } }")),
+        ];
+        let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
+        let agent = start(&files, runtime).await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::text("done"));
+        agent.prompt(&session, "go").await;
+        let tools = agent.llm.last_request().tools();
+        for name in ["map", "word", "function", "standard", "misspelt"] {
+            assert!(!tools.iter().any(|tool| tool == name), "{name} is among {tools:?}");
+            agent.wait_stderr(&format!("the tool {name} has no usable schema")).await;
+        }
+        assert!(tools.iter().any(|tool| tool == "good"), "{tools:?}");
+        agent.finish().await;
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_tool_whose_name_no_provider_takes_has_another_and_keeps_its_rules() {
     in_each_runtime(async |runtime| {

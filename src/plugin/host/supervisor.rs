@@ -24,7 +24,12 @@ use crate::{
         rpc_peer::CallError,
         stderr,
     },
-    plugin::{files, offer::Offer, process::Process, runtime},
+    plugin::{
+        files,
+        offer::{self, Offer},
+        process::Process,
+        runtime,
+    },
 };
 
 /// Time for plugins to end by themselves.
@@ -285,8 +290,11 @@ async fn load(shared: &Shared, process: &Arc<Process>) -> Result<(), String> {
     let limit = shared.load_timeout().saturating_mul(n_plugins.saturating_add(1));
     let loaded = process.load(shared.parameters(), limit, shared.load_timeout()).await;
     let answer = loaded.map_err(|error| load_failure(&error))?;
-    let offer: Offer =
+    let mut offer: Offer =
         serde_json::from_value(answer).map_err(|error| format!("its plugins cannot be read: {error}"))?;
+    let (tools, unusable) = offer::usable(offer.tools);
+    offer.tools = tools;
+    offer.plugins.extend(unusable);
     for report in &offer.plugins {
         if let Some(error) = &report.error {
             (shared.setup.tell)(error.clone());

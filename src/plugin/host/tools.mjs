@@ -2,6 +2,7 @@
 
 import { notify, reason, request } from "./channel.mjs";
 import { announce, within } from "./current.mjs";
+import { isZod3, schemaOf } from "./zod3.mjs";
 
 const isTool = (it) => it !== null && typeof it === "object" && typeof it.execute === "function" && "description" in it;
 const isZod = (it) => it !== null && typeof it === "object" && "_zod" in it;
@@ -24,14 +25,33 @@ export async function described(id, plugin, tool) {
 }
 
 const isAllZod = (args) => Object.values(args).every(isZod);
+const isPlain = (args) => Object.keys(args).length > 0 && Object.values(args).every(isJsonSchema);
 
-/** Values of an older zod are neither: nothing is known of what they take. */
-const isPlain = (args) => !isAllZod(args) && Object.values(args).every((it) => it !== null && typeof it === "object" && !("_def" in it));
+/** Values of other libraries have a form of their own. */
+const isJsonSchema = (it) =>
+  typeof it === "boolean" ||
+  (it !== null && typeof it === "object" && !Array.isArray(it) && !["_zod", "_def", "~standard", "parse"].some((key) => key in it));
 
 async function schema(args) {
   if (Object.keys(args).length === 0) return { $schema: "https://json-schema.org/draft/2020-12/schema", type: "object", properties: {} };
-  if (!isAllZod(args)) return { type: "object", properties: args, required: Object.keys(args) };
-  const z = await zod();
+  if (isAllZod(args)) return ofZod(await zod(), args);
+  const properties = {};
+  const required = [];
+  for (const [key, arg] of Object.entries(args)) {
+    if (isZod(arg)) {
+      const own = ofZod(await zod(), { [key]: arg });
+      properties[key] = own.properties[key];
+      required.push(...(own.required ?? []));
+      continue;
+    }
+    if (!isZod3(arg) && !isJsonSchema(arg)) throw new TypeError(`its argument ${key} is neither of zod nor a JSON schema`);
+    properties[key] = isZod3(arg) ? schemaOf(arg) : arg;
+    if (!isZod3(arg) || !arg.isOptional()) required.push(key);
+  }
+  return { type: "object", properties, required };
+}
+
+function ofZod(z, args) {
   // A plugin's own copy of zod keeps descriptions in a registry of its own.
   const override = ({ zodSchema, jsonSchema }) => Object.assign(jsonSchema, zodSchema.meta?.());
   const made = z.toJSONSchema(z.object(args), { io: "input", unrepresentable: "any", override });
@@ -61,6 +81,10 @@ export async function run(tool, { args, context }, signal) {
     const parsed = await z.object(wanted).safeParseAsync(args);
     if (!parsed.success) return { invalid: z.prettifyError(parsed.error) };
     input = parsed.data;
+  } else {
+    const { read, invalid } = await each(wanted, args);
+    if (invalid) return { invalid };
+    input = read;
   }
   const call = context.call;
   const { call: _, ...known } = context;
@@ -71,6 +95,20 @@ export async function run(tool, { args, context }, signal) {
     ask: (wanted) => request("ask", { call, ...wanted }, signal),
   };
   return result(await tool.execute(input, own));
+}
+
+/** Reads each argument by its own type, of whichever zod it is. */
+async function each(wanted, args) {
+  const read = { ...args };
+  const issues = [];
+  for (const [key, type] of Object.entries(wanted)) {
+    if (!isZod(type) && !isZod3(type)) continue;
+    const parsed = await type.safeParseAsync(args[key]);
+    if (!parsed.success) {
+      for (const { message, path } of parsed.error.issues) issues.push(`${message} (at ${[key, ...path].join(".")})`);
+    } else if (parsed.data !== undefined) read[key] = parsed.data;
+  }
+  return { read, invalid: issues.join("\n") };
 }
 
 function result(value) {
