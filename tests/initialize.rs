@@ -10,9 +10,11 @@ fn request(version: Value) -> Value {
 
 #[tokio::test]
 async fn the_highest_version_that_both_know_is_spoken_and_at_least_the_first() {
-    for (asked, answered) in [(1, 1), (0, 1), (2, 2), (65535, 2)] {
+    let texts = ["1", "2", "2024-11-05", ""].map(|asked| (json!(asked), 1));
+    let numbers = [(1, 1), (0, 1), (2, 2), (65535, 2)].map(|(asked, answered)| (json!(asked), answered));
+    for (asked, answered) in numbers.into_iter().chain(texts).chain([(Value::Null, 1)]) {
         let agent = Agent::builder().spawn().await;
-        let answer = agent.request("initialize", request(json!(asked))).await.unwrap();
+        let answer = agent.request("initialize", request(asked.clone())).await.unwrap();
         assert_eq!(answer["protocolVersion"], answered, "asked for {asked}");
         agent.finish().await;
     }

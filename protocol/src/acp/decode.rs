@@ -164,7 +164,8 @@ impl EventChoice {
 pub fn initialize(params: Option<&str>, agreed: Option<Version>) -> Result<Initialize, InvalidParams> {
     let params = object(params)?;
     let requested = match params.get("protocolVersion") {
-        None => 1,
+        // Clients from before the first version name theirs by a text.
+        None | Some(Value::Null | Value::String(_)) => 1,
         Some(version) => {
             version.as_u64().ok_or_else(|| invalid("`protocolVersion` must be a whole number"))?
         }
