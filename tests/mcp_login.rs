@@ -36,8 +36,12 @@ impl Guarded {
 
     /// Returns the requests for tokens.
     async fn log(&self) -> Vec<Value> {
+        self.get("log").await.json().await.unwrap()
+    }
+
+    async fn get(&self, name: &str) -> reqwest::Response {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        reqwest::get(format!("{}/log", self.base)).await.unwrap().json().await.unwrap()
+        reqwest::get(format!("{}/{name}", self.base)).await.unwrap()
     }
 }
 
@@ -138,7 +142,7 @@ async fn a_session_says_that_tools_are_gone_because_a_login_has_ended() {
     let guarded = Guarded::start("good").await;
     let machine = machine(&guarded, Value::Null).await;
     assert_eq!(run(&machine, &["mcp", "auth", "shop"]).await.code, Some(0));
-    reqwest::get(format!("{}/revoke", guarded.base)).await.unwrap();
+    guarded.get("revoke").await;
     machine.llm.reply(Reply::text("ok"));
     let ran = run(&machine, &["run", "hello"]).await;
     let told =

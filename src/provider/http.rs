@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     path::Path,
     sync::{Arc, Mutex, OnceLock},
     time::{Duration, Instant},
@@ -670,14 +670,12 @@ impl Stream {
 }
 
 fn limit(time: Duration) -> String {
-    match i64::try_from(time.as_millis()).unwrap_or(i64::MAX) {
-        milliseconds @ ..1_000 => format!("{milliseconds} ms"),
-        milliseconds => figures::clock(milliseconds),
-    }
+    let milliseconds = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    if milliseconds < 1_000 { format!("{milliseconds} ms") } else { figures::clock(milliseconds) }
 }
 
 fn transport(error: reqwest::Error) -> ProviderError {
-    let is_here = error.is_connect() && error.url().is_some_and(is_of_this_machine);
+    let is_here = error.is_connect() && error.url().is_some_and(failure::is_of_this_machine);
     let what = if error.is_connect() {
         "cannot connect"
     } else if error.is_timeout() {
@@ -685,18 +683,12 @@ fn transport(error: reqwest::Error) -> ProviderError {
     } else {
         "the connection broke before the answer was complete"
     };
-    match causes(error) {
-        causes if is_here && causes == "Connection refused" => ProviderError::NotRunning {
-            message: format!("nothing listens there ({causes}); is the server running?"),
-        },
-        causes => ProviderError::Transport { message: format!("{what} ({causes})") },
+    let causes = causes(error);
+    if is_here && causes == "Connection refused" {
+        let message = format!("nothing listens there ({causes}); is the server running?");
+        return ProviderError::NotRunning { message };
     }
-}
-
-fn is_of_this_machine(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    let address: Result<IpAddr, _> = host.parse();
-    address.map_or_else(|_| host == "localhost" || host.ends_with(".localhost"), |it| it.is_loopback())
+    ProviderError::Transport { message: format!("{what} ({causes})") }
 }
 
 /// Returns the innermost cause of a failed request, without the URL, which may hold a key.

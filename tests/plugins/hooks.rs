@@ -1,5 +1,6 @@
 //! Hooks beside those of steps: titles, terminals, the user's own commands, results of MCP servers, plain schemas.
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
 use super::{example, runtimes, start};
@@ -207,25 +208,29 @@ async fn a_plugin_sees_the_prompts_of_commands_and_says_who_answers_them() {
 #[tokio::test]
 async fn a_plugin_sees_the_files_of_a_result_and_puts_others_in_their_place() {
     let plugin = r#"
-        const dot = (colour) => `data:image/svg+xml;base64,${btoa(colour)}`
+        const dot = (colour) => `data:image/png;base64,${btoa("\x89PNG\r\n\x1a\n" + colour)}`
         export const Files = async () => ({
             tool: {
                 draw: {
                     description: "Draws.", args: {},
                     execute: async () => ({
-                        output: "drawn", attachments: [{ type: "file", mime: "image/svg+xml", url: dot("red") }],
+                        output: "drawn", attachments: [{ type: "file", mime: "image/png", url: dot("red") }],
                     }),
                 },
             },
             "tool.execute.after": async (input, output) => {
                 output.output += ` ${output.attachments[0].type} ${output.attachments[0].url === dot("red")}`
-                output.attachments = [{ type: "file", mime: "image/svg+xml", url: dot("blue") }]
+                output.attachments = [{ type: "file", mime: "image/png", url: dot("blue") }]
             },
         })"#;
     let agent = start(&[(".opencode/plugin/files.js", plugin)], json!({})).await;
     let (turn, told) = agent.run("draw", json!({})).await;
     assert!(told.starts_with("drawn file true"), "{told}");
     let update = turn.tool("call_1");
-    assert!(update.to_string().contains("Ymx1ZQ==") && !update.to_string().contains("cmVk"), "{update}");
+    let holds = |colour: &str| {
+        let picture = [&b"\x89PNG\r\n\x1a\n"[..], colour.as_bytes()].concat();
+        update.to_string().contains(&BASE64_STANDARD.encode(picture))
+    };
+    assert!(holds("blue") && !holds("red"), "{update}");
     agent.finish().await;
 }

@@ -130,7 +130,7 @@ async fn what_is_no_message_of_a_connection_is_refused_with_the_reason() {
     let two_sessions = post(&server, &two_sessions).header("Acp-Connection-Id", &client.id);
     answer(two_sessions.header("Acp-Session-Id", "ses_2")).await.refused(400);
     // An `initialize` that is refused begins no connection.
-    let refused = answer(post(&server, &message(0, "initialize", json!({"protocolVersion": "x"})))).await;
+    let refused = answer(post(&server, &message(0, "initialize", json!({"protocolVersion": []})))).await;
     assert_eq!(refused.header("acp-connection-id"), None);
     assert_eq!(refused.ok()["error"]["code"], -32602);
     server.finish().await;

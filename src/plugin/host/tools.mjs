@@ -24,8 +24,11 @@ export async function described(id, plugin, tool) {
   return { id, plugin, description: String(tool.description ?? ""), schema: await schema(tool.args ?? {}), plain: isPlain(tool.args ?? {}) };
 }
 
+/** Returns true for arguments that are a JSON schema as a whole. */
+const isWhole = ({ type, properties }) => type === "object" && properties !== null && typeof properties === "object";
+
 const isAllZod = (args) => Object.values(args).every(isZod);
-const isPlain = (args) => Object.keys(args).length > 0 && Object.values(args).every(isJsonSchema);
+const isPlain = (args) => isWhole(args) || (Object.keys(args).length > 0 && Object.values(args).every(isJsonSchema));
 
 /** Values of other libraries have a form of their own. */
 const isJsonSchema = (it) =>
@@ -34,6 +37,7 @@ const isJsonSchema = (it) =>
 
 async function schema(args) {
   if (Object.keys(args).length === 0) return { $schema: "https://json-schema.org/draft/2020-12/schema", type: "object", properties: {} };
+  if (isWhole(args)) return args;
   if (isAllZod(args)) return ofZod(await zod(), args);
   const properties = {};
   const required = [];

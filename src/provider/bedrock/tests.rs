@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{encoded, regional_id, url};
+use super::{regional_id, url};
 use crate::provider::{
-    AssistantContent, Delta, Finish, Media, Model, Prompt, PromptMessage, ProviderError, ToolResult,
+    self, AssistantContent, Delta, Finish, Media, Model, Prompt, PromptMessage, ProviderError, ToolResult,
     ToolSpec, Usage, UserContent, Wire,
     http::{
         self,
@@ -301,7 +301,7 @@ fn documents_have_names_of_their_own_in_the_whole_request() {
         names.filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
     };
     assert_eq!(names(&whole), ["", " 2", " 3", " 4"], "{whole}");
-    let earlier = encoded(&model, &messages()[..3]);
+    let earlier = provider::encoded(&model, &Map::new(), &messages()[..3]).unwrap();
     let later = Prompt {
         messages: vec![PromptMessage::Encoded(&earlier), messages().remove(3)],
         ..Prompt::default()
