@@ -27,6 +27,7 @@ pub mod jsonc;
 pub mod known_keys;
 pub mod layer;
 pub mod layers;
+pub mod limits;
 pub mod looser;
 pub mod markdown;
 pub mod market;
@@ -78,6 +79,8 @@ pub struct Config {
     pub agents: BTreeMap<String, AgentConfig>,
     /// Rules of agents that came over the network, which stand below the user's.
     pub fetched_rules: BTreeMap<String, Vec<Rule>>,
+    /// Lists of tools and other limits, each a layer of every policy that it concerns.
+    pub limits: Vec<limits::Bound>,
     pub commands: BTreeMap<String, CommandConfig>,
     pub skills: SkillsConfig,
     /// Directories whose subdirectories hold agents, commands and skills as files, the weakest first.

@@ -403,3 +403,29 @@ async fn what_the_user_asks_for_in_general_opens_neither_edits_nor_secrets_to_ex
     }
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn an_agent_of_claude_code_has_the_tools_of_its_list_and_no_others() {
+    let lists = ["Read, Grep, Glob, Bash(git diff:*)", "[Read, Grep, Glob, \"Bash(git diff:*)\"]"];
+    let block = "\n  - Read\n  - Grep\n  - Glob\n  - Bash(git diff:*)";
+    for list in lists.into_iter().chain([block]) {
+        let scratch = Scratch::new();
+        let text = format!("---\nname: reviewer\nmode: primary\ntools: {list}\n---\nReview.\n");
+        scratch.write(".opencode/agent/reviewer.md", &text);
+        scratch.write(".opencode/agent/odd.md", "---\nmode: primary\ntools: 5\n---\nOdd.\n");
+        let agent = Agent::builder().scratch(&scratch).start().await;
+        let session = session_of(&agent, "reviewer").await;
+        agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "git log", "description": "log"})));
+        agent.llm.reply(Reply::text("ok"));
+        agent.prompt(&session, "go").await;
+        let mut tools = agent.llm.requests()[0].tools();
+        tools.sort();
+        assert_eq!(tools, ["bash", "glob", "grep", "read"], "{list}");
+        let last = agent.llm.last_request();
+        assert!(last.tool_result("call_1").contains("prevents"), "{}", last.tool_result("call_1"));
+        let answer = agent.request("session/new", agent.session_params()).await.unwrap();
+        assert!(!mode_ids(&answer).contains(&"odd"), "{answer}");
+        agent.wait_stderr("odd.md:3:1: agent.odd.tools: 5 is not a list of tools").await;
+        agent.finish().await;
+    }
+}

@@ -78,7 +78,7 @@ async fn permissions_that_nothing_asks_for_are_told_where_they_look_like_others(
     scratch.write("opencode.json", text);
     let (lines, code) = checked(&scratch).await;
     let expected = [
-        "opencode.json:4:5: permission.write: has no effect: the tool `write` asks for `edit`",
+        "opencode.json:4:5: permission.write: is read as `edit`, which the tool `write` asks for",
         "opencode.json:5:5: permission.edti: has no effect: nothing asks for `edti`; did you mean `edit`?",
         "opencode.json:12:38: agent.build.permission.Bash: has no effect: nothing asks for `Bash`; did you mean `bash`?",
     ];

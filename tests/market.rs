@@ -56,6 +56,32 @@ async fn as_mode(agent: &Agent, session: &str, mode: &str) {
 }
 
 #[tokio::test]
+async fn a_list_of_tools_of_a_fetched_agent_holds() {
+    let web = Web::start().await;
+    let reviewer = "---\nmode: primary\ntools: Read, Grep\npermission:\n  bash: allow\n---\nReview.";
+    web.page("/m/reviewer.md", Page::new("text/markdown", reviewer));
+    web.page(
+        "/m/index.json",
+        page(json!({"agents": [
+            {"name": "reviewer", "file": "reviewer.md", "version": 1},
+            {"name": "odd", "mode": "primary", "prompt": "Odd.", "tools": 5},
+        ]})),
+    );
+    let scratch = Scratch::new();
+    let agent = from(&scratch, &[web.url("/m")]).start().await;
+    agent.wait_stderr(READ_AGAIN).await;
+    let (session, answer) = agent.open().await;
+    assert!(!mode_ids(&answer).contains(&"odd"), "{answer}");
+    as_mode(&agent, &session, "reviewer").await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    let mut tools = agent.llm.last_request().tools();
+    tools.sort();
+    assert_eq!(tools, ["grep", "read"]);
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn agents_of_a_server_answer_with_their_prompts_models_and_tools() {
     let web = server().await;
     let scratch = Scratch::new();

@@ -26,9 +26,6 @@ mod sandbox;
 pub fn check(layer: &mut Layer, findings: &mut Findings) {
     let mut value = std::mem::take(&mut layer.value);
     let mut checker = Checker { layer, findings, removed: Vec::new() };
-    if value.contains_key("permissions") {
-        checker.warn(&["permissions"], "`permissions` is not understood; use `permission`".to_owned());
-    }
     checker.unknown_keys(&value);
     checker.keys_without_effect(&value);
     value.retain(|key, value| match key.as_str() {
@@ -133,7 +130,7 @@ impl Checker<'_> {
                 // Packages and providers have options and fields of their own.
                 ["provider", _, "options", ..] | ["provider", _, "models", _, ..] => near.is_none(),
                 // Said where it is looked at.
-                ["permissions", ..] | ["windlass", "sandbox", ..] => true,
+                ["windlass", "sandbox", ..] => true,
                 _ => false,
             };
             if is_option {

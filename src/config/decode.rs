@@ -20,13 +20,14 @@ use super::{
     check::check,
     known_keys,
     layer::{Kind, Layer},
+    limits::{self, Bound, Limit},
     merge::{merge, merged},
     model::parse_model,
     normalize::normalize,
     paths::Paths,
     protected_paths::ProtectedPaths,
     reader::Sources,
-    rules::{read_rules, rules_of},
+    rules::rules_of,
     secrets,
     wording::plain,
 };
@@ -77,6 +78,11 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         entries.map(|(name, _)| name.clone()).collect()
     };
     let default_limits = ToolOutputLimits::default();
+    let (mut limits, left_out) = bounds(&layers, home);
+    // Another agent in the place of one that cannot be understood may do no more than ask.
+    if string("default_agent").is_some_and(|name| left_out.contains(&name)) {
+        limits.push(Bound { agent: None, is_fetched: false, rules: limits::Kind::Ask.rules(home) });
+    }
     let mut config = Config {
         paths: place.paths.clone(),
         directory: place.directory.to_owned(),
@@ -89,6 +95,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         managed,
         agents: agents(&raw, &layers),
         fetched_rules: fetched_rules(&layers, home),
+        limits,
         commands: decode_key(&raw, "command").unwrap_or_default(),
         skills: decode_key(&raw, "skills").unwrap_or_default(),
         directories,
@@ -118,6 +125,9 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         notes: findings.notes,
         environment,
     };
+    for name in left_out {
+        config.agents.entry(name).or_default().disable = Some(true);
+    }
     config.protected = Arc::new(ProtectedPaths::new(&config, &layers));
     (config, layers)
 }
@@ -276,12 +286,37 @@ fn agents(raw: &Map<String, Value>, layers: &[Layer]) -> BTreeMap<String, AgentC
     agents
 }
 
+/// Returns the limits as rules, and the agents that are left out.
+fn bounds(layers: &[Layer], home: &Path) -> (Vec<Bound>, BTreeSet<String>) {
+    let mut bounds = Vec::new();
+    let mut left_out = BTreeSet::new();
+    for layer in layers {
+        for Limit { agent, kind } in &layer.limits {
+            match (agent, kind) {
+                (Some(name), limits::Kind::LeftOut) => drop(left_out.insert(name.clone())),
+                _ => {
+                    let (agent, is_fetched) = (agent.clone(), layer.kind == Kind::Market);
+                    bounds.push(Bound { agent, is_fetched, rules: kind.rules(home) });
+                }
+            }
+        }
+    }
+    (bounds, left_out)
+}
+
 fn fetched_rules(layers: &[Layer], home: &Path) -> BTreeMap<String, Vec<Rule>> {
     let mut fetched: BTreeMap<String, Vec<Rule>> = BTreeMap::new();
     for layer in layers.iter().filter(|layer| layer.kind == Kind::Market) {
         for (name, agent) in layer.value.get("agent").and_then(Value::as_object).into_iter().flatten() {
-            if let Some(permission) = agent.get("permission") {
-                fetched.entry(name.clone()).or_default().extend(read_rules(permission, home).0);
+            let Value::Object(agent) = agent else { continue };
+            // A server allows nothing by a switch.
+            let mut agent = agent.clone();
+            if let Some(Value::Object(switches)) = agent.get_mut("tools") {
+                switches.retain(|_, is_enabled| *is_enabled == Value::Bool(false));
+            }
+            let rules = rules_of(&agent, home);
+            if !rules.is_empty() {
+                fetched.entry(name.clone()).or_default().extend(rules);
             }
         }
     }

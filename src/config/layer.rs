@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::{
     environment::Environment,
     jsonc::{self, Document, Substitutes},
+    limits::Limit,
     text_file,
     warning::{Findings, Warning},
 };
@@ -45,6 +46,8 @@ pub struct Layer {
     pub value: Map<String, Value>,
     /// JSON pointer → line and column, 1-based, of a key or a list's element.
     pub places: HashMap<String, (usize, usize)>,
+    /// Limits that are no rules; they are read out of the value.
+    pub limits: Vec<Limit>,
     /// Its text could not be used at all.
     pub is_broken: bool,
 }
@@ -53,7 +56,7 @@ impl Layer {
     /// Returns a layer whose parts have no positions.
     pub fn new(kind: Kind, source: &str, base: &Path, value: Map<String, Value>) -> Self {
         let (source, base) = (source.to_owned(), base.to_owned());
-        Self { kind, source, base, value, places: HashMap::new(), is_broken: false }
+        Self { kind, source, base, value, places: HashMap::new(), limits: Vec::new(), is_broken: false }
     }
 
     /// Returns the line and the column of a key, 1-based, when this source has it.

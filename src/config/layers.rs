@@ -6,6 +6,7 @@ use super::{
     ADMINISTRATOR, Config, Environment, Findings, Hook, Warning,
     decode::{Place, resolve},
     layer::{Kind, Layer},
+    limits::Bound,
     markdown::{self, Broken},
     paths::Paths,
     reader::{STILL_HOLDS, project_directories, read, read_again},
@@ -149,7 +150,11 @@ fn keep_definition(config: &mut Config, broken: &Broken, before: &Config) -> boo
     let is_kept = match *key {
         "agent" => {
             let agent = before.agents.get(name);
-            agent.map(|agent| config.agents.insert(name.clone(), agent.clone())).is_some()
+            let is_known = agent.map(|agent| config.agents.insert(name.clone(), agent.clone())).is_some();
+            let held = before.limits.iter().filter(|it| it.agent.as_ref() == Some(name)).cloned();
+            let held: Vec<Bound> = held.filter(|it| is_known && !config.limits.contains(it)).collect();
+            config.limits.extend(held);
+            is_known
         }
         _ => {
             let command = before.commands.get(name);

@@ -158,6 +158,10 @@ fn read_entry(name: Option<&str>, whole: &Value) -> Result<Listed, String> {
                 definition.shift_remove("name");
             }
             for (from, to) in RENAMED {
+                // Of two permissions none is the one that was meant.
+                if to == "permission" && definition.contains_key(to) {
+                    continue;
+                }
                 if let Some(value) = definition.shift_remove(from) {
                     definition.entry(to).or_insert(value);
                 }
@@ -182,22 +186,10 @@ pub fn read_file(text: &str) -> Result<(Map<String, Value>, Places), String> {
     Ok((usable(definition), places))
 }
 
-/// Leaves out what a server has no say in, and says older spellings in the newer one.
+/// Leaves out what a server has no say in.
 fn usable(mut definition: Map<String, Value>) -> Map<String, Value> {
-    definition.shift_remove("disable");
-    if let Some(Value::Object(tools)) = definition.shift_remove("tools") {
-        let mut rules = Map::new();
-        for (tool, is_enabled) in tools {
-            let permission =
-                if matches!(tool.as_str(), "write" | "patch") { "edit".to_owned() } else { tool };
-            if is_enabled == Value::Bool(false) {
-                rules.insert(permission, Value::from("deny"));
-            }
-        }
-        if let Some(Value::Object(permission)) = definition.shift_remove("permission") {
-            rules.extend(permission);
-        }
-        definition.insert("permission".to_owned(), Value::Object(rules));
+    for key in ["disable", "disabled", "enabled"] {
+        definition.shift_remove(key);
     }
     definition
 }

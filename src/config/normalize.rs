@@ -4,6 +4,8 @@ use serde_json::{Map, Value};
 
 use super::{layer::Layer, merge::merge, warning::Findings};
 
+mod restrictions;
+
 /// Keys that are OpenCode's terminal interface's own.
 pub const TERMINAL_KEYS: [&str; 3] = ["theme", "keybinds", "tui"];
 
@@ -34,7 +36,7 @@ pub fn normalize(layer: &mut Layer, findings: &mut Findings) {
     normalizer.compaction();
     normalizer.share();
     normalizer.steps();
-    normalizer.tools();
+    normalizer.restrictions();
 }
 
 /// Takes `5.0` for the whole number that it is, as JavaScript and JSON schemas do.
@@ -167,21 +169,6 @@ impl Normalizer<'_> {
             if let Some(position) = self.layer.position(&["autoshare"]) {
                 self.layer.places.insert("/share".to_owned(), position);
             }
-        }
-    }
-
-    /// Notes that `tools` is deprecated. It becomes rules at decoding, below those of `permission`.
-    fn tools(&mut self) {
-        const NOTE: &str = "is deprecated; write `permission`";
-        let is_said = |owner: &Map<String, Value>| owner.get("tools").is_some_and(|tools| !tools.is_null());
-        if is_said(&self.layer.value) {
-            self.note(&["tools"], NOTE);
-        }
-        let agents = self.layer.value.get("agent").and_then(Value::as_object).into_iter().flatten();
-        let with_tools = agents.filter(|(_, agent)| agent.as_object().is_some_and(is_said));
-        let names: Vec<String> = with_tools.map(|(name, _)| name.clone()).collect();
-        for name in names {
-            self.note(&["agent", &name, "tools"], NOTE);
         }
     }
 

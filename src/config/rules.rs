@@ -5,7 +5,33 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::permission::{Action, Rule};
 
-use super::paths::Paths;
+use super::{limits::is_edit, paths::Paths};
+
+/// Names of permissions that somebody asks for without a server or a plugin.
+pub const PERMISSIONS: [&str; 22] = [
+    "bash",
+    "batch",
+    "codesearch",
+    "doom_loop",
+    "edit",
+    "external_directory",
+    "glob",
+    "grep",
+    "list",
+    "lsp",
+    "plan_enter",
+    "plan_exit",
+    "question",
+    "read",
+    "sampling",
+    "sandbox",
+    "skill",
+    "task",
+    "todoread",
+    "todowrite",
+    "webfetch",
+    "websearch",
+];
 
 /// A part of a `permission` value that is not a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,10 +83,9 @@ pub fn rules_from_tools<'a>(tools: impl IntoIterator<Item = (&'a str, bool)>) ->
     tools
         .into_iter()
         .map(|(tool, is_enabled)| {
-            let permission = match tool {
-                "write" | "edit" | "patch" => "edit",
-                other => other,
-            };
+            // The other names of `edit` are no words of OpenCode's, and only restrict.
+            let is_edit = matches!(tool, "write" | "edit" | "patch") || !is_enabled && is_edit(tool);
+            let permission = if is_edit { "edit" } else { tool };
             rule(permission, "*", if is_enabled { Action::Allow } else { Action::Deny })
         })
         .collect()

@@ -169,6 +169,19 @@ fn add_older_spellings(schema: &mut Value) {
     let servers = json!({"allOf": [servers, {"not": is_one}]});
     schema["properties"]["mcp"]["properties"] =
         json!({"servers": {"anyOf": [servers, one], "deprecated": true}});
+    // Lists of tools, as agents of Claude Code have them.
+    let word = r"[\p{L}\p{N}_.:/@*?][\p{L}\p{N}_\-.:/@*?]*(\([^()]*\))?";
+    let text = json!({"type": "string", "pattern": format!(r"^[\s,]*({word}([\s,]+{word})*[\s,]*)?$")});
+    let list = json!({"anyOf": [text, {"type": "array", "items": text}]});
+    for owner in ["", "/definitions/AgentConfig"] {
+        let Some(keys) = schema.pointer_mut(owner).and_then(|owner| owner["properties"].as_object_mut())
+        else {
+            continue;
+        };
+        let switches = keys.get("tools").cloned().unwrap_or_default();
+        keys.insert("tools".to_owned(), json!({"anyOf": [switches, list]}));
+        keys.insert("disallowedTools".to_owned(), list.clone());
+    }
     let steps = deprecated(&schema["definitions"]["AgentConfig"]["properties"]["steps"]);
     schema["definitions"]["AgentConfig"]["properties"]["maxSteps"] = steps;
     let turns = json!({"type": "integer", "minimum": 0, "format": "uint32"});

@@ -12,6 +12,7 @@ use windlass_protocol::opencode::{
 use super::{Agent, skills::Skill};
 use crate::config::{
     Config, Warning,
+    limits::Bound,
     model::parse_model,
     policy::{Origin, Policy},
     rules::{defaults, last_match, read_rules, rule, rules_from_tools, wildcard},
@@ -36,6 +37,7 @@ pub(super) fn agents(config: &Config, skills: &[Skill]) -> (Vec<Agent>, Vec<Warn
                 Some(fetched) => bounded(agent_rules, fetched, config),
                 None => Policy::new(agent_rules),
             };
+            let policy = limited(policy, name, config, true);
             Agent { native: false, ..blank(name, AgentMode::All, policy) }
         });
         configure(agent, agent_config, config);
@@ -50,6 +52,7 @@ pub(super) fn agents(config: &Config, skills: &[Skill]) -> (Vec<Agent>, Vec<Warn
     for agent in &mut agents {
         keep_tool_output_readable(agent, config);
         let policy = std::mem::take(&mut agent.policy);
+        let policy = limited(policy, &agent.name, config, false);
         agent.policy = policy.with(Origin::Administrator, &config.managed.rules(&agent.name));
     }
     let (default, warning) = default_agent(&agents, config);
@@ -193,6 +196,13 @@ fn bounded(agent_rules: Vec<Rule>, fetched: &[Rule], config: &Config) -> Policy 
     let denied: Vec<Rule> = denied.map(|(_, earlier)| earlier.clone()).collect();
     let meant = [fetched, &config.permission].concat();
     Policy::new(agent_rules).with(Origin::Floor, &meant).with(Origin::Floor, &denied)
+}
+
+/// Adds the lists of tools and the other limits of an agent, which no rule of its own lifts unless they were fetched.
+fn limited(policy: Policy, name: &str, config: &Config, is_fetched: bool) -> Policy {
+    let concerns =
+        |it: &&Bound| it.is_fetched == is_fetched && it.agent.as_ref().is_none_or(|agent| agent == name);
+    config.limits.iter().filter(concerns).fold(policy, |policy, it| policy.with(Origin::Floor, &it.rules))
 }
 
 fn blank(name: &str, mode: AgentMode, policy: Policy) -> Agent {

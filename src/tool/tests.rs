@@ -8,6 +8,7 @@ use super::{
     find, permission_name,
     row::Offer,
 };
+use crate::config::rules::PERMISSIONS;
 
 mod known;
 
@@ -170,4 +171,12 @@ async fn invalid_says_what_was_wrong() {
     assert_eq!(output.title, "Invalid Tool");
     assert_eq!(output.output, "The arguments provided to the tool are invalid: no such tool");
     assert_eq!(Value::Object(output.metadata), json!({ "truncated": false }));
+}
+
+#[test]
+fn the_configuration_knows_the_name_of_every_permission() {
+    let asked = BUILTIN.iter().filter(|tool| tool.name != "invalid").map(|tool| permission_name(&tool.name));
+    let unknown: Vec<&str> =
+        asked.chain(super::OTHER_PERMISSIONS).filter(|it| !PERMISSIONS.contains(it)).collect();
+    assert_eq!(unknown, Vec::<&str>::new());
 }

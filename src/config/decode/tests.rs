@@ -43,11 +43,11 @@ fn a_wrong_field_of_a_server_is_named_and_the_rest_holds() {
     assert_eq!(
         warnings(&config),
         [
+            "6:7: mcp.e.enabled: \"no\" is read as `enabled: false`",
             "2:24: mcp.a.command: \"npx foo\" cannot be used; expected a list; the server is left out",
             "3:42: mcp.b.timeout: \"5\" cannot be used; expected a whole number",
             "4:1: mcp.c: has no `url`; the server is left out",
             "5:7: mcp.d.type: \"lokal\" is not a kind of server; write \"local\" or \"remote\"; the server is left out",
-            "6:7: mcp.e.enabled: \"no\" cannot be used; expected true or false",
             "7:65: mcp.f.headers.A: ******** cannot be used; expected a string; all of `headers` is ignored",
             "6:1: mcp.e: MCP server `e` is left out: has no `type`; write \"local\" or \"remote\"",
         ]

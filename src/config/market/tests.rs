@@ -42,7 +42,7 @@ fn every_form_of_a_list_is_read() {
 fn what_a_server_has_no_say_in_is_left_out() {
     check(
         json!([{"name": "a", "disable": true, "tools": {"write": false, "bash": true}, "permission": {"read": "allow"}}]),
-        json!({"a": {"permission": {"edit": "deny", "read": "allow"}}}),
+        json!({"a": {"tools": {"write": false, "bash": true}, "permission": {"read": "allow"}}}),
     );
     let index = json!({"agents": [
         {"name": "../up"}, {"name": ""}, {"name": "build"}, {"prompt": "x"}, 7, {"name": "ok"}, {"name": "ok"},

@@ -357,3 +357,127 @@ fn a_bad_default_agent_falls_back_with_a_warning() {
         assert_eq!(agents[0].name, expected, "{text}");
     }
 }
+
+#[test]
+fn a_list_of_tools_denies_the_others_and_loosens_no_rule() {
+    for tools in [json!("Read, Grep, Glob"), json!(["Read", "Grep", "Glob"])] {
+        let general = json!({"grep": "ask", "bash": "allow"});
+        let own = json!({"tools": tools, "permission": {"webfetch": "allow"}});
+        let text = json!({"permission": general, "agent": {"reviewer": own}});
+        let expected = [
+            ("read", "a.rs", Allow),
+            ("read", ".env", Ask),
+            ("grep", "x", Ask),
+            ("glob", "*", Allow),
+            ("bash", "ls", Deny),
+            ("edit", "a", Deny),
+            ("webfetch", "https://a", Deny),
+            ("shop_buy", "*", Deny),
+            ("external_directory", "/etc/*", Ask),
+        ];
+        check_rules(text.clone(), "reviewer", &expected);
+        check_rules(text, "build", &[("bash", "ls", Allow), ("edit", "a", Allow)]);
+        let text = json!({"tools": tools, "permission": {"bash": "allow"}, "agent": {"a": {}}});
+        for name in ["build", "a", "general"] {
+            check_rules(text.clone(), name, &[("bash", "ls", Deny), ("read", "a.rs", Allow)]);
+        }
+    }
+}
+
+#[test]
+fn tools_that_are_taken_away_are_denied_whatever_a_rule_says() {
+    for key in ["disallowedTools", "disallowed-tools", "disalowedTools"] {
+        let text = json!({"agent": {"a": {key: "Bash(git push:*), Write", "permission": {"edit": "allow"}}}});
+        let expected =
+            [("bash", "git push", Deny), ("bash", "ls", Allow), ("edit", "a", Deny), ("read", "a", Allow)];
+        check_rules(text, "a", &expected);
+    }
+    let text = json!({"permission": {"deny": ["Bash(rm:*)"], "ask": ["WebFetch"], "bash": "allow"}});
+    check_rules(text, "build", &[("bash", "rm x", Deny), ("bash", "ls", Allow), ("webfetch", "x", Ask)]);
+}
+
+#[test]
+fn a_switch_that_is_no_boolean_never_widens() {
+    for (said, expected) in [
+        (json!("false"), Deny),
+        (json!(0), Deny),
+        (json!("off"), Deny),
+        (json!({}), Deny),
+        (json!("True"), Allow),
+    ] {
+        for key in ["bash", "Bash"] {
+            let text = json!({"agent": {"a": {"tools": {key: said}}}});
+            check_rules(text, "a", &[("bash", "ls", expected), ("read", "a", Allow)]);
+            check_rules(json!({"tools": {key: said}}), "build", &[("bash", "ls", expected)]);
+        }
+    }
+    check_rules(json!({"tools": {"mcp__shop__buy": false}}), "build", &[("shop_buy", "*", Deny)]);
+    check_rules(json!({"tools": {"Bash(rm:*)": false}}), "build", &[("bash", "ls", Deny)]);
+    check_rules(json!({"tools": {"multiedit": false}}), "build", &[("edit", "a", Deny)]);
+}
+
+#[test]
+fn a_rule_by_another_name_restricts() {
+    for said in [
+        json!({"permission": {"Bash": "deny", "Write": "deny", "edit": "allow"}}),
+        json!({"permissions": {"bash": "deny", "apply_patch": "deny"}}),
+        json!({"Permission": {"Bash(ls:*)": "deny", "multiedit": "deny"}}),
+        json!({"permissons": "deny"}),
+    ] {
+        let expected = [("bash", "ls", Deny), ("edit", "a", Deny)];
+        check_rules(said.clone(), "build", &expected);
+        check_rules(json!({"agent": {"a": said}}), "a", &expected);
+    }
+    // No other name of `edit` loosens it.
+    let text = json!({"permission": {"edit": "deny", "multiedit": "allow"}});
+    check_rules(text, "build", &[("edit", "a", Deny)]);
+}
+
+#[test]
+fn an_agent_whose_restriction_cannot_be_understood_is_left_out() {
+    for said in [
+        json!({"tools": 5}),
+        json!({"tools": true}),
+        json!({"tools": "!Bash"}),
+        json!({"tools": [{"bash": false}]}),
+        json!({"allowedTools": {"bash": true}}),
+        json!({"disallowedTools": ["Bash", 5]}),
+        json!({"permissions": [{"action": "bash", "resource": "*", "effect": "deny"}]}),
+        json!({"permissions": {"bash": "deny"}, "permission": {"edit": "deny"}}),
+    ] {
+        let text = json!({"permission": {"webfetch": "deny"}, "default_agent": "own", "agent": {"own": said, "build": said}});
+        let config = config(&text);
+        let own = config.warnings.iter().filter(|it| it.message.ends_with("the agent is left out"));
+        assert_eq!(own.count(), 1, "{said}: {:?}", config.warnings);
+        let built_in = config.warnings.iter().filter(|it| it.message.contains("everything asks"));
+        assert_eq!(built_in.count(), 1, "{said}: {:?}", config.warnings);
+        assert!(agents(&config, &[]).0.iter().all(|agent| agent.name != "own"));
+        let asking = [("bash", "ls", Ask), ("read", "a", Ask), ("webfetch", "https://a", Deny)];
+        check_rules(text.clone(), "build", &asking);
+        // Nor does another agent in the default's place do more than ask.
+        check_rules(text, "plan", &[("bash", "ls", Ask)]);
+        check_rules(said, "general", &[("bash", "ls", Ask)]);
+    }
+    // A broken `permission` asks also for what another source allows by name.
+    let text = json!({"permission": {"bash": "allow"}}).to_string();
+    let (home, project) = (Path::new("/nowhere"), Path::new("/nowhere/project"));
+    let variables = [("OPENCODE_CONFIG_CONTENT", text.as_str()), ("OPENCODE_PERMISSION", "[\"deny\"]")];
+    let (agents, _) = agents(&config_in(home, project, &variables), &[]);
+    assert!(agents.iter().all(|agent| agent.policy.evaluate("bash", "ls") != Allow));
+}
+
+#[test]
+fn a_switch_that_turns_an_agent_off_is_understood() {
+    for said in [
+        json!({"disable": "true"}),
+        json!({"disabled": 1}),
+        json!({"enabled": false}),
+        json!({"disable": "y"}),
+    ] {
+        let (agents, _) = agents(&config(&json!({"agent": {"general": said}})), &[]);
+        assert!(agents.iter().all(|agent| agent.name != "general"), "{said}");
+    }
+    let (agents, _) =
+        agents(&config(&json!({"agent": {"general": {"disable": "false", "enabled": true}}})), &[]);
+    assert!(agents.iter().any(|agent| agent.name == "general"));
+}
