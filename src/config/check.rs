@@ -18,7 +18,7 @@ use super::{
     warning::Findings,
     wording::{cut, plain},
 };
-use crate::base::text::distance;
+use crate::base::text::{distance, nearest};
 
 mod sandbox;
 
@@ -126,9 +126,14 @@ impl Checker<'_> {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             let is_option = match path.as_slice() {
                 // Keys that are not an agent's own are handed to the model.
-                ["agent", _, key] => !is_near(key, near.as_deref()),
+                ["agent", name, key] => {
+                    let place = known_keys::keys().below("agent").and_then(|agents| agents.below(name));
+                    !is_near(key, near.as_deref()) && place.is_none_or(|it| it.elsewhere(key).is_none())
+                }
                 // Packages and providers have options and fields of their own.
-                ["provider", _, "options", ..] | ["provider", _, "models", _, ..] => near.is_none(),
+                ["provider", _, "options", .., key] | ["provider", _, "models", _, .., key] => {
+                    near.as_deref().is_none_or(|near| nearest(key, std::iter::once(near)).is_none())
+                }
                 // Said where it is looked at.
                 ["windlass", "sandbox", ..] => true,
                 _ => false,

@@ -52,6 +52,9 @@ pub struct Keys {
     /// The name of a row of [`formats::FORMATS`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
+    /// Names of this key in other agents.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    elsewhere: Vec<String>,
     /// The only kind of MCP server that has this key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
@@ -183,9 +186,24 @@ impl Keys {
         }
     }
 
-    /// Returns the known key that looks like this one.
+    /// Returns the known key that is meant by this one: it looks like it, is called so in another agent, or
+    /// begins as it does, as `mcpServers` and `env` do.
     pub fn near(&self, key: &str) -> Option<&str> {
-        nearest(key, self.known.keys().map(String::as_str))
+        let first_word = || {
+            let end = key.char_indices().skip(1).find(|(_, it)| it.is_uppercase() || "_-".contains(*it));
+            let word = key[..end.map_or(key.len(), |(end, _)| end)].to_lowercase();
+            let begins = |known: &&str| word.len() >= 3 && known.to_lowercase().starts_with(&word);
+            self.known.keys().map(String::as_str).filter(begins).min_by_key(|known| known.len())
+        };
+        let near = nearest(key, self.known.keys().map(String::as_str));
+        near.or_else(|| self.elsewhere(key)).or_else(first_word)
+    }
+
+    /// Returns the known key that another agent calls so.
+    pub fn elsewhere(&self, key: &str) -> Option<&str> {
+        let plain = |text: &str| text.to_lowercase().replace(['_', '-'], "");
+        let is_so_called = |keys: &Keys| keys.elsewhere.iter().any(|it| plain(it) == plain(key));
+        self.known.iter().find(|(_, keys)| is_so_called(keys)).map(|(known, _)| known.as_str())
     }
 }
 

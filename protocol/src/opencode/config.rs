@@ -1,7 +1,7 @@
 //! The shapes of `opencode.json` entries that are decoded into types (facts: OpenCode §2.3).
 //!
 //! Attributes say what a type cannot: `range`, a `format` of `config::formats`, and `x-without-effect` where
-//! nothing acts on a key yet. The check and the published schema both follow them.
+//! nothing acts on a key yet; `x-elsewhere` has its names in other agents, for warnings. The check and the published schema both follow them.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -50,6 +50,7 @@ pub struct ConfigFile {
     #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, McpConfig>"))]
     pub mcp: BTreeMap<String, Value>,
     /// Paths, globs and URLs of files for the system prompt.
+    #[cfg_attr(feature = "schema", schemars(extend("x-elsewhere" = ["rules", "customInstructions", "contextFileName"])))]
     pub instructions: Vec<String>,
     pub skills: SkillsConfig,
     #[serde(flatten)]
@@ -114,6 +115,7 @@ pub struct AgentConfig {
     pub top_p: Option<f64>,
     // Shared with values derived from the configuration, like `template` below.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "text")))]
+    #[cfg_attr(feature = "schema", schemars(extend("x-elsewhere" = ["system", "systemPrompt", "instructions"])))]
     pub prompt: Option<Arc<str>>,
     pub description: Option<String>,
     pub mode: Option<AgentMode>,
@@ -123,6 +125,7 @@ pub struct AgentConfig {
     pub color: Option<String>,
     #[serde(alias = "maxSteps")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    #[cfg_attr(feature = "schema", schemars(extend("x-elsewhere" = ["maxTurns", "maxIterations"])))]
     pub steps: Option<u32>,
     /// A string or an object; key order matters, so it stays raw until it becomes rules.
     #[cfg_attr(feature = "schema", schemars(with = "Option<PermissionConfig>"))]
@@ -402,7 +405,7 @@ pub enum McpConfig {
     /// A child process with MCP on its pipes.
     Local {
         /// Program and arguments.
-        #[cfg_attr(feature = "schema", schemars(extend("format" = "program")))]
+        #[cfg_attr(feature = "schema", schemars(extend("format" = "program", "x-elsewhere" = ["args", "cmd"])))]
         command: Vec<String>,
         #[serde(default)]
         cwd: Option<String>,
@@ -416,7 +419,7 @@ pub enum McpConfig {
     },
     /// A server over streamable HTTP.
     Remote {
-        #[cfg_attr(feature = "schema", schemars(extend("format" = "url")))]
+        #[cfg_attr(feature = "schema", schemars(extend("format" = "url", "x-elsewhere" = ["httpUrl", "serverUrl"])))]
         url: String,
         #[serde(default)]
         headers: BTreeMap<String, String>,

@@ -38,6 +38,28 @@ fn unknown_keys_are_found_where_only_known_ones_may_stand() {
     );
 }
 
+#[test]
+fn a_key_of_another_agent_is_named_by_ours() {
+    check(
+        json!({"mcpServers": {}, "mcp_servers": {}, "rules": [], "instructionFiles": [], "sandbox_mode": ""}),
+        &[
+            "mcpServers mcp",
+            "mcp_servers mcp",
+            "rules instructions",
+            "instructionFiles instructions",
+            "sandbox_mode -",
+        ],
+    );
+    check(
+        json!({"mcp": {"a": {"type": "local", "command": [], "env": {}, "envVars": {}, "args": []}}}),
+        &["mcp.a.env environment", "mcp.a.envVars environment", "mcp.a.args command"],
+    );
+    check(
+        json!({"agent": {"a": {"system": "", "system_prompt": "", "maxTurns": 1}}}),
+        &["agent.a.system prompt", "agent.a.system_prompt prompt", "agent.a.maxTurns steps"],
+    );
+}
+
 impl Keys {
     fn add(&mut self, schema: &Value) {
         let Some(schema) = schema.as_object() else {
@@ -50,6 +72,8 @@ impl Keys {
             .take()
             .or(word("format").filter(|it| formats::named(it).is_some()).map(str::to_owned));
         self.is_without_effect |= schema.contains_key("x-without-effect");
+        let elsewhere = schema.get("x-elsewhere").and_then(Value::as_array).into_iter().flatten();
+        self.elsewhere.extend(elsewhere.filter_map(Value::as_str).map(str::to_owned));
         let of_type = |name: &str| {
             let is =
                 |it: &Value| it == name || it.as_array().is_some_and(|it| it.iter().any(|it| it == name));
