@@ -31,6 +31,9 @@ async fn an_archived_session_is_closed_and_hidden_until_it_is_taken_out() {
     for _ in 0..2 {
         agent.request("session/unarchive", id.clone()).await.unwrap();
     }
+    let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
+    let closed = agent.request("session/prompt", prompt).await.unwrap_err();
+    assert!(closed.code == -32002 && closed.message.contains("open it with `session/load`"), "{closed:?}");
     assert_eq!(listed(&agent, json!("exclude")).await.len(), 2);
     let wrong = json!({"archived": "some"});
     assert_eq!(agent.request("session/list", wrong).await.unwrap_err().code, -32602);

@@ -424,3 +424,31 @@ async fn output_is_shown_while_the_command_runs() {
     assert_eq!(prompt.turn().await.stop, "end_turn");
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn titles_are_verbs_with_what_a_person_knows() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.scratch.write("src/calc.py", "def test_add(): pass\n");
+    let file = agent.scratch.path("src/calc.py");
+    let todos = json!({"todos": [{"content": "a", "status": "pending", "priority": "low"}]});
+    for (tool, input, title) in [
+        ("read", json!({"filePath": file}), "read src/calc.py"),
+        ("read", json!({"filePath": "src/calc.py"}), "read src/calc.py"),
+        ("grep", json!({"pattern": "def test_"}), "search \"def test_\""),
+        ("glob", json!({"pattern": "*.py"}), "find \"*.py\""),
+        ("list", json!({"path": agent.scratch.work}), "list ."),
+        ("write", json!({"filePath": "new.txt", "content": "x"}), "write new.txt"),
+        ("edit", json!({"filePath": file, "oldString": "pass", "newString": "..."}), "edit src/calc.py"),
+        ("todowrite", todos, "update the plan"),
+        ("todoread", json!({}), "read the plan"),
+        ("bash", json!({"command": "true", "description": "x"}), "true"),
+    ] {
+        agent.llm.reply(Reply::call("call_1", tool, input));
+        agent.llm.reply(Reply::text("done"));
+        let turn = agent.prompt(&session, "go").await;
+        assert_eq!(turn.tool("call_1")["title"], title, "{tool}");
+        assert_eq!(turn.tool("call_1")["status"], "completed", "{tool}");
+    }
+    agent.finish().await;
+}

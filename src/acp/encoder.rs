@@ -149,6 +149,8 @@ impl Shown {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Progress {
     Pending,
+    /// Its input is there, and it may still have to be allowed.
+    Ready,
     Running,
     Done,
 }
@@ -590,7 +592,8 @@ impl Encoder {
         let Some(shown) = self.sessions.get_mut(id) else { return };
         let progress = match &tool.state {
             ToolState::Pending { .. } => Progress::Pending,
-            ToolState::Running { .. } => Progress::Running,
+            ToolState::Running { metadata: None, .. } => Progress::Ready,
+            ToolState::Running { metadata: Some(_), .. } => Progress::Running,
             ToolState::Completed { .. } | ToolState::Error { .. } => Progress::Done,
         };
         let before = shown.progress.get(part_id).copied();
@@ -616,7 +619,7 @@ impl Encoder {
         let Some(shown) = self.sessions.get_mut(id) else { return };
         match progress {
             Progress::Pending => {}
-            Progress::Running => {
+            Progress::Ready | Progress::Running => {
                 let opened_in = (before == Some(Progress::Pending)).then_some(shown.place());
                 let update = to_proto::tool_call_update(tool, shown.place());
                 let update = self.outputs.begin(id, update, tool, shown.place(), opened_in, &mut out.lines);

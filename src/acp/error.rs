@@ -20,10 +20,17 @@ pub fn session_id(text: &str) -> Result<SessionId, ErrorObjectOwned> {
     SessionId::parse(text).map_err(|_| no_session(text))
 }
 
-/// Returns the error for a session that does not exist or is not open on this connection.
+/// Returns the error for a session that does not exist.
 pub fn no_session(id: &str) -> ErrorObjectOwned {
     let data = serde_json::json!({ "sessionId": id });
     ErrorObjectOwned::owned(code::RESOURCE_NOT_FOUND, format!("Session not found: {id}"), Some(data))
+}
+
+/// Returns the error for a session that this client has not opened, or that was closed or archived since.
+pub fn not_open(id: &str) -> ErrorObjectOwned {
+    let data = serde_json::json!({ "sessionId": id });
+    let message = format!("Session not open: {id}; open it with `session/load` or `session/resume`");
+    ErrorObjectOwned::owned(code::RESOURCE_NOT_FOUND, message, Some(data))
 }
 
 /// Maps the engine's errors to JSON-RPC codes.

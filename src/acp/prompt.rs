@@ -17,7 +17,7 @@ use super::{
     call::Call,
     connection::Connection,
     elicitation,
-    error::{engine_error, error, invalid_params, no_session, session_id},
+    error::{engine_error, error, invalid_params, not_open, session_id},
     from_proto, options,
     outbox::{Cancel, Outgoing, PromptEnd, Responder},
     permissions::AskedId,
@@ -50,7 +50,7 @@ pub fn prompt(
     };
     let wants_notices = connection.wants_notices();
     let (agent, model, warnings) = {
-        let client_session = connection.sessions().get_mut(&id).ok_or_else(|| no_session(id.as_str()))?;
+        let client_session = connection.sessions().get_mut(&id).ok_or_else(|| not_open(id.as_str()))?;
         if !parts.iter().any(says_something) {
             return Err(error(
                 code::INVALID_PARAMS,

@@ -28,7 +28,7 @@ use super::{
     client_session::ClientSession,
     commands,
     connection::{Connection, Reply},
-    error::{engine_error, error, invalid_params, no_session, session_id},
+    error::{engine_error, error, invalid_params, not_open, session_id},
     linked, options,
     outbox::{Outbox, Outgoing, Past, Responder},
     reload, to_proto,
@@ -472,7 +472,7 @@ pub fn close(
     let id = session_id(&text)?;
     if !connection.sessions().contains_key(&id) {
         return match connection.encoder.client.version {
-            Version::V1 => Err(no_session(&text)),
+            Version::V1 => Err(not_open(&text)),
             // There is nothing left to close (facts: ACP §3).
             Version::V2 => call.succeed(&CloseSessionResponse::new()),
         };

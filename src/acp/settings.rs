@@ -19,7 +19,7 @@ use super::{
     commands,
     connection::{Connection, Reply},
     encoder::Encoder,
-    error::{engine_error, error, invalid_params, no_session, session_id},
+    error::{engine_error, error, invalid_params, not_open, session_id},
     options,
     outbox::{Outgoing, Responder},
     v2::agent,
@@ -83,7 +83,7 @@ pub fn set_config_option(
     store(connection, call, choice, move |connection, responder, id| {
         match all_options(connection, id) {
             Some(all) => succeed_with(connection, responder, all),
-            None => responder.fail(&no_session(id.as_str())),
+            None => responder.fail(&not_open(id.as_str())),
         }
         if is_mode {
             show_mode(connection, id);
@@ -99,7 +99,7 @@ fn accept_edits(
     is_on: bool,
 ) -> Result<(), ErrorObjectOwned> {
     let id = session_id(session)?;
-    let client_session = connection.sessions().get_mut(&id).ok_or_else(|| no_session(session))?;
+    let client_session = connection.sessions().get_mut(&id).ok_or_else(|| not_open(session))?;
     client_session.accepts_edits = is_on;
     connection.engine.accept_edits(&id, is_on);
     let all = all_options(connection, &id).unwrap_or_default();
@@ -138,7 +138,7 @@ pub fn set_model(
 /// Checks the agent.
 fn choose_mode(connection: &mut Connection, session: &str, mode: String) -> Result<Choice, ErrorObjectOwned> {
     let session_id = session_id(session)?;
-    let client_session = connection.sessions().get(&session_id).ok_or_else(|| no_session(session))?;
+    let client_session = connection.sessions().get(&session_id).ok_or_else(|| not_open(session))?;
     let choices = client_session.workspace.loaded().agent_choices();
     if !choices.iter().any(|choice| choice.id == mode) {
         let names: Vec<&str> = choices.iter().map(|choice| choice.id.as_str()).collect();
@@ -151,7 +151,7 @@ fn choose_mode(connection: &mut Connection, session: &str, mode: String) -> Resu
 /// Checks the model.
 fn choose_model(connection: &mut Connection, session: &str, model: &str) -> Result<Choice, ErrorObjectOwned> {
     let session_id = session_id(session)?;
-    let client_session = connection.sessions().get(&session_id).ok_or_else(|| no_session(session))?;
+    let client_session = connection.sessions().get(&session_id).ok_or_else(|| not_open(session))?;
     let bad = |reason: &str| error(code::INVALID_PARAMS, reason);
     let unnamed = || bad(&format!("unknown model `{model}`; a model is named `provider/model`"));
     let reference = ModelRef::parse(model).ok_or_else(unnamed)?;
@@ -172,7 +172,7 @@ fn choose_thought_level(
     level: &str,
 ) -> Result<Choice, ErrorObjectOwned> {
     let session_id = session_id(session)?;
-    let client_session = connection.sessions().get(&session_id).ok_or_else(|| no_session(session))?;
+    let client_session = connection.sessions().get(&session_id).ok_or_else(|| not_open(session))?;
     let loaded = client_session.workspace.loaded();
     let (agent, model) = (client_session.agent.as_deref(), client_session.model.as_ref());
     let (names, _) = loaded.variants(agent, model);

@@ -86,15 +86,30 @@ pub fn label(text: &str) -> String {
     text::visible(text).into_owned()
 }
 
-/// Returns the title of a call from its input: the exact command, path, pattern or URL.
-fn title(tool: &str, input: &Value) -> Option<String> {
-    let subject = engine::tool_look(tool).subject;
-    match subject {
+/// Returns the title of a call from its input: the exact command, or the tool's verb with a path, a pattern or a URL.
+fn title(tool: &str, input: &Value, cwd: &Path) -> Option<String> {
+    let look = engine::tool_look(tool);
+    match look.subject {
         Subject::Patch => patched_files(input),
         Subject::Questions => first_question(input),
         Subject::Calls => batched_tools(input),
         Subject::Code => lsp_question(input),
-        _one_field => input.get(subject.field()?).and_then(Value::as_str).map(str::to_owned),
+        Subject::Todos if input.get("todos").is_some() => Some("update the plan".to_owned()),
+        Subject::Todos => Some("read the plan".to_owned()),
+        subject => {
+            let verb = look.verb.to_lowercase();
+            let text = input.get(subject.field()?).and_then(Value::as_str)?;
+            Some(match subject {
+                Subject::File | Subject::Change | Subject::Directory => {
+                    let inner = Path::new(text).strip_prefix(cwd).ok().and_then(Path::to_str);
+                    let inner = inner.map(|inner| if inner.is_empty() { "." } else { inner });
+                    format!("{verb} {}", inner.unwrap_or(text))
+                }
+                Subject::Pattern | Subject::Text(_) => format!("{verb} \"{text}\""),
+                Subject::Url => format!("{verb} {text}"),
+                _as_it_is => text.to_owned(),
+            })
+        }
     }
 }
 
@@ -168,11 +183,32 @@ fn batched_tools(input: &Value) -> Option<String> {
     Some(text::head(&format!("batch: {}", tools.join(", ")), MAX_FILES_TITLE).to_owned())
 }
 
-/// Returns the title of a completed call as the tool words it: a path relative to the project, the command, a count.
-fn final_title(tool: &str, input: &Value, shown: &str) -> String {
-    match shown {
-        "" => title(tool, input).unwrap_or_else(|| tool.to_owned()),
-        shown => shown.to_owned(),
+/// Returns the title of a completed call: as before, or as the tool words it, with the failure of a command.
+fn final_title(tool: &str, input: &Value, shown: &str, metadata: &Map<String, Value>, cwd: &Path) -> String {
+    let title = match engine::tool_look(tool).subject {
+        Subject::File
+        | Subject::Change
+        | Subject::Pattern
+        | Subject::Directory
+        | Subject::Url
+        | Subject::Todos => title(tool, input, cwd),
+        _worded_by_the_tool => Some(shown.to_owned()).filter(|it| !it.is_empty()).or(title(tool, input, cwd)),
+    };
+    let title = title.unwrap_or_else(|| tool.to_owned());
+    match failure(tool, metadata) {
+        Some(failure) => format!("{title} ({failure})"),
+        None => title,
+    }
+}
+
+/// Returns the way in which a command failed.
+fn failure(tool: &str, metadata: &Map<String, Value>) -> Option<String> {
+    let is_command = engine::tool_look(tool).subject == Subject::Command;
+    let command: tool_metadata::Command<'_> = decode(metadata).filter(|_| is_command)?;
+    match (command.exit, command.signal) {
+        (Some(code), _) if code != 0 => Some(format!("exit code {code}")),
+        (None, Some(signal)) => Some(format!("ended by {signal}")),
+        (Some(_) | None, _) => None,
     }
 }
 
@@ -247,9 +283,11 @@ fn file_locations(file: &PatchedFile<'_>, cwd: &Path) -> Vec<ToolCallLocation> {
 pub fn tool_call(part: &ToolPart, place: Place<'_>) -> ToolCall {
     let input = part.state.input();
     let title = match &part.state {
-        ToolState::Completed { title, .. } => final_title(&part.tool, input, title),
+        ToolState::Completed { title, metadata, .. } => {
+            final_title(&part.tool, input, title, metadata, place.cwd)
+        }
         ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Error { .. } => {
-            title(&part.tool, input).unwrap_or_else(|| part.tool.clone())
+            title(&part.tool, input, place.cwd).unwrap_or_else(|| part.tool.clone())
         }
     };
     ToolCall::new(part.call_id.clone(), label(&title))
@@ -267,20 +305,23 @@ pub fn tool_call_update(part: &ToolPart, place: Place<'_>) -> ToolCallUpdate {
     let fields = match &part.state {
         ToolState::Pending { .. } => fields.status(ToolCallStatus::Pending),
         ToolState::Running { title: shown, metadata, .. } => {
-            let title =
-                title(&part.tool, input).or_else(|| shown.clone()).unwrap_or_else(|| part.tool.clone());
+            let title = title(&part.tool, input, place.cwd).or_else(|| shown.clone());
+            let title = title.unwrap_or_else(|| part.tool.clone());
+            // Before its first metadata a call may still have to be allowed.
+            let is_allowed = metadata.is_some();
             let running: Option<RunningCommand<'_>> = metadata.as_ref().and_then(decode);
             let output = running.map(|it| it.output).filter(|it| !it.is_empty());
             let content = output.map(|it| vec![text_content(text::tail(it, LIVE_TAIL))]);
             fields
-                .status(ToolCallStatus::InProgress)
+                .status(if is_allowed { ToolCallStatus::InProgress } else { ToolCallStatus::Pending })
                 .title(label(&title))
                 .locations(locations(&part.tool, input, metadata.as_ref(), place))
                 .raw_input(input.clone())
                 .content(content)
         }
         ToolState::Completed { output, title: shown, metadata, attachments, .. } => {
-            let title = final_title(&part.tool, input, shown);
+            let title = final_title(&part.tool, input, shown, metadata, place.cwd);
+            let has_failed = failure(&part.tool, metadata).is_some();
             let mut content = vec![text_content(&shown_output(&part.tool, output, metadata))];
             content.extend(
                 diffs(&decode(metadata).unwrap_or_default(), place.cwd)
@@ -289,7 +330,7 @@ pub fn tool_call_update(part: &ToolPart, place: Place<'_>) -> ToolCallUpdate {
             );
             content.extend(attachments.iter().flatten().filter_map(image));
             fields
-                .status(ToolCallStatus::Completed)
+                .status(if has_failed { ToolCallStatus::Failed } else { ToolCallStatus::Completed })
                 .title(label(&title))
                 .locations(locations(&part.tool, input, Some(metadata), place))
                 .content(content)
@@ -302,7 +343,7 @@ pub fn tool_call_update(part: &ToolPart, place: Place<'_>) -> ToolCallUpdate {
             }
             fields
                 .status(ToolCallStatus::Failed)
-                .title(label(&title(&part.tool, input).unwrap_or_else(|| part.tool.clone())))
+                .title(label(&title(&part.tool, input, place.cwd).unwrap_or_else(|| part.tool.clone())))
                 .raw_input(input.clone())
                 .content(vec![text_content(&shown_error(error, metadata.as_ref()))])
                 .raw_output(raw)
@@ -328,17 +369,11 @@ fn shown_error<'a>(error: &'a str, metadata: Option<&Map<String, Value>>) -> Cow
 
 /// Returns the bare text of a file that was read, else the output as the model sees it, and how a command failed.
 fn shown_output<'a>(tool: &str, output: &'a str, metadata: &'a Map<String, Value>) -> Cow<'a, str> {
-    let subject = engine::tool_look(tool).subject;
     if let Some(text) = decode(metadata).and_then(|read: tool_metadata::Read<'_>| read.display?.text) {
         return Cow::Borrowed(text);
     }
-    let command: Option<tool_metadata::Command<'_>> = decode(metadata);
-    let Some(command) = command.filter(|_| subject == Subject::Command) else { return Cow::Borrowed(output) };
-    let failure = match (command.exit, command.signal) {
-        (Some(code), _) if code != 0 => format!("exit code {code}"),
-        (None, Some(signal)) => format!("ended by {signal}"),
-        (Some(_) | None, _) => return Cow::Borrowed(output),
-    };
+    let Some(failure) = failure(tool, metadata) else { return Cow::Borrowed(output) };
+    let command: tool_metadata::Command<'_> = decode(metadata).unwrap_or_default();
     // Of a command that printed nothing the model was told in words, and they say how it ended.
     let is_told = command.output == Some("") && !output.is_empty();
     if is_told { Cow::Borrowed(output) } else { Cow::Owned(format!("{}\n\n({failure})", output.trim_end())) }
@@ -423,7 +458,7 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
     let title = match (request.permission.as_str(), exact) {
         ("doom_loop", _) => {
             let input = metadata.get("input").unwrap_or(&Value::Null);
-            let what = title(&patterns, input).map(|what| format!(": {what}")).unwrap_or_default();
+            let what = title(&patterns, input, cwd).map(|what| format!(": {what}")).unwrap_or_default();
             let times = own_number("times").unwrap_or(3);
             format!("repeat {patterns}, the {} time with the same input{what}", ordinal(times))
         }

@@ -92,6 +92,8 @@ pub async fn fill(
         Ok(sandbox) => sandbox,
         Err((index, refused)) => return refuse(cx, state, first, &commands, index, refused).await,
     };
+    show_running(state, first, commands.len(), &mut journal);
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
     let mut said = vec![String::new(); commands.len()];
     {
         let sandbox = sandbox.as_ref();
@@ -195,6 +197,17 @@ fn show(state: &mut SessionState, commands: &[String], journal: &mut Journal) ->
         state.push_part(PartKind::Tool(Box::new(tool)), journal);
     }
     first
+}
+
+/// Shows that the commands are allowed, which a call's first metadata says.
+fn show_running(state: &mut SessionState, first: usize, n_commands: usize, journal: &mut Journal) {
+    for index in first..first + n_commands {
+        let Some(part) = state.part_mut(index) else { continue };
+        let PartKind::Tool(tool) = &mut part.kind else { continue };
+        let ToolState::Running { metadata, .. } = &mut tool.state else { continue };
+        *metadata = Some(serde_json::Map::new());
+        journal.part(part);
+    }
 }
 
 /// Asks about one after another, then looks whether what they name still leads where it did; the index of the first

@@ -1,7 +1,7 @@
 //! The way of running calls up to the engine: their questions, and their reports to the step's task.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
@@ -58,6 +58,8 @@ pub struct Nested {
 pub struct Changes {
     /// Newest title and metadata of each call, by part index.
     pub progress: BTreeMap<usize, (Option<String>, Map<String, Value>)>,
+    /// Calls that were allowed, by part index.
+    pub allowed: BTreeSet<usize>,
     /// Times at which calls that waited for an answer continued, by part index.
     pub resumed: BTreeMap<usize, i64>,
     pub todos: Option<Vec<Todo>>,
@@ -233,8 +235,13 @@ impl CallHost {
             result = self.engine.asks().ask(asker, ask, is_opaque) => result,
         };
         let now = clock::now_ms();
-        if now > began && result.is_ok() {
-            self.report(|changes| _ = changes.resumed.insert(self.part, now));
+        if result.is_ok() {
+            self.report(|changes| {
+                changes.allowed.insert(self.part);
+                if now > began {
+                    changes.resumed.insert(self.part, now);
+                }
+            });
         }
         result
     }

@@ -462,6 +462,14 @@ fn note_reports(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports, jo
             None => journal.part(part),
         }
     }
+    for index in changes.allowed {
+        let Some(part) = state.part_mut(index) else { continue };
+        let PartKind::Tool(tool) = &mut part.kind else { continue };
+        let ToolState::Running { metadata: metadata @ None, .. } = &mut tool.state else { continue };
+        // A call that runs is told by its metadata from one that waits to be allowed.
+        *metadata = Some(Map::new());
+        journal.part(part);
+    }
 }
 
 /// Returns what a command printed between two reports, and the bytes before it, when it is little beside the part's
