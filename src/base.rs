@@ -16,6 +16,7 @@ pub mod json_number;
 pub mod json_schema;
 pub mod lock;
 pub mod log;
+pub mod lookalike;
 pub mod memory;
 pub mod mime;
 pub mod money;

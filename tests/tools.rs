@@ -452,3 +452,30 @@ async fn titles_are_verbs_with_what_a_person_knows() {
     }
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn a_file_is_found_by_a_name_that_looks_the_same() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.scratch.write("shot at 9\u{202f}am.txt", "here");
+    for (tool, input) in [
+        ("read", json!({"filePath": "shot at 9 am.txt"})),
+        ("edit", json!({"filePath": "shot at 9 am.txt", "oldString": "here", "newString": "there"})),
+        ("write", json!({"filePath": "it's new.txt", "content": "new"})),
+    ] {
+        agent.llm.reply(Reply::call("call_1", tool, input));
+        agent.llm.reply(Reply::text("done"));
+        let turn = agent.prompt(&session, "go").await;
+        assert_eq!(turn.tool("call_1")["status"], "completed", "{tool}: {}", turn.tool("call_1"));
+    }
+    assert_eq!(std::fs::read_to_string(agent.scratch.path("shot at 9\u{202f}am.txt")).unwrap(), "there");
+    // Of two neither is taken, and a new file is never another one.
+    agent.scratch.write("shot at 9\u{a0}am.txt", "other");
+    let call = json!({"filePath": "shot at 9 am.txt"});
+    agent.llm.reply(Reply::call("call_1", "read", call));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    let told = agent.llm.last_request().tool_result("call_1");
+    assert!(told.contains("9\\u{202f}am.txt") && told.contains("9\\u{a0}am.txt"), "{told}");
+    agent.finish().await;
+}

@@ -52,7 +52,14 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     for name in hunks.iter().flat_map(names) {
         file::check_name(name)?;
         if !targets.contains_key(name) {
-            let target = path::resolve(cx, name).await?;
+            let is_old = hunks.iter().any(
+                |hunk| matches!(hunk, Hunk::Update { path, .. } | Hunk::Delete { path } if path == name),
+            );
+            let target = if is_old {
+                path::resolve_existing(cx, name).await?
+            } else {
+                path::resolve(cx, name).await?
+            };
             targets.insert(name.to_owned(), target);
         }
     }

@@ -44,16 +44,21 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         return Err(ToolError::Model(IDENTICAL.to_owned()));
     }
     let file_path = args.file_path.clone();
-    change(cx, &file_path, move |target, gate| plan(target, gate, &args)).await
+    let target = resolve(cx, &file_path, args.old_string.is_empty()).await?;
+    change(cx, target, move |target, gate| plan(target, gate, &args)).await
+}
+
+/// Resolves the path of a file to change, or of a new one.
+pub(super) async fn resolve(cx: &ToolCx<'_>, file_path: &str, is_new: bool) -> Result<Target, ToolError> {
+    if is_new { path::resolve(cx, file_path).await } else { path::resolve_existing(cx, file_path).await }
 }
 
 /// Changes one file by `plan`, which gets the state of the file that the model knows.
 pub(super) async fn change(
     cx: &ToolCx<'_>,
-    file_path: &str,
+    target: Target,
     plan: impl FnOnce(&Target, &Before) -> Result<Change, ToolError> + Send + 'static,
 ) -> Result<ToolOutput, ToolError> {
-    let target = path::resolve(cx, file_path).await?;
     path::ask_outside(cx, &target).await?;
     let _turn = file::turn(cx, &target).await;
     let (planned, gate) = (target.clone(), Before::new(cx, &target).await);
@@ -77,7 +82,7 @@ fn plan(target: &Target, gate: &Before, args: &Args) -> Result<Change, ToolError
         return if args.old_string.is_empty() {
             Ok(Change::new(path, None, args.new_string.clone()))
         } else {
-            Err(ToolError::Model(format!("File {} not found", path.display())))
+            Err(ToolError::Model(path::missing(format!("File {} not found", path.display()), path)))
         };
     };
     if args.old_string.is_empty() {

@@ -46,7 +46,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         return Err(ToolError::Model("pattern is required".to_owned()));
     }
     let (base, pattern) = split_absolute(&args);
-    let target = path::resolve(cx, base.unwrap_or(".")).await?;
+    let target = path::resolve_existing(cx, base.unwrap_or(".")).await?;
     path::ask_outside(cx, &target).await?;
     cx.host
         .ask(Ask {

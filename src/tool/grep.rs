@@ -60,7 +60,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         return Err(ToolError::Model("pattern is required".to_owned()));
     }
     let path = args.path.as_deref().filter(|path| !path.is_empty()).unwrap_or(".");
-    let target = path::resolve(cx, path).await?;
+    let target = path::resolve_existing(cx, path).await?;
     path::ask_outside(cx, &target).await?;
     cx.host
         .ask(Ask {

@@ -56,7 +56,7 @@ pub struct Args {
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
     let args: Args = arguments("list", input)?;
     let path = args.path.as_deref().filter(|path| !path.is_empty()).unwrap_or(".");
-    let target = path::resolve(cx, path).await?;
+    let target = path::resolve_existing(cx, path).await?;
     path::ask_outside(cx, &target).await?;
     cx.host
         .ask(Ask {

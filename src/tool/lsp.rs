@@ -58,7 +58,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     if file_path.is_empty() {
         return Err(ToolError::Model("filePath is required".to_owned()));
     }
-    let target = path::resolve(cx, &file_path).await?;
+    let target = path::resolve_existing(cx, &file_path).await?;
     path::ask_outside(cx, &target).await?;
     let (name, shown) = (operation.name(), display(&target.path));
     let resolved = target.resolved();

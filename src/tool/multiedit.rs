@@ -43,7 +43,9 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     if args.edits.is_empty() {
         return Err(ToolError::Model("No changes to apply: edits is empty.".to_owned()));
     }
-    edit::change(cx, &args.file_path, move |target, gate| plan(target, gate, &args.edits)).await
+    let is_new = args.edits.first().is_some_and(|edit| edit.old_string.is_empty());
+    let target = edit::resolve(cx, &args.file_path, is_new).await?;
+    edit::change(cx, target, move |target, gate| plan(target, gate, &args.edits)).await
 }
 
 fn plan(target: &Target, gate: &Before, edits: &[Edit]) -> Result<Change, ToolError> {
@@ -69,7 +71,7 @@ fn apply(path: &Path, text: Option<&str>, edit: &Edit) -> Result<String, String>
     }
     match (text, old_string.as_str()) {
         (None, "") => Ok(new_string.clone()),
-        (None, _) => Err(format!("File {} not found", path.display())),
+        (None, _) => Err(super::path::missing(format!("File {} not found", path.display()), path)),
         (Some(_), "") => Err(EMPTY_OLD.to_owned()),
         (Some(text), old) => {
             edit::edited(text, old, new_string, *replace_all).map_err(|error| error.to_string())

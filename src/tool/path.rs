@@ -12,6 +12,7 @@ use windlass_protocol::opencode::tool_metadata::{AskedPath, encode};
 use super::{ToolCx, ToolError, blocking};
 use crate::{
     base::{
+        lookalike,
         path::{absolute, real},
         pinned,
     },
@@ -76,6 +77,25 @@ impl Target {
 /// Resolves `text`; relative paths start from the session's directory.
 pub(crate) async fn resolve(cx: &ToolCx<'_>, text: &str) -> Result<Target, ToolError> {
     judged(cx, &absolute(cx.directory(), text)).await
+}
+
+/// Resolves the path of a file that should be there: where it is not, the only one that looks the same is meant.
+pub(crate) async fn resolve_existing(cx: &ToolCx<'_>, text: &str) -> Result<Target, ToolError> {
+    let (roots, path) = (Roots::new(cx.config), absolute(cx.directory(), text));
+    blocking(move || {
+        let alike = lookalike::alike(&path);
+        let meant = if let [only] = alike.as_slice() { only.clone() } else { path };
+        Ok(judge(&roots, meant))
+    })
+    .await
+}
+
+/// Returns the words about a file that is not there, with those that look the same. Reads directories.
+pub(crate) fn missing(message: String, path: &Path) -> String {
+    match lookalike::proposal(&lookalike::alike(path)) {
+        Some(proposal) => format!("{message}\n\n{proposal}"),
+        None => message,
+    }
 }
 
 /// Resolves an absolute path.

@@ -66,7 +66,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     if args.file_path.is_empty() {
         return Err(ToolError::Model("filePath is required".to_owned()));
     }
-    let target = path::resolve(cx, &args.file_path).await?;
+    let target = path::resolve_existing(cx, &args.file_path).await?;
     path::ask_outside(cx, &target).await?;
     cx.host
         .ask(Ask {
@@ -232,7 +232,7 @@ fn read(
 
 /// Makes the error for a missing file, with similar names in its directory.
 fn not_found(path: &Path) -> String {
-    let mut message = format!("File not found: {}", path.display());
+    let mut message = path::missing(format!("File not found: {}", path.display()), path);
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return message };
     let name = name.to_string_lossy().to_lowercase();
     let is_alike = |other: &str| {

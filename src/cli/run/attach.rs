@@ -10,7 +10,7 @@ use windlass_protocol::opencode::part::FilePart;
 
 use super::failure::Failure;
 use crate::{
-    base::{mime, text},
+    base::{lookalike, mime, text},
     engine::{self, PromptPart},
 };
 
@@ -27,6 +27,12 @@ pub fn attach(file: &Path) -> Result<PromptPart, Failure> {
         ))
     };
     let path = std::path::absolute(file).map_err(|error| missing(&error))?;
+    let alike = lookalike::alike(&path);
+    let path = match (alike.as_slice(), lookalike::proposal(&alike)) {
+        ([only], _) => only.clone(),
+        (_, Some(proposal)) => return Err(missing(&format!("there is no such file. {proposal}"))),
+        (_, None) => path,
+    };
     let metadata = path.metadata().map_err(|error| missing(&error))?;
     let mime = if metadata.is_dir() {
         "application/x-directory"
