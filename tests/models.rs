@@ -478,3 +478,23 @@ async fn a_provider_that_cannot_be_read_lets_no_other_answer_in_its_place() {
     assert_eq!(machine.run(&["run", "-m", "mock/mock", "go"]).await.code, Some(0));
     machine.finish().await;
 }
+
+#[tokio::test]
+async fn an_image_that_a_model_is_not_known_to_take_is_told_to_the_user() {
+    let models = json!({"provider": {"mock": {"models": {"blind": {}}}}, "model": "mock/blind"});
+    let agent = Agent::builder().config(models).start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("ok"));
+    let image = json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"});
+    let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "see"}, image]});
+    agent.request("session/prompt", prompt).await.unwrap();
+    let thoughts: Vec<String> =
+        agent.updates(&session).iter().map(|it| it["content"]["text"].to_string()).collect();
+    let told = thoughts.join("");
+    assert!(
+        told.contains("mock/blind is not known to take image input")
+            && told.contains("provider.mock.models.blind.modalities"),
+        "{told}"
+    );
+    agent.finish().await;
+}

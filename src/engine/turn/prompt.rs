@@ -365,18 +365,39 @@ fn media_content<'a>(model: &Model, file: &'a FilePart) -> Option<UserContent<'a
         let text = format!("ERROR: Cannot read {name} (it is given by URL, not as data). Inform the user.");
         return is_by_url.then_some(UserContent::Text(Cow::Owned(text)));
     };
-    let is_taken = match media.mime {
-        "application/pdf" => model.takes_pdf,
-        _ => model.takes_images,
-    };
-    if is_taken {
-        return Some(UserContent::Media(media));
-    }
+    let Some(kind) = untaken(model, &media) else { return Some(UserContent::Media(media)) };
     let name = file.filename.as_deref().unwrap_or("the attachment");
-    let kind = if media.mime == "application/pdf" { "pdf" } else { "image" };
     Some(UserContent::Text(Cow::Owned(format!(
         "ERROR: Cannot read {name} (this model does not support {kind} input). Inform the user."
     ))))
+}
+
+/// Returns the kind of a file that a model does not take.
+fn untaken(model: &Model, media: &Media<'_>) -> Option<&'static str> {
+    match media.mime {
+        "application/pdf" if model.takes_pdf => None,
+        "application/pdf" => Some("pdf"),
+        _ if model.takes_images => None,
+        _ => Some("image"),
+    }
+}
+
+/// Returns a note for the user about a file of the newest prompt that the model is only told of.
+pub fn untaken_note(model: &Model, parts: &[Part]) -> Option<String> {
+    let untaken = parts.iter().find_map(|part| match &part.kind {
+        PartKind::File(file) if mention::resource(file).is_none() => {
+            let kind = untaken(model, &media(file)?)?;
+            Some((file.filename.as_deref().unwrap_or("the attachment"), kind))
+        }
+        _no_file => None,
+    });
+    let (name, kind) = untaken?;
+    let reference = model.reference();
+    let (provider, model) = (&reference.provider_id, &reference.model_id);
+    Some(format!(
+        "{provider}/{model} is not known to take {kind} input, so it is only told that {name} cannot be read. If it takes \
+         it, set `provider.{provider}.models.{model}.modalities` to `{{\"input\": [\"text\", \"{kind}\"]}}`."
+    ))
 }
 
 /// Images and documents given as data; text files were read into text before.

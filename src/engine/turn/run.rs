@@ -235,6 +235,8 @@ async fn run_prompt(
     }
     session.warn(&untold);
     session.note(cx.loaded.unlisted(&cx.model));
+    let prompted = state.history.iter().rfind(|message| matches!(message.info, Message::User(_)));
+    session.note(prompted.and_then(|message| prompt::untaken_note(&cx.model, &message.parts)));
     for notice in session.engine.plugin_notices(&cx.loaded.config.directory) {
         session.note(Some(notice));
     }
