@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{agent::Agent, llm::Reply};
+use crate::support::{agent::Agent, llm::Reply, scratch::Scratch};
 
 async fn listed(agent: &Agent, filter: Value) -> Vec<(String, Value)> {
     let params = json!({"cwd": agent.scratch.cwd(), "archived": filter});
@@ -56,5 +56,36 @@ async fn a_title_that_was_set_stays() {
     let rows = agent.request("session/list", json!({})).await.unwrap();
     assert_eq!(rows["sessions"][0]["title"], "Find the leak");
     assert_eq!(agent.request("session/set_title", params(" ")).await.unwrap_err().code, -32602);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_whose_directory_is_gone_can_be_read() {
+    let scratch = Scratch::new();
+    let gone = scratch.root().join("gone");
+    std::fs::create_dir(&gone).unwrap();
+    let agent = Agent::builder().scratch(&scratch).start().await;
+    let params = json!({"cwd": gone, "mcpServers": []});
+    let session = agent.request("session/new", params).await.unwrap()["sessionId"].clone();
+    let id = session.as_str().unwrap();
+    agent.llm.reply(Reply::text("It is here."));
+    agent.prompt(id, "where").await;
+    agent.finish().await;
+    std::fs::remove_dir(&gone).unwrap();
+
+    let agent = Agent::builder().scratch(&scratch).start().await;
+    let load = |cwd: &std::path::Path| json!({"sessionId": session, "cwd": cwd, "mcpServers": []});
+    agent.request("session/load", load(&gone)).await.unwrap();
+    let shown = agent.updates(id).iter().any(|it| it["content"]["text"] == "It is here.");
+    assert!(shown, "{:?}", agent.updates(id));
+    let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
+    let refused = agent.request("session/prompt", prompt).await.unwrap_err();
+    assert!(refused.message.contains("is gone"), "{refused:?}");
+    // Another directory that is not there is a mistake as before.
+    let wrong = agent.request("session/load", load(&scratch.root().join("nowhere"))).await.unwrap_err();
+    assert!(wrong.message.contains("does not exist"), "{wrong:?}");
+    agent.request("session/load", load(&scratch.work)).await.unwrap();
+    agent.llm.reply(Reply::text("Again."));
+    agent.prompt(id, "again").await;
     agent.finish().await;
 }

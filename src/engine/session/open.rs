@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     base::lock::lock,
-    engine::{ClientServer, Engine, EngineError, OpenSession, Task, Workspace},
+    engine::{ClientServer, Engine, EngineError, EngineErrorKind, OpenSession, Task, Workspace},
     storage::history::{Page, Range},
     tool,
 };
@@ -70,7 +70,17 @@ impl Engine {
         directory: &Path,
         servers: Vec<ClientServer>,
     ) -> Result<Opened, EngineError> {
-        self.open(id, self.workspace(directory), servers).await
+        let workspace = async {
+            let there = self.workspace(directory).await;
+            let Err(error) = &there else { return there };
+            // A session can be read without its directory.
+            let is_missing = error.kind == EngineErrorKind::InvalidInput;
+            if is_missing && Path::new(&self.session(id).await?.directory) == directory {
+                return self.workspace_of_gone(directory).await;
+            }
+            there
+        };
+        self.open(id, workspace, servers).await
     }
 
     /// Opens a stored session in a workspace that was read just now.

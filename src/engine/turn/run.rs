@@ -156,6 +156,14 @@ async fn run_prompt(
         () = cancel.cancelled() => {}
         () = session.engine.sync_config(&session.workspace) => {}
     }
+    let directory = session.workspace.directory();
+    if !tokio::fs::metadata(directory).await.is_ok_and(|it| it.is_dir()) {
+        let reason = format!(
+            "The directory {} of this session is gone. The session can be read; a prompt needs the directory.",
+            directory.display()
+        );
+        return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
+    }
     session.engine.refresh_remote_config();
     let (loaded, mcp, plugins) = generation(session);
     session.engine.refresh_listed::<Skills>(&loaded);

@@ -14,6 +14,14 @@ use crate::{
     plugin::host::Host,
 };
 
+/// The state in which a directory has to be to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    Required,
+    /// It may be gone, and then only the files elsewhere count.
+    Gone,
+}
+
 impl Engine {
     /// Reads the configuration of a directory's files, without starting its services. What is wrong in them is
     /// logged.
@@ -53,6 +61,15 @@ impl Engine {
         directory: &Path,
         host: Option<Arc<Host>>,
     ) -> Result<Reading, EngineError> {
+        self.read_as(directory, host, Presence::Required).await
+    }
+
+    async fn read_as(
+        &self,
+        directory: &Path,
+        host: Option<Arc<Host>>,
+        presence: Presence,
+    ) -> Result<Reading, EngineError> {
         let extend = host.clone().and_then(|host| plugins::providers::extension(self, host));
         let of_plugins = host.filter(|host| host.declares("config")).map(plugins::config_hook);
         let of_client = self.client_hook();
@@ -62,7 +79,7 @@ impl Engine {
         let read = tokio::task::spawn_blocking(move || {
             let EngineState { environment, paths, hooks, .. } = engine.0.as_ref();
             let hooks: Vec<Hook> = hooks.iter().cloned().chain(of_plugins).chain(of_client).collect();
-            if !directory.is_dir() {
+            if presence == Presence::Required && !directory.is_dir() {
                 let reason = format!("the directory {} does not exist", directory.display());
                 return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
             }
@@ -86,6 +103,16 @@ impl Engine {
             return Ok(workspace);
         }
         let reading = self.read_and_start(directory).await?;
+        Ok(self.take_reading(directory, reading))
+    }
+
+    /// Returns the services of a directory that is gone, for a session that people only read.
+    pub(crate) async fn workspace_of_gone(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
+        let reading = self.read_as(directory, None, Presence::Gone).await?;
+        Ok(self.take_reading(directory, reading))
+    }
+
+    fn take_reading(&self, directory: &Path, reading: Reading) -> Arc<Workspace> {
         let known = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
         reading.loaded.log_problems(known.as_deref());
         self.refresh(&reading.loaded);
@@ -97,12 +124,12 @@ impl Engine {
                     let storage = self.0.storage.clone();
                     let workspace = Arc::new(Workspace::start(reading, &self.0.bus, storage));
                     workspaces.insert(workspace.directory().to_owned(), workspace.clone());
-                    return Ok(workspace);
+                    return workspace;
                 }
             }
         };
         self.apply_reading(&workspace, reading);
-        Ok(workspace)
+        workspace
     }
 
     /// Returns the services of a directory whose files have not changed since they were read.
