@@ -5,7 +5,7 @@ RELEASE := $(CURDIR)/target/release/windlass
 .PHONY: demo build test lint install bench clients clients-update catalog plugin-library order dist
 
 demo: build
-	sh tests/demo/demo.sh $(BIN)
+	sh tests/demo/demo.sh "$(BIN)"
 
 # The program as the tests build it. The bench is among the targets because then cargo chooses the features of the tests,
 # so that nothing is built twice.
@@ -26,13 +26,13 @@ install:
 
 bench:
 	$(CARGO) build --release
-	$(CARGO) bench --package windlass-bench --bench acp -- $(ARGS) $(RELEASE) acp
+	$(CARGO) bench --package windlass-bench --bench acp -- $(ARGS) "$(RELEASE)" acp
 	$(CARGO) bench --package windlass-bench --bench wires -- run
 
 # Programs of others: SDKs, MCP servers, language servers, plugins. Each is skipped by name where this machine lacks Node,
 # npm or Python.
 clients: build
-	sh tests/clients/run.sh $(BIN)
+	sh tests/clients/run.sh "$(BIN)"
 
 # Pins the newest packages of tests/clients.
 clients-update:
@@ -50,9 +50,9 @@ plugin-library:
 # dependency is new, which changes the names.
 order:
 	$(CARGO) rustc --release --bin windlass -- -C strip=none
-	.ci/order-functions $(RELEASE) .ci/function-order.txt
+	.ci/order-functions "$(RELEASE)" .ci/function-order.txt
 
 # Packs the release for this machine, with the entry of the registry of ACP agents, into target/dist.
 dist:
 	$(CARGO) build --release
-	.ci/dist $(RELEASE) target/dist $(RELEASES) $(REPOSITORY)
+	.ci/dist "$(RELEASE)" target/dist $(RELEASES) $(REPOSITORY)

@@ -625,10 +625,11 @@ impl Shared {
         self.changes.send_replace(());
     }
 
-    /// Records that a server has ended; returns true if it was connected.
-    fn end(&self, slot: &Slot, status: Status) -> bool {
+    /// Records that a server has ended. Prompts wait for one whose status is then [`Status::Connecting`].
+    fn end(&self, slot: &Slot, status: Status) {
         let was_connected = {
             let mut state = slot.lock();
+            state.is_awaited |= status == Status::Connecting;
             state.status = status;
             state.connection.take().is_some()
         };
@@ -638,7 +639,6 @@ impl Shared {
         if was_connected {
             self.bus.publish(EventPayload::McpToolsChanged { server: slot.spec.name.clone() });
         }
-        was_connected
     }
 
     /// Drops the server of this name that has served until its successor was decided.

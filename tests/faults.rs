@@ -78,9 +78,9 @@ async fn a_full_disk_under_a_store_that_is_opened_is_named_and_doctor_sees_it() 
     }
     let machine = Machine::new().await;
     machine.llm.reply(Reply::text("before"));
-    let script = "D=$HOME/.local/share/windlass; mkdir -p $D; mount -t tmpfs -o size=3m tmpfs $D; \
-                  $1 run first; dd if=/dev/zero of=$D/filler bs=4k 2>/dev/null; \
-                  $1 run second; $1 session list; $1 doctor";
+    let script = "D=$HOME/.local/share/windlass; mkdir -p \"$D\"; mount -t tmpfs -o size=3m tmpfs \"$D\"; \
+                  \"$1\" run first; dd if=/dev/zero of=\"$D/filler\" bs=4k 2>/dev/null; \
+                  \"$1\" run second; \"$1\" session list; \"$1\" doctor";
     let command = machine.command(&[]);
     let output = tokio::process::Command::new("unshare")
         .args(["-Urm", "sh", "-c", script, "sh"])

@@ -294,8 +294,9 @@ async fn sigterm_ends_the_run_with_143_and_gives_the_terminal_back() {
 async fn acp_on_a_terminal_says_what_it_is() {
     let machine = Machine::new().await;
     // A shell ignores SIGINT for what it starts in the background, and so does what it starts.
-    let ignoring = format!("trap '' INT; exec {} acp", binary().display());
-    for (program, arguments) in [(binary(), vec!["acp"]), ("/bin/sh".into(), vec!["-c", &ignoring])] {
+    let own = binary();
+    let ignoring = vec!["-c", "trap '' INT; exec \"$0\" acp", own.to_str().unwrap()];
+    for (program, arguments) in [(own.clone(), vec!["acp"]), ("/bin/sh".into(), ignoring)] {
         let builder = Terminal::builder(&machine.scratch, &machine.config).size(160, 24);
         let mut terminal = builder.program(&program).arguments(&arguments).start();
         let screen = terminal.shows_text("An editor starts it").await;

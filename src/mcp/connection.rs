@@ -66,8 +66,11 @@ pub(super) async fn run(shared: Arc<Shared>, slot: Arc<Slot>, slot_id: usize) {
             }
             Status::Disabled | Status::Connecting | Status::Connected => false,
         };
-        let was_connected = shared.end(slot, status);
+        let was_connected = slot.lock().connection.is_some();
         let delay = if has_failed { revivals.delay(was_connected, began.elapsed()) } else { None };
+        // One that is started again at once is never seen as failed: a prompt between would go on without it.
+        let is_back_at_once = was_connected && delay == Some(Duration::ZERO);
+        shared.end(slot, if is_back_at_once { Status::Connecting } else { status });
         let Some(delay) = delay else { return };
         tokio::select! {
             biased;

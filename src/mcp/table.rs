@@ -49,6 +49,12 @@ pub(super) fn missing(slots: &Slots, key: &str) -> CallError {
             Status::Disabled if is_its_tool => {
                 return CallError::Failed(format!("MCP server {} was closed", slot.spec.name));
             }
+            Status::Connecting if is_its_tool => {
+                let name = &slot.spec.name;
+                return CallError::Failed(format!(
+                    "MCP server {name} has ended and is started again; repeat the call"
+                ));
+            }
             Status::Failed { .. }
             | Status::Disabled
             | Status::Connecting

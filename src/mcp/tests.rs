@@ -374,13 +374,24 @@ async fn the_tools_of_a_dead_server_vanish() {
     let events = bus.listen(Filter::Only(vec![EventKind::McpToolsChanged]));
     let servers = Servers::start(vec![scripted("s", &[])], place("/"), bus);
     assert_eq!(changed(&events).await, "s");
-    let died = CallError::Failed("MCP server s closed the connection before die was done".to_owned());
-    assert_eq!(call(&servers, "s_die", json!({})).await, Err(died));
+    let failed = |words: &str| Err(CallError::Failed(words.to_owned()));
+    let died = failed("MCP server s closed the connection before die was done");
+    assert_eq!(call(&servers, "s_die", json!({})).await, died);
+    assert_eq!(changed(&events).await, "s");
+    // It is at no time seen as failed, so that the next prompt waits for it.
+    assert_eq!(statuses(&servers), [Status::Connecting]);
+    assert!(servers.lease().tools().is_empty());
+    let back_soon = failed("MCP server s has ended and is started again; repeat the call");
+    assert_eq!(call(&servers, "s_die", json!({})).await, back_soon);
+    servers.lease().started().await;
+    assert_eq!(changed(&events).await, "s");
+
+    assert_eq!(call(&servers, "s_die", json!({})).await, died);
     assert_eq!(changed(&events).await, "s");
     assert_eq!(failure(&servers), "MCP server s stopped (exit status: 3): the end is near");
     assert!(servers.lease().tools().is_empty());
-    let gone = "the tool is gone: MCP server s stopped (exit status: 3): the end is near".to_owned();
-    assert_eq!(call(&servers, "s_die", json!({})).await, Err(CallError::Failed(gone)));
+    let gone = failed("the tool is gone: MCP server s stopped (exit status: 3): the end is near");
+    assert_eq!(call(&servers, "s_die", json!({})).await, gone);
 }
 
 #[tokio::test]
@@ -398,19 +409,19 @@ async fn a_changed_list_is_fetched_again() {
 async fn a_server_serves_until_the_one_in_its_place_has_started_or_failed() {
     let scratch = tempfile::tempdir().unwrap();
     let gate = scratch.path().join("gate");
-    let wait = |behind: &str| {
-        let script = format!("while [ ! -e {} ]; do sleep 0.01; done; {behind}", gate.display());
-        local("s", vec!["sh".to_owned(), "-c".to_owned(), script])
+    let wait = |behind: &str, arguments: &[String]| {
+        let script = format!("while [ ! -e \"$0\" ]; do sleep 0.01; done; {behind}");
+        let command = ["sh", "-c", &script, gate.to_str().unwrap()].map(str::to_owned);
+        local("s", [&command, arguments].concat())
     };
     let first = scripted("s", &[]);
     let Server::Local { command, .. } = &first.server else { panic!("it is a local one") };
-    let second = format!("exec {} 'malformed-tool'", command.join(" "));
     let bus = Bus::default();
     let events = bus.listen(Filter::Only(vec![EventKind::McpToolsChanged]));
     let servers = Servers::start(vec![first.clone()], place("/"), bus);
     assert_eq!(changed(&events).await, "s");
 
-    servers.replace(vec![wait(&second)]);
+    servers.replace(vec![wait("exec \"$@\" malformed-tool", command)]);
     assert_eq!(text(&servers, "s_add_numbers", json!({"a": 1, "b": 2})).await, "3");
     assert_eq!(statuses(&servers), [Status::Connecting]);
     std::fs::write(&gate, "").unwrap();
@@ -420,7 +431,7 @@ async fn a_server_serves_until_the_one_in_its_place_has_started_or_failed() {
 
     // The one that comes next fails.
     std::fs::remove_file(&gate).unwrap();
-    servers.replace(vec![wait("echo no key >&2; exit 2")]);
+    servers.replace(vec![wait("echo no key >&2; exit 2", &[])]);
     assert_eq!(servers.lease().tools().len(), 11);
     std::fs::write(&gate, "").unwrap();
     servers.settled(LONG).await;
