@@ -4,15 +4,16 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
-use futures_util::future::join_all;
+use futures_util::{FutureExt, future::join_all};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
-    task::TaskTracker,
+    task::{AbortOnDropHandle, TaskTracker},
 };
 
 use crate::{
@@ -31,7 +32,7 @@ mod table;
 
 use choice::{Choice, Place, Spec};
 pub use choice::{Program, definitions, every_program, incomplete, is_off, programs};
-use client::{Client, End, LIMITS, Phase};
+use client::{Client, End, LIMITS, Limits, Phase};
 
 /// Number of starts of a server that ends after it was ready; after that it stays ended until the configuration
 /// changes.
@@ -108,6 +109,27 @@ pub struct Servers {
     on_change: Arc<dyn Fn() + Send + Sync>,
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
+}
+
+/// A server's word on a changed file that has not come in time; dropping it gives it up.
+pub struct Later {
+    /// The file that was changed.
+    pub path: PathBuf,
+    task: AbortOnDropHandle<BTreeMap<String, Vec<Value>>>,
+}
+
+impl Later {
+    /// Returns true once the server has told of the change, or will not any more.
+    pub fn has_come(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// Returns the diagnostics of the file; none before they have come.
+    pub fn take(self) -> Vec<Value> {
+        let found = self.task.now_or_never().and_then(Result::ok);
+        let of_file = documents::url(&self.path).and_then(|uri| found?.remove(&uri));
+        of_file.unwrap_or_default()
+    }
 }
 
 /// The servers by root and id.
@@ -200,26 +222,41 @@ impl Servers {
         }
     }
 
-    /// Gives the servers of changed files their new texts; returns the diagnostics of these files and of others, by path.
+    /// Gives the servers of changed files their new texts; returns the diagnostics of these files and of others, by path,
+    /// and those that are still to come.
     ///
-    /// Starts servers that do not run, and waits for none that is starting; for the others some seconds at most.
-    pub async fn diagnose(&self, config: &Config, changed: &[PathBuf]) -> BTreeMap<PathBuf, Vec<Value>> {
+    /// Starts servers that do not run, and waits a moment for one that is starting; for the others some seconds at most.
+    pub async fn diagnose(
+        &self,
+        config: &Config,
+        changed: &[PathBuf],
+    ) -> (BTreeMap<PathBuf, Vec<Value>>, Vec<Later>) {
         let mut waiting = Vec::new();
         for path in changed {
             let leased = self.take(config, path).await;
-            waiting.extend(leased.into_iter().map(|leased| leased.client.diagnose(path.clone())));
+            waiting.extend(leased.into_iter().map(|leased| in_time(leased.client, path.clone())));
         }
         let mut found: BTreeMap<PathBuf, Vec<Value>> = BTreeMap::new();
-        for (uri, diagnostics) in join_all(waiting).await.into_iter().flatten() {
-            let path = reqwest::Url::parse(&uri).ok().and_then(|url| url.to_file_path().ok());
-            let Some(path) = path.filter(|_| !diagnostics.is_empty()) else { continue };
-            let known = found.entry(path).or_default();
-            // Two files may have one server, which is asked twice.
-            let new = diagnostics.into_iter().filter(|it| !known.contains(it));
-            let new: Vec<Value> = new.collect();
-            known.extend(new);
+        let mut late = Vec::new();
+        for outcome in join_all(waiting).await {
+            let of_server = match outcome {
+                Ok(of_server) => of_server,
+                Err(later) => {
+                    late.push(later);
+                    continue;
+                }
+            };
+            for (uri, diagnostics) in of_server {
+                let path = reqwest::Url::parse(&uri).ok().and_then(|url| url.to_file_path().ok());
+                let Some(path) = path.filter(|_| !diagnostics.is_empty()) else { continue };
+                let known = found.entry(path).or_default();
+                // Two files may have one server, which is asked twice.
+                let new = diagnostics.into_iter().filter(|it| !known.contains(it));
+                let new: Vec<Value> = new.collect();
+                known.extend(new);
+            }
         }
-        found
+        (found, late)
     }
 
     /// Starts the servers for a file that do not run; does not wait for them.
@@ -252,11 +289,16 @@ impl Servers {
         clients.iter().map(|((root, id), leased)| (id.clone(), root.clone(), leased.is_running())).collect()
     }
 
-    /// Ends the servers whose configuration has changed; failed servers may be started again.
+    /// Ends the servers that are no longer configured; failed servers may be started again.
+    ///
+    /// One that is configured otherwise serves until the one in its place is asked for, unless its sandbox is another.
     pub fn replace(&self, config: &Config) {
         let definitions = definitions(config);
-        lock(&self.clients)
-            .retain(|_, leased| leased.is_running() && definitions.contains(&leased.client.spec.definition));
+        let is_kept = |leased: &Leased| {
+            let before = &leased.client.spec.definition;
+            definitions.iter().any(|now| now.id == before.id && now.sandbox == before.sandbox)
+        };
+        lock(&self.clients).retain(|_, leased| leased.is_running() && is_kept(leased));
     }
 
     /// Tells the servers that a file on the disk has changed. The path must have every link followed.
@@ -278,6 +320,7 @@ impl Servers {
         let mut clients = lock(&self.clients);
         let n_uses = clients.values().map(|it| it.used).max().unwrap_or_default() + 1;
         let known = clients.get_mut(&key).filter(|it| it.client.spec == spec);
+        let was_slow = known.as_ref().is_some_and(|leased| leased.client.was_slow());
         let n_starts = match known {
             Some(leased) if leased.is_running() || leased.gave_up() => {
                 leased.used = n_uses;
@@ -300,7 +343,9 @@ impl Servers {
             clients.remove(&oldest);
         }
         let stop = self.stop.child_token();
-        let client = Arc::new(Client::new(spec, LIMITS, stop.clone()));
+        // No change waits for the start of a server that is known to be slow.
+        let start = if was_slow { Duration::ZERO } else { LIMITS.start };
+        let client = Arc::new(Client::new(spec, Limits { start, ..LIMITS }, stop.clone()));
         self.tasks.spawn({
             let (client, on_change) = (client.clone(), self.on_change.clone());
             async move {
@@ -341,6 +386,16 @@ pub fn urls<'a>(answer: &'a Value, found: &mut BTreeSet<&'a str>) {
         }
         Value::Array(items) => items.iter().for_each(|it| urls(it, found)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Waits for a server's word on a changed file for as long as the change may be held up.
+async fn in_time(client: Arc<Client>, path: PathBuf) -> Result<BTreeMap<String, Vec<Value>>, Later> {
+    let mut task = AbortOnDropHandle::new(tokio::spawn(client.clone().diagnose(path.clone())));
+    tokio::select! {
+        biased;
+        found = &mut task => Ok(found.unwrap_or_default()),
+        () = client.patience() => Err(Later { path, task }),
     }
 }
 

@@ -78,6 +78,7 @@ pub mod websearch;
 pub mod write;
 
 use arguments::schema_of;
+pub use diagnostics::LateErrors;
 use row::{Offered, Run, Schema, Tool};
 
 /// The built-in tools, in the order OpenCode registers them.
@@ -446,6 +447,10 @@ pub trait Host: Send + Sync {
     /// Has the session's model answer a server.
     fn sample(&self, _: Sampling) -> BoxFuture<'_, Result<Sampled, ToolError>> {
         Box::pin(std::future::ready(Err(ToolError::Model("no model can be asked here".to_owned()))))
+    }
+    /// Returns what language servers had not said in time of the session's changes, where that can be told later.
+    fn late_errors(&self) -> Option<&LateErrors> {
+        None
     }
     /// Returns the editor that has the session's files open, where there is one.
     fn editor(&self) -> Option<Arc<dyn Editor>> {

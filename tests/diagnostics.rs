@@ -87,7 +87,79 @@ async fn a_server_that_does_not_answer_for_a_file_holds_changes_up_once_and_for_
 }
 
 #[tokio::test]
-async fn a_server_that_is_starting_or_broken_does_not_hold_a_change_up() {
+async fn what_a_server_says_late_is_told_once_with_the_next_result_or_prompt() {
+    let agent = toys("gated").start().await;
+    let session = agent.new_session().await;
+    let since = |name: &str| {
+        format!(
+            "LSP errors found since in {name}, please fix:\n\
+             <diagnostics file=\"{name}\">\nERROR [1:3] line 0 is wrong\n</diagnostics>"
+        )
+    };
+    let write = |name: &str, text: &str| json!({"filePath": name, "content": text});
+    // With the result of a later call of the same turn.
+    let open = "echo > gate; until grep -q published lsp.log; do sleep 0.02; done";
+    agent.llm.reply(Reply::call("call_1", "write", write("b.toy", "all wrong\n")));
+    agent.llm.reply(Reply::call("call_2", "bash", json!({"command": open, "description": "Open"})));
+    for n in 3..20 {
+        let wait = json!({"command": format!("sleep 0.1; : {n}"), "description": "Wait"});
+        agent.llm.reply(Reply::call(&format!("call_{n}"), "bash", wait));
+    }
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    let told = agent.llm.last_request().body.to_string();
+    assert!(told.contains("Wrote file successfully.\""), "nothing is said in time: {told}");
+    let said = json!(since("b.toy")).to_string();
+    assert_eq!(told.matches(said.trim_matches('"')).count(), 1, "{told}");
+
+    // With the next prompt, where the turn is over.
+    assert_eq!(
+        agent.told(&session, "write", write("c.toy", "all wrong\n")).await,
+        "Wrote file successfully."
+    );
+    // What is changed meanwhile is not told of.
+    assert_eq!(
+        agent.told(&session, "write", write("d.toy", "all wrong\n")).await,
+        "Wrote file successfully."
+    );
+    agent.scratch.write("d.toy", "all well\n");
+    agent.scratch.write("lsp.log", "");
+    std::fs::write(agent.scratch.path("gate"), "\n").unwrap();
+    until_logged(&agent, "published").await;
+    let said = json!(since("c.toy")).to_string();
+    let mut n_prompts = 0;
+    while !agent.llm.last_request().body.to_string().contains(said.trim_matches('"')) {
+        n_prompts += 1;
+        assert!(n_prompts < 500, "{}", agent.llm.last_request().body);
+        agent.llm.reply(Reply::text("ok"));
+        agent.prompt(&session, "and now?").await;
+    }
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "and then?").await;
+    let told = agent.llm.last_request().body.to_string();
+    assert_eq!(told.matches(said.trim_matches('"')).count(), 1, "{told}");
+    assert!(!told.contains("found since in d.toy"), "{told}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_first_change_is_answered_by_a_server_that_starts_or_the_next_result_is() {
+    let agent = toys("strict").start().await;
+    let session = agent.new_session().await;
+    let wrong = json!({"filePath": "a.toy", "content": "toy one\nwrong\n"});
+    let told = agent.told(&session, "write", wrong).await;
+    // A busy machine may start it too late; then the errors come with a later answer.
+    if told != format!("Wrote file successfully.{OF_FILE}{OF_OTHERS}") {
+        assert_eq!(told, "Wrote file successfully.");
+        agent.told(&session, "lsp", ask("documentSymbol")).await;
+        agent.told(&session, "read", json!({"filePath": "a.toy"})).await;
+        assert!(agent.llm.last_request().body.to_string().contains("LSP errors found since in a.toy"));
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_starting_or_broken_holds_a_change_up_for_a_moment_only() {
     for mode in ["deaf", "broken"] {
         let agent = toys(mode).start().await;
         let session = agent.new_session().await;
@@ -98,7 +170,7 @@ async fn a_server_that_is_starting_or_broken_does_not_hold_a_change_up() {
             agent.told(&session, "edit", edit("toy one", "toy 1")).await,
             "Edit applied successfully."
         );
-        assert!(watch.elapsed() < Duration::from_secs(2), "{mode}: {:?}", watch.elapsed());
+        assert!(watch.elapsed() < Duration::from_secs(4), "{mode}: {:?}", watch.elapsed());
         agent.finish().await;
     }
 }

@@ -487,12 +487,28 @@ async fn a_server_whose_configuration_goes_is_ended() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_configured_otherwise_serves_until_the_one_in_its_place_is_asked() {
+    let agent = started_from_file("good").await;
+    let session = agent.new_session().await;
+    agent.told(&session, "lsp", ask("documentSymbol")).await;
+    let before = agent.descendants();
+    let mut other = server("good", &[".toy"]);
+    other["command"].as_array_mut().unwrap().push(json!("renamed"));
+    configure(&agent.scratch, other);
+    read_again(&agent).await;
+    assert_eq!(agent.descendants(), before, "nothing has asked for the other one");
+    let told = agent.told(&session, "lsp", ask("documentSymbol")).await;
+    assert!(told.contains("renamed"), "{told}");
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn errors_behind_a_change_are_told_by_a_server_that_runs() {
     let agent = toys("strict").start().await;
     let session = agent.new_session().await;
     let write = |content: &str| json!({"filePath": "a.toy", "content": content});
     agent.told(&session, "read", json!({"filePath": "a.toy"})).await;
-    // A change does not wait for a server that is starting.
+    // Nothing is wrong with it, whether the server has started or not.
     assert_eq!(agent.told(&session, "write", write("odd\n")).await, "Wrote file successfully.");
     agent.told(&session, "lsp", ask("documentSymbol")).await;
     let (turn, told) = agent.call(&session, "call_1", "write", write("fine\nall wrong\nodd\n")).await;

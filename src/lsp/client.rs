@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::watch,
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -57,9 +57,11 @@ pub struct Limits {
     pub request: Duration,
     /// Until it has looked at the first file, if it reports no progress.
     pub look: Duration,
-    /// Until it has read the project, if it reports progress.
+    /// Until it has read the project, if it reports progress, and until it has told of a change at all.
     pub work: Duration,
-    /// Until it has published what is wrong with a changed file.
+    /// Since its start, as long as a change waits for one that is starting.
+    pub start: Duration,
+    /// Until it has published what is wrong with a changed file, as long as the change waits.
     pub diagnose: Duration,
 }
 
@@ -68,6 +70,7 @@ pub const LIMITS: Limits = Limits {
     request: Duration::from_secs(30),
     look: Duration::from_secs(2),
     work: Duration::from_secs(60),
+    start: Duration::from_millis(1500),
     diagnose: Duration::from_secs(3),
 };
 
@@ -99,6 +102,8 @@ pub enum End {
 pub struct Client {
     pub spec: Spec,
     limits: Limits,
+    began: Instant,
+    was_slow: AtomicBool,
     connection: Connection,
     phase: watch::Sender<Phase>,
     documents: Mutex<Documents>,
@@ -117,6 +122,8 @@ impl Client {
             connection: Connection::new(root, spec.initialization.clone()),
             spec,
             limits,
+            began: Instant::now(),
+            was_slow: AtomicBool::new(false),
             phase: watch::Sender::new(Phase::Starting),
             documents: Mutex::default(),
             is_settled: AtomicBool::new(false),
@@ -268,6 +275,7 @@ impl Client {
             let settings = json!({ "settings": self.spec.initialization });
             self.connection.notify("workspace/didChangeConfiguration", settings);
         }
+        self.was_slow.store(self.began.elapsed() > self.limits.start, Ordering::Relaxed);
         self.phase.send_replace(Phase::Ready);
         Ok(())
     }
@@ -304,21 +312,35 @@ impl Client {
         Ok((now.map_or(0, u64::from), now != before))
     }
 
-    /// Gives a server that is ready the text of a file that was changed, and waits until it has published or answered
-    /// what is wrong with it. Returns the diagnostics of all files that it has told of, by their URLs; none where it has
-    /// said nothing of this text in time, because those of an older one may be mended.
+    /// Waits as long as a change may be held up: for a server that is starting until a moment after its start, then for
+    /// as long as its word on a change usually takes.
+    pub async fn patience(&self) {
+        let _ = timeout_at(self.began + self.limits.start, self.ready()).await;
+        if self.phase() == Phase::Ready {
+            let limit = lock(&self.pace).limit(self.limits.diagnose);
+            sleep(limit).await;
+            lock(&self.pace).silent();
+        }
+    }
+
+    /// Returns true if it took longer to get ready than a change may be held up.
+    pub fn was_slow(&self) -> bool {
+        self.was_slow.load(Ordering::Relaxed)
+    }
+
+    /// Gives the server the text of a file that was changed, as soon as it takes it, and waits until it has published or
+    /// answered what is wrong with it. Returns the diagnostics of all files that it has told of, by their URLs; none where
+    /// it says nothing of this text, because those of an older one may be mended.
     pub async fn diagnose(self: Arc<Self>, path: PathBuf) -> BTreeMap<String, Vec<Value>> {
         let Some(uri) = documents::url(&path) else { return BTreeMap::new() };
-        if self.phase() != Phase::Ready {
+        if self.ready().await.is_err() {
             return BTreeMap::new();
         }
         let mut published = self.connection.published();
-        let n_times = |published: &BTreeMap<String, Published>, uri: &str| {
-            published.get(uri).map_or(0, |it| it.n_times)
-        };
-        let before = n_times(&published.borrow(), &uri);
+        let n_times =
+            |published: &BTreeMap<String, Published>| published.get(&uri).map_or(0, |it| it.n_times);
+        let before = n_times(&published.borrow());
         let publishes = !published.borrow().is_empty();
-        let limit = lock(&self.pace).limit(|uri| n_times(&published.borrow(), uri), self.limits.diagnose);
         let opening = self.clone();
         let opened = tokio::task::spawn_blocking(move || opening.open(&path)).await;
         let Ok(Ok((version, is_new))) = opened else { return BTreeMap::new() };
@@ -327,12 +349,12 @@ impl Client {
             of_file.is_some_and(|it| it.n_times > before)
         };
         let began = Instant::now();
-        let end = began + limit;
+        let end = began + self.limits.work;
         // What it knows already is about the same text.
         let mut until = if is_new { end } else { began };
         let mut told_at = None;
         let mut answer = None;
-        let asking = self.pull(&uri, limit);
+        let asking = self.pull(&uri, self.limits.work);
         tokio::pin!(asking);
         let mut is_asked = self.pulled.get().is_some();
         loop {
@@ -357,15 +379,12 @@ impl Client {
                 () = self.ended() => break,
             }
         }
-        let published = published.borrow().clone();
         match told_at {
             Some(at) => lock(&self.pace).told(at - began),
-            None if is_new => {
-                lock(&self.pace).silent(&uri, n_times(&published, &uri));
-                return BTreeMap::new();
-            }
+            None if is_new => return BTreeMap::new(),
             None => {}
         }
+        let published = published.borrow().clone();
         let published = published.into_iter().map(|(uri, it)| (uri, it.diagnostics));
         let mut found: BTreeMap<String, Vec<Value>> = published.collect();
         for (uri, diagnostics) in answer.into_iter().flatten() {
@@ -388,7 +407,7 @@ impl Client {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.connection.request("textDocument/diagnostic", params.clone(), left).await {
                 Ok(report) => return Some(pulled(uri, report)),
-                Err(error) if is_passing(&error) && left > RETRY => tokio::time::sleep(RETRY).await,
+                Err(error) if is_passing(&error) && left > RETRY => sleep(RETRY).await,
                 Err(_) => return None,
             }
         }
@@ -486,7 +505,7 @@ impl Client {
                 Ok(Value::Array(items)) => return Ok(items.into_iter().filter(|it| !it.is_null()).collect()),
                 Ok(item) => return Ok(vec![item]),
                 Err(CallError::Refused { code: METHOD_NOT_FOUND, .. }) => return Ok(Vec::new()),
-                Err(error) if is_passing(&error) && left > RETRY => tokio::time::sleep(RETRY).await,
+                Err(error) if is_passing(&error) && left > RETRY => sleep(RETRY).await,
                 Err(CallError::Silent { method, .. }) => {
                     return Err(CallError::Silent { method, limit: self.limits.request });
                 }

@@ -11,19 +11,11 @@ pub struct Pace {
     usual: Option<Duration>,
     /// The newest change was waited for in vain.
     was_silent: bool,
-    /// The file of that change, and the number of times that it had been told of.
-    missed: Option<(String, u64)>,
 }
 
 impl Pace {
-    /// Returns the time to wait for, `longest` at most. `n_times` says how often a file has been told of by now.
-    pub fn limit(&mut self, n_times: impl Fn(&str) -> u64, longest: Duration) -> Duration {
-        if let Some((uri, before)) = self.missed.take()
-            && n_times(&uri) > before
-        {
-            // It was late, not silent.
-            self.usual = Some(longest / 2);
-        }
+    /// Returns the time to wait for, `longest` at most.
+    pub fn limit(&self, longest: Duration) -> Duration {
         match self.usual {
             Some(usual) => (usual * 2).clamp(SHORTEST.min(longest), longest),
             None if self.was_silent => SHORTEST.min(longest),
@@ -31,17 +23,16 @@ impl Pace {
         }
     }
 
-    /// Notes that it has told of a change.
+    /// Notes that it has told of a change, in time or late.
     pub fn told(&mut self, took: Duration) {
         self.was_silent = false;
         // One quick answer does not make a server quick.
         self.usual = Some(self.usual.map_or(took, |usual| took.max((usual * 3 + took) / 4)));
     }
 
-    /// Notes that it has not told of a change of a file.
-    pub fn silent(&mut self, uri: &str, n_times: u64) {
+    /// Notes that it has not told of a change in time.
+    pub fn silent(&mut self) {
         self.was_silent = true;
-        self.missed = Some((uri.to_owned(), n_times));
     }
 }
 
@@ -54,16 +45,16 @@ mod tests {
     #[test]
     fn a_server_is_waited_for_as_long_as_it_may_take_by_what_it_took() {
         let mut pace = Pace::default();
-        assert_eq!(pace.limit(|_| 0, LONGEST), LONGEST);
-        pace.silent("a", 0);
-        assert_eq!(pace.limit(|_| 0, LONGEST), SHORTEST, "it may never say anything");
+        assert_eq!(pace.limit(LONGEST), LONGEST);
+        pace.silent();
+        assert_eq!(pace.limit(LONGEST), SHORTEST, "it may never say anything");
         pace.told(Duration::from_millis(400));
-        assert_eq!(pace.limit(|_| 1, LONGEST), Duration::from_millis(800));
+        assert_eq!(pace.limit(LONGEST), Duration::from_millis(800));
         pace.told(Duration::from_millis(200));
-        assert_eq!(pace.limit(|_| 2, LONGEST), Duration::from_millis(700));
-        pace.silent("a", 2);
-        assert_eq!(pace.limit(|_| 2, LONGEST), Duration::from_millis(700), "nothing new may be to tell");
-        pace.silent("a", 2);
-        assert_eq!(pace.limit(|_| 3, LONGEST), LONGEST, "it was late");
+        assert_eq!(pace.limit(LONGEST), Duration::from_millis(700));
+        pace.silent();
+        assert_eq!(pace.limit(LONGEST), Duration::from_millis(700), "nothing new may be to tell");
+        pace.told(Duration::from_secs(2));
+        assert_eq!(pace.limit(LONGEST), LONGEST, "it was late");
     }
 }

@@ -1,15 +1,20 @@
 //! Errors that language servers find in files that were changed, as the model and the client are told.
 
-use std::{fmt::Write as _, path::PathBuf};
+use std::{
+    fmt::Write as _,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
 
 use serde_json::{Map, Value};
 
 use super::{
-    ToolCx,
+    FileStamp, ToolCx,
     path::{Target, display},
 };
 use crate::{
-    base::text,
+    base::{lock::lock, text},
+    lsp::Later,
     permission::{self, Ask, Verdict},
 };
 
@@ -19,6 +24,10 @@ const MAX_ERRORS: usize = 20;
 const MAX_OTHERS: usize = 5;
 /// Bytes of the errors of one file, so that those of others have room in an answer.
 const MAX_OF_FILE: usize = 6000;
+/// Files that servers have still to tell of; those that changed first are given up.
+const MAX_LATE: usize = 50;
+/// Files with errors that came late, in one answer.
+const MAX_TOLD_LATE: usize = 3;
 /// Bytes of an error's text.
 const MAX_MESSAGE: usize = 1000;
 /// The protocol's number of an error.
@@ -32,15 +41,74 @@ pub(super) struct Diagnosed {
     pub words: String,
 }
 
+/// What servers had not said in time of the files that a session has changed. Shared with the calls of a step.
+#[derive(Clone, Default)]
+pub struct LateErrors(Arc<Mutex<Vec<Late>>>);
+
+struct Late {
+    /// The file's name for the model.
+    name: String,
+    /// The file as it was changed; `None` if it could not be looked at.
+    stamp: Option<FileStamp>,
+    later: Later,
+}
+
+impl LateErrors {
+    /// Notes what is still to come behind a change of files. What was to come of their older texts is given up.
+    async fn note(&self, changed: &[&Target], later: Vec<Later>) {
+        let mut new = Vec::new();
+        for later in later {
+            let Some(target) = changed.iter().find(|target| target.real == later.path) else { continue };
+            let stamp = stamp(&target.real).await;
+            new.push(Late { name: target.relative.clone(), stamp, later });
+        }
+        let mut late = lock(&self.0);
+        late.retain(|before| changed.iter().all(|target| target.real != before.later.path));
+        late.extend(new);
+        let n_surplus = late.len().saturating_sub(MAX_LATE);
+        late.drain(..n_surplus);
+    }
+
+    /// Returns the errors that have come since, once, as they go behind an answer. Those of a file that is no longer as it
+    /// was changed are left out.
+    pub async fn take(&self) -> String {
+        let come: Vec<Late> = {
+            let mut late = lock(&self.0);
+            let mut left = MAX_TOLD_LATE;
+            late.extract_if(.., |it| {
+                let is_taken = left > 0 && it.later.has_come();
+                left -= usize::from(is_taken);
+                is_taken
+            })
+            .collect()
+        };
+        let mut words = String::new();
+        for Late { name, stamp: before, later } in come {
+            let now = stamp(&later.path).await;
+            if let Some(errors) = errors(&name, &later.take()).filter(|_| now.is_some() && now == before) {
+                let _ = write!(words, "\n\nLSP errors found since in {name}, please fix:\n{errors}");
+            }
+        }
+        words
+    }
+}
+
+async fn stamp(path: &std::path::Path) -> Option<FileStamp> {
+    tokio::fs::metadata(path).await.ok().map(|metadata| FileStamp::of(&metadata))
+}
+
 /// Looks for errors in files that were changed just now, and in others of the directory. Costs nothing where no server
 /// is configured.
 pub(super) async fn behind(cx: &ToolCx<'_>, changed: &[&Target]) -> Diagnosed {
     let paths: Vec<PathBuf> = changed.iter().map(|target| target.real.clone()).collect();
-    let mut found = tokio::select! {
+    let (mut found, later) = tokio::select! {
         biased;
         () = cx.cancel.cancelled() => return Diagnosed { metadata: Map::new(), words: String::new() },
         found = cx.lsp.diagnose(cx.config, &paths) => found,
     };
+    if let Some(late) = cx.host.late_errors() {
+        late.note(changed, later).await;
+    }
     let mut diagnosed = Diagnosed { metadata: Map::new(), words: String::new() };
     for target in changed {
         let Some(diagnostics) = found.remove(&target.real) else { continue };

@@ -6,7 +6,7 @@ something else when it is asked), deaf (answers not even the handshake), broken 
 (refuses the first question of each kind, and knows nothing until the pipe `gate` is written to), stubborn
 (ignores every request to end), shell (hovering runs the document as a command line), strict (publishes errors, and
 knows the symbols), pull (knows the same and publishes nothing: it answers for the errors of a file that it is asked
-for), late (publishes the same a while after a change, and only what is new), sulky (offers that, and never answers it), babbles (publishes nonsense and far too much), meddles (proposes
+for), gated (publishes the same once the pipe `gate` is written to), late (publishes the same a while after a change, and only what is new), sulky (offers that, and never answers it), babbles (publishes nonsense and far too much), meddles (proposes
 edits of files that it was told of, and of others).
 What it is told goes to the file that LSP_LOG names, a JSON value a line.
 """
@@ -138,7 +138,7 @@ def symbols(uri):
 
 def findings(uri):
     """Returns an error for each line with the word wrong, a warning for odd ones, and an error in files beside it."""
-    lines = TEXTS[uri].splitlines() if MODE in ("strict", "pull", "late") else []
+    lines = TEXTS[uri].splitlines() if MODE in ("strict", "pull", "late", "gated") else []
     found = [{"severity": 1, "range": span(n, 2, 3), "message": f"line {n} is wrong"}
              for n, line in enumerate(lines) if "wrong" in line]
     found += [{"severity": 2, "range": span(n, 0, 1), "message": "is odd"} for n, line in enumerate(lines) if "odd" in line]
@@ -169,7 +169,7 @@ def meddle(uri):
 def publish(uri):
     if MODE == "babbles":
         return babble(uri)
-    for of, found in findings(uri)[:None if MODE == "strict" else 1]:
+    for of, found in findings(uri)[:None if MODE in ("strict", "gated") else 1]:
         send({"method": "textDocument/publishDiagnostics", "params": {"uri": of, "diagnostics": found}})
 
 
@@ -183,6 +183,18 @@ def publish_late(uri, text):
         publish(uri)
 
 
+def publish_gated(uri):
+    """Publishes what is found in a text once the pipe has been written to."""
+    def wait():
+        with open("gate", "rb") as gate:
+            gate.read()
+        publish(uri)
+        log({"published": uri})
+    if not os.path.exists("gate"):
+        os.mkfifo("gate")
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def told(method, params):
     document = params.get("textDocument", {})
     if method == "textDocument/didOpen":
@@ -193,13 +205,17 @@ def told(method, params):
             progress("begin")
             threading.Thread(target=work, daemon=True).start()
         log({"open": document["text"], "language": document["languageId"]})
-        if MODE not in ("pull", "sulky"):
+        if MODE == "gated":
+            publish_gated(document["uri"])
+        elif MODE not in ("pull", "sulky"):
             publish(document["uri"])
     elif method == "textDocument/didChange":
         TEXTS[document["uri"]] = params["contentChanges"][0]["text"]
         log({"change": TEXTS[document["uri"]], "version": document["version"]})
         if MODE in ("strict", "babbles"):
             publish(document["uri"])
+        if MODE == "gated":
+            publish_gated(document["uri"])
         if MODE == "late":
             threading.Timer(0.4, publish_late, [document["uri"], TEXTS[document["uri"]]]).start()
         if MODE == "meddles":

@@ -28,7 +28,7 @@ use crate::{
     },
     snapshot::ComingTree,
     storage::{Append, KnownFile, Storage, StoredSession, Write},
-    tool::{AgentSwitch, FileStamp},
+    tool::{AgentSwitch, FileStamp, LateErrors},
 };
 
 /// Text the model and the user read where a tool was stopped.
@@ -43,6 +43,8 @@ pub struct SessionState {
     pub todos: Vec<Todo>,
     /// Shared with the calls of a step, and stored: what the model read once it knows for good.
     pub known_files: KnownFiles,
+    /// Shared with the calls of a step: what language servers have still to say of the files that they changed.
+    pub late_errors: LateErrors,
     /// A client's choices for the message of the prompt that is being taken in.
     pub given: Given,
     /// Agent that answers after the running step, if a tool had the user choose one.
@@ -279,6 +281,7 @@ impl SessionState {
             switch: None,
             newest_tree: None,
             late_tree: None,
+            late_errors: LateErrors::default(),
             used_below: Tokens::default(),
             encoded: EncodedHistoryCache::default(),
             refused_media: Mutex::default(),

@@ -31,7 +31,7 @@ use crate::{
     mcp::{Completion, Sampled, Sampling},
     permission::Ask,
     tool::{
-        AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolError, ToolOutput, editor::Editor,
+        AgentSwitch, Answers, FileStamp, Host, LateErrors, NestedCall, Subtask, ToolError, ToolOutput, editor::Editor,
     },
 };
 
@@ -83,6 +83,7 @@ pub struct CallHost {
     pub approvals: Approvals,
     pub parent: Arc<subtask::Parent>,
     pub known_files: KnownFiles,
+    pub late_errors: LateErrors,
     pub instructions: LoadedInstructions,
 }
 
@@ -209,6 +210,10 @@ impl Host for CallHost {
 
     fn editor(&self) -> Option<Arc<dyn Editor>> {
         self.engine.clients().editor(&self.session_id)
+    }
+
+    fn late_errors(&self) -> Option<&LateErrors> {
+        Some(&self.late_errors)
     }
 
     fn edited(&self, path: &Path, real: &Path) {

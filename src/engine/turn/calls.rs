@@ -202,6 +202,7 @@ impl<'a> StepCalls<'a> {
             approvals: cx.session.workspace.approvals.behind(cx.session.engine.granted(&cx.session.id)),
             parent: self.parent.clone(),
             known_files: state.known_files.clone(),
+            late_errors: state.late_errors.clone(),
             instructions: self.instructions.clone(),
         };
         let is_plugins = matches!(tool.run, Run::Plugin(_));
@@ -403,15 +404,18 @@ impl Job {
     }
 }
 
-/// Cuts the output of a call for the model to the configured size, and lets plugins change it. Every call that
-/// succeeded comes by here.
+/// Cuts the output of a call for the model to the configured size, adds errors that were found since in files, and lets
+/// plugins change it. Every call that succeeded comes by here.
 async fn after_tool(
     cx: &ToolCx<'_>,
     job: &Job,
     args: Option<Value>,
     tool_output: ToolOutput,
 ) -> Result<ToolOutput, ToolError> {
-    let tool_output = truncate::apply(cx, tool_output).await?;
+    let mut tool_output = truncate::apply(cx, tool_output).await?;
+    if !job.is_users {
+        tool_output.output.push_str(&job.host.late_errors.take().await);
+    }
     match (&job.plugins, args) {
         (Some(plugins), Some(args)) => {
             hooks::change_result(&plugins.host, &job.tool, &job.host, args, tool_output).await

@@ -462,6 +462,10 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     for kind in kinds {
         state.push_given_part(kind, &mut said);
     }
+    let found_since = state.late_errors.take().await;
+    if !found_since.is_empty() {
+        state.push_part(text_part(found_since.trim_start().to_owned(), true, false), &mut said);
+    }
     hooks::message::change_prompt(cx, state, 0, &mut said).await?;
     journal.append(said);
     journal.known_files(&state.info, &known_files);

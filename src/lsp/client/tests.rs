@@ -8,7 +8,8 @@ use crate::lsp::choice::Definition;
 
 const SHORT: Duration = Duration::from_millis(50);
 const LONG: Duration = Duration::from_secs(30);
-const PATIENT: Limits = Limits { initialize: LONG, request: LONG, look: LONG, work: LONG, diagnose: LONG };
+const PATIENT: Limits =
+    Limits { initialize: LONG, request: LONG, look: LONG, work: LONG, start: LONG, diagnose: LONG };
 
 /// Starts a server: the scripted one of the tests in a mode, or any other program.
 fn started(command: &[&str], directory: &TempDir, limits: Limits) -> Arc<Client> {
@@ -103,4 +104,30 @@ async fn a_stopped_server_is_ended_even_while_it_starts() {
     let client = started(&["sleep", "3600"], &directory, PATIENT);
     client.stop.cancel();
     assert_eq!(client.ready().await, Err(CallError::Ended("was ended".to_owned())));
+}
+
+#[tokio::test]
+async fn a_change_waits_for_a_server_that_starts_and_is_not_known_to_be_slow() {
+    let directory = TempDir::new().unwrap();
+    let path = file(&directory);
+    std::fs::write(&path, "wrong").unwrap();
+    let client = scripted("strict", &directory, PATIENT);
+    tokio::select! {
+        found = client.clone().diagnose(path.clone()) => assert_eq!(found.len(), 3, "{found:?}"),
+        () = client.patience() => panic!("it is given up"),
+    }
+    assert!(!client.was_slow());
+    client.stop.cancel();
+
+    let deaf = scripted("deaf", &directory, Limits { start: SHORT, ..PATIENT });
+    deaf.patience().await;
+    assert_eq!(deaf.phase(), Phase::Starting);
+    deaf.stop.cancel();
+    let slow = scripted("strict", &directory, Limits { start: Duration::ZERO, ..PATIENT });
+    slow.ready().await.unwrap();
+    assert!(slow.was_slow());
+    slow.stop.cancel();
+    for client in [client, deaf, slow] {
+        client.ended().await;
+    }
 }
