@@ -78,9 +78,9 @@ async fn permissions_that_nothing_asks_for_are_told_where_they_look_like_others(
     scratch.write("opencode.json", text);
     let (lines, code) = checked(&scratch).await;
     let expected = [
-        "opencode.json:4:5: permission.write: is read as `edit`, which the tool `write` asks for",
+        "opencode.json:4:5: permission.write: is read as `edit`, which the tool `write` asks for (note)",
         "opencode.json:5:5: permission.edti: has no effect: nothing asks for `edti`; did you mean `edit`?",
-        "opencode.json:12:38: agent.build.permission.Bash: has no effect: nothing asks for `Bash`; did you mean `bash`?",
+        "opencode.json:12:38: agent.build.permission.Bash: is read as `bash` (note)",
     ];
     assert_eq!((lines, code), (expected.map(str::to_owned).to_vec(), Some(1)));
 }

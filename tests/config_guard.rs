@@ -201,7 +201,7 @@ async fn no_rule_and_no_other_answer_settles_the_question() {
     let question = agent.permission().await;
     agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch one"})));
     let prompt = agent.send_prompt(&session, "go");
-    agent.wait_running(&session, &["call_1"]).await;
+    agent.wait_made(&session, &["call_1"]).await;
     // One thing at a time; the answer to a call's question is not one to this.
     agent.answer(&question, Answer::AllowOnce);
     let call = agent.permission().await;

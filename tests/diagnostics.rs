@@ -146,14 +146,15 @@ async fn what_a_server_says_late_is_told_once_with_the_next_result_or_prompt() {
 async fn a_first_change_is_answered_by_a_server_that_starts_or_the_next_result_is() {
     let agent = toys("strict").start().await;
     let session = agent.new_session().await;
-    let wrong = json!({"filePath": "a.toy", "content": "toy one\nwrong\n"});
+    let wrong = json!({"filePath": "new.toy", "content": "toy one\nwrong\n"});
+    let of_file = OF_FILE.replace("a.toy", "new.toy");
     let told = agent.told(&session, "write", wrong).await;
     // A busy machine may start it too late; then the errors come with a later answer.
-    if told != format!("Wrote file successfully.{OF_FILE}{OF_OTHERS}") {
+    if told != format!("Wrote file successfully.{of_file}{OF_OTHERS}") {
         assert_eq!(told, "Wrote file successfully.");
         agent.told(&session, "lsp", ask("documentSymbol")).await;
         agent.told(&session, "read", json!({"filePath": "a.toy"})).await;
-        assert!(agent.llm.last_request().body.to_string().contains("LSP errors found since in a.toy"));
+        assert!(agent.llm.last_request().body.to_string().contains("LSP errors found since in new.toy"));
     }
     agent.finish().await;
 }

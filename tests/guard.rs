@@ -29,7 +29,7 @@ async fn a_cancel_by_request_shows_none_of_the_questions_that_wait() {
     let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
     let prompt = agent.send_request_with_id(json!("the prompt"), "session/prompt", params);
     let ask = agent.permission().await;
-    agent.wait_running(&session, &["call_1", "call_2"]).await;
+    agent.wait_made(&session, &["call_1", "call_2"]).await;
     agent.notify("$/cancel_request", json!({"requestId": "the prompt"}));
     agent.withdrawn(&ask).await;
     assert_eq!((prompt.turn().await.stop.as_str(), agent.n_asked()), ("cancelled", 1));
@@ -310,7 +310,8 @@ async fn nothing_hidden_stands_in_what_the_user_is_asked() {
     assert_eq!(ask.call()["locations"], json!([{"path": agent.scratch.cwd()}]));
     agent.answer(&ask, Answer::RejectOnce);
     let call = prompt.turn().await.tool("call_1");
-    assert_eq!((&call["title"], &call["rawInput"]["pattern"]), (&ask.call()["title"], &json!(hidden)));
+    let title = json!("find \"a\\u{202e}b\\u{200b}*\"");
+    assert_eq!((&call["title"], &call["rawInput"]["pattern"]), (&title, &json!(hidden)));
     // A command with such characters is refused before anyone has to read it.
     agent.llm.reply(Reply::call("call_2", "bash", json!({"command": "echo \u{202e}x"})));
     agent.llm.reply(Reply::text("understood"));

@@ -495,6 +495,8 @@ async fn a_server_that_is_configured_otherwise_serves_until_the_one_in_its_place
     let mut other = server("good", &[".toy"]);
     other["command"].as_array_mut().unwrap().push(json!("renamed"));
     configure(&agent.scratch, other);
+    let question = agent.permission().await;
+    agent.answer(&question, Answer::AllowOnce);
     read_again(&agent).await;
     assert_eq!(agent.descendants(), before, "nothing has asked for the other one");
     let told = agent.told(&session, "lsp", ask("documentSymbol")).await;

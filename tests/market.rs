@@ -69,6 +69,7 @@ async fn a_list_of_tools_of_a_fetched_agent_holds() {
     );
     let scratch = Scratch::new();
     let agent = from(&scratch, &[web.url("/m")]).start().await;
+    agent.open().await;
     agent.wait_stderr(READ_AGAIN).await;
     let (session, answer) = agent.open().await;
     assert!(!mode_ids(&answer).contains(&"odd"), "{answer}");

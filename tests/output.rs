@@ -77,7 +77,7 @@ async fn a_terminal_is_written_each_byte_once_while_the_command_runs() {
     assert!(turn.all("tool_call_update").iter().all(|update| update["content"].is_null()));
     let end = turn.all("tool_call_update").into_iter().next_back().unwrap();
     let exit = json!({"terminal_id": "call_1", "exit_code": 3, "signal": null});
-    assert_eq!((&end["status"], &end["_meta"]), (&json!("completed"), &json!({"terminal_exit": exit})));
+    assert_eq!((&end["status"], &end["_meta"]), (&json!("failed"), &json!({"terminal_exit": exit})));
     assert_eq!(end["rawOutput"]["output"], printed);
     assert_eq!(agent.llm.last_request().tool_result("call_1"), printed);
     let successor = agent.successor();

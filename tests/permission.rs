@@ -682,27 +682,3 @@ async fn a_cancel_shows_none_of_the_questions_that_wait() {
     assert!(!agent.scratch.exists("one") && !agent.scratch.exists("two"));
     agent.finish().await;
 }
-
-#[tokio::test]
-async fn a_call_is_pending_until_it_is_allowed_and_failed_where_its_command_fails() {
-    let agent = asking().await;
-    let session = agent.new_session().await;
-    let input = json!({"command": "echo x; exit 3", "description": "fail"});
-    agent.llm.reply(Reply::call("call_1", "bash", input));
-    agent.llm.reply(Reply::text("done"));
-    let prompt = agent.send_prompt(&session, "go");
-    let ask = agent.permission().await;
-    let statuses = || {
-        let updates = agent.updates(&session).into_iter().filter(|it| it["toolCallId"] == "call_1");
-        let mut statuses: Vec<Value> = updates.map(|it| it["status"].clone()).collect();
-        statuses.retain(|status| !status.is_null());
-        statuses.dedup();
-        statuses
-    };
-    assert_eq!(statuses(), [json!("pending")]);
-    agent.answer(&ask, Answer::AllowOnce);
-    let turn = prompt.turn().await;
-    assert_eq!(statuses(), [json!("pending"), json!("in_progress"), json!("failed")]);
-    assert_eq!(turn.tool("call_1")["title"], "echo x; exit 3 (exit code 3)");
-    agent.finish().await;
-}

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::Agent,
+    agent::{Agent, Answer},
     llm::{Reply, Wire},
     message::{Turn, content_text, diff, tag},
 };
@@ -27,7 +27,7 @@ async fn read_shows_numbered_lines_to_the_model_and_plain_text_to_the_user() {
         let call = turn.tool("call_1");
         assert_eq!(
             (&call["kind"], &call["status"], &call["title"]),
-            (&json!("read"), &json!("completed"), &json!("a.txt"))
+            (&json!("read"), &json!("completed"), &json!("read a.txt"))
         );
         assert_eq!(call["locations"][0]["path"], path.as_str());
         assert_eq!(call["rawInput"]["filePath"], path.as_str());
@@ -72,7 +72,7 @@ async fn an_edit_shows_the_whole_file_before_and_after() {
     let call = turn.tool("call_1");
     assert_eq!(
         (&call["kind"], &call["status"], &call["title"]),
-        (&json!("edit"), &json!("completed"), &json!("a.txt"))
+        (&json!("edit"), &json!("completed"), &json!("edit a.txt"))
     );
     let shown = diff(&call);
     assert_eq!(
@@ -219,9 +219,9 @@ async fn a_command_is_titled_by_itself_and_its_output_told_to_both() {
     let (turn, told) = agent.run("bash", json!({"command": command})).await;
     assert!(told.contains("out\n") && told.contains("err"), "{told}");
     let call = turn.tool("call_1");
-    assert_eq!((&call["kind"], &call["title"]), (&json!("execute"), &json!(command)));
-    // A command that fails is still a call that succeeded: its exit status is the model's to judge.
-    assert_eq!(call["status"], "completed");
+    let title = format!("{command} (exit code 3)");
+    assert_eq!((&call["kind"], &call["title"]), (&json!("execute"), &json!(title)));
+    assert_eq!(call["status"], "failed", "as a person judges it; the model was told of its output");
     assert_eq!(call["rawOutput"]["metadata"]["exit"], 3);
     assert_eq!(call["rawInput"]["command"], command);
     assert!(content_text(&call).contains("out"));
@@ -322,7 +322,7 @@ async fn todos_become_the_plan() {
             (&json!("third"), &json!("pending"), &json!("low")),
         ]
     );
-    assert_eq!(turn.tool("call_1")["title"], "2 todos");
+    assert_eq!(turn.tool("call_1")["title"], "update the plan");
     agent.finish().await;
 }
 
@@ -434,7 +434,6 @@ async fn titles_are_verbs_with_what_a_person_knows() {
     let todos = json!({"todos": [{"content": "a", "status": "pending", "priority": "low"}]});
     for (tool, input, title) in [
         ("read", json!({"filePath": file}), "read src/calc.py"),
-        ("read", json!({"filePath": "src/calc.py"}), "read src/calc.py"),
         ("grep", json!({"pattern": "def test_"}), "search \"def test_\""),
         ("glob", json!({"pattern": "*.py"}), "find \"*.py\""),
         ("list", json!({"path": agent.scratch.work}), "list ."),
@@ -444,11 +443,10 @@ async fn titles_are_verbs_with_what_a_person_knows() {
         ("todoread", json!({}), "read the plan"),
         ("bash", json!({"command": "true", "description": "x"}), "true"),
     ] {
-        agent.llm.reply(Reply::call("call_1", tool, input));
-        agent.llm.reply(Reply::text("done"));
-        let turn = agent.prompt(&session, "go").await;
-        assert_eq!(turn.tool("call_1")["title"], title, "{tool}");
-        assert_eq!(turn.tool("call_1")["status"], "completed", "{tool}");
+        let id = format!("call_{title}");
+        let (turn, _) = agent.call(&session, &id, tool, input).await;
+        assert_eq!(turn.tool(&id)["title"], title, "{tool}");
+        assert_eq!(turn.tool(&id)["status"], "completed", "{tool}");
     }
     agent.finish().await;
 }
@@ -463,19 +461,37 @@ async fn a_file_is_found_by_a_name_that_looks_the_same() {
         ("edit", json!({"filePath": "shot at 9 am.txt", "oldString": "here", "newString": "there"})),
         ("write", json!({"filePath": "it's new.txt", "content": "new"})),
     ] {
-        agent.llm.reply(Reply::call("call_1", tool, input));
-        agent.llm.reply(Reply::text("done"));
-        let turn = agent.prompt(&session, "go").await;
-        assert_eq!(turn.tool("call_1")["status"], "completed", "{tool}: {}", turn.tool("call_1"));
+        let (turn, _) = agent.call(&session, tool, tool, input).await;
+        assert_eq!(turn.tool(tool)["status"], "completed", "{tool}: {}", turn.tool(tool));
     }
     assert_eq!(std::fs::read_to_string(agent.scratch.path("shot at 9\u{202f}am.txt")).unwrap(), "there");
     // Of two neither is taken, and a new file is never another one.
     agent.scratch.write("shot at 9\u{a0}am.txt", "other");
-    let call = json!({"filePath": "shot at 9 am.txt"});
-    agent.llm.reply(Reply::call("call_1", "read", call));
-    agent.llm.reply(Reply::text("done"));
-    agent.prompt(&session, "go").await;
-    let told = agent.llm.last_request().tool_result("call_1");
+    let told = agent.told(&session, "read", json!({"filePath": "shot at 9 am.txt"})).await;
     assert!(told.contains("9\\u{202f}am.txt") && told.contains("9\\u{a0}am.txt"), "{told}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_is_pending_until_it_is_allowed_and_failed_where_its_command_fails() {
+    let agent = Agent::asking("bash").await;
+    let session = agent.new_session().await;
+    let input = json!({"command": "echo x; exit 3", "description": "fail"});
+    agent.llm.reply(Reply::call("call_1", "bash", input));
+    agent.llm.reply(Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let ask = agent.permission().await;
+    let statuses = || {
+        let updates = agent.updates(&session).into_iter().filter(|it| it["toolCallId"] == "call_1");
+        let mut statuses: Vec<Value> = updates.map(|it| it["status"].clone()).collect();
+        statuses.retain(|status| !status.is_null());
+        statuses.dedup();
+        statuses
+    };
+    assert_eq!(statuses(), [json!("pending")]);
+    agent.answer(&ask, Answer::AllowOnce);
+    let turn = prompt.turn().await;
+    assert_eq!(statuses(), [json!("pending"), json!("in_progress"), json!("failed")]);
+    assert_eq!(turn.tool("call_1")["title"], "echo x; exit 3 (exit code 3)");
     agent.finish().await;
 }

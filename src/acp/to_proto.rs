@@ -94,8 +94,8 @@ fn title(tool: &str, input: &Value, cwd: &Path) -> Option<String> {
         Subject::Questions => first_question(input),
         Subject::Calls => batched_tools(input),
         Subject::Code => lsp_question(input),
-        Subject::Todos if input.get("todos").is_some() => Some("update the plan".to_owned()),
-        Subject::Todos => Some("read the plan".to_owned()),
+        Subject::Todos if tool == "todoread" => Some("read the plan".to_owned()),
+        Subject::Todos => Some("update the plan".to_owned()),
         subject => {
             let verb = look.verb.to_lowercase();
             let text = input.get(subject.field()?).and_then(Value::as_str)?;

@@ -5,7 +5,7 @@ use std::{borrow::Cow, path::Path};
 use serde_json::Value;
 use windlass_protocol::opencode::permission::{Action, Rule};
 
-use super::rules::{PERMISSIONS, expand_home, rule};
+use super::rules::{PERMISSIONS, expand_home, is_edit, rule};
 
 /// Permissions that no tool is called by. A list of tools says nothing of them.
 const NO_TOOLS: [&str; 4] = ["external_directory", "doom_loop", "sandbox", "sampling"];
@@ -159,11 +159,6 @@ fn permission_of(name: &str) -> Cow<'_, str> {
         name if is_edit(&name) => Cow::Borrowed("edit"),
         name => name,
     }
-}
-
-/// Returns true for the names of tools that ask under `edit`.
-pub fn is_edit(tool: &str) -> bool {
-    matches!(tool, "edit" | "write" | "patch" | "multiedit" | "apply_patch" | "notebookedit")
 }
 
 /// Returns windlass's name of a tool that Claude Code calls otherwise.

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::permission::{Action, Rule};
 
-use super::{limits::is_edit, paths::Paths};
+use super::paths::Paths;
 
 /// Names of permissions that somebody asks for without a server or a plugin.
 pub const PERMISSIONS: [&str; 22] = [
@@ -32,6 +32,11 @@ pub const PERMISSIONS: [&str; 22] = [
     "webfetch",
     "websearch",
 ];
+
+/// Returns true for the names of tools that ask under `edit`.
+pub fn is_edit(tool: &str) -> bool {
+    matches!(tool, "edit" | "write" | "patch" | "multiedit" | "apply_patch" | "notebookedit")
+}
 
 /// A part of a `permission` value that is not a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -48,21 +48,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     }
     let args: Args = arguments("apply_patch", input)?;
     let hunks = read(&args.patch_text)?;
-    let mut targets = BTreeMap::new();
-    for name in hunks.iter().flat_map(names) {
-        file::check_name(name)?;
-        if !targets.contains_key(name) {
-            let is_old = hunks.iter().any(
-                |hunk| matches!(hunk, Hunk::Update { path, .. } | Hunk::Delete { path } if path == name),
-            );
-            let target = if is_old {
-                path::resolve_existing(cx, name).await?
-            } else {
-                path::resolve(cx, name).await?
-            };
-            targets.insert(name.to_owned(), target);
-        }
-    }
+    let targets = targets(cx, &hunks).await?;
     let mut outside = Vec::new();
     for target in targets.values().filter(|target| !target.is_inside) {
         if !outside.contains(&target.directory()) {
@@ -146,6 +132,26 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         metadata: encode(&Patched { diff: &diff, files: &shown, diagnostics: metadata }),
         attachments: Vec::new(),
     })
+}
+
+/// Returns the files that the patch names, by these names.
+async fn targets(cx: &ToolCx<'_>, hunks: &[Hunk]) -> Result<BTreeMap<String, Target>, ToolError> {
+    let mut targets = BTreeMap::new();
+    for name in hunks.iter().flat_map(names) {
+        file::check_name(name)?;
+        if !targets.contains_key(name) {
+            let is_old = hunks.iter().any(
+                |hunk| matches!(hunk, Hunk::Update { path, .. } | Hunk::Delete { path } if path == name),
+            );
+            let target = if is_old {
+                path::resolve_existing(cx, name).await?
+            } else {
+                path::resolve(cx, name).await?
+            };
+            targets.insert(name.to_owned(), target);
+        }
+    }
+    Ok(targets)
 }
 
 fn unverified(reason: &str) -> ToolError {

@@ -85,7 +85,8 @@ impl LateErrors {
         let mut words = String::new();
         for Late { name, stamp: before, later } in come {
             let now = stamp(&later.path).await;
-            if let Some(errors) = errors(&name, &later.take()).filter(|_| now.is_some() && now == before) {
+            let is_as_changed = before.zip(now).is_some_and(|(before, now)| before.is_same(&now));
+            if let Some(errors) = errors(&name, &later.take()).filter(|_| is_as_changed) {
                 let _ = write!(words, "\n\nLSP errors found since in {name}, please fix:\n{errors}");
             }
         }

@@ -145,7 +145,7 @@ async fn a_hook_that_hangs_is_cut_by_a_cancel() {
         let (agent, session) = faulty(runtime).await;
         agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "echo hang"})));
         let pending = agent.send_prompt(&session, "go");
-        agent.wait_running(&session, &["call_1"]).await;
+        agent.wait_made(&session, &["call_1"]).await;
         agent.cancel(&session);
         assert_eq!(pending.answer().await.unwrap()["stopReason"], "cancelled");
         agent.finish().await;

@@ -53,7 +53,7 @@ async fn a_prompt_runs_a_tool_and_its_events_come_in_order() {
     assert_eq!(order, wanted);
     let tool: Vec<&Value> = seen.iter().filter(|it| it["properties"]["part"]["type"] == "tool").collect();
     let states: Vec<&Value> = tool.iter().map(|it| &it["properties"]["part"]["state"]["status"]).collect();
-    assert_eq!(states, ["pending", "running", "completed"]);
+    assert_eq!(states, ["pending", "running", "running", "completed"], "allowed in between");
     let parts: Vec<&Value> = seen.iter().map(|it| &it["properties"]["part"]["type"]).collect();
     assert_eq!(parts.iter().filter(|kind| **kind == "step-start").count(), 2);
     assert_eq!(parts.iter().filter(|kind| **kind == "step-finish").count(), 2);

@@ -288,13 +288,13 @@ async fn a_call_is_made_known_once_and_then_updated() {
     });
     assert_eq!(scene.show(part("prt_1", tool("pending"))), [begun]);
     let running = json!({
-        "sessionUpdate": "tool_call_update", "toolCallId": "call_1", "title": "/a.rs", "name": "read",
-        "kind": "read", "status": "in_progress", "locations": [{"path": "/a.rs"}],
+        "sessionUpdate": "tool_call_update", "toolCallId": "call_1", "title": "read /a.rs", "name": "read",
+        "kind": "read", "status": "pending", "locations": [{"path": "/a.rs"}],
         "rawInput": {"filePath": "/a.rs"},
     });
     assert_eq!(scene.show(part("prt_1", tool("running"))), [running]);
     let completed = json!({
-        "sessionUpdate": "tool_call_update", "toolCallId": "call_1", "title": "a.rs", "name": "read",
+        "sessionUpdate": "tool_call_update", "toolCallId": "call_1", "title": "read /a.rs", "name": "read",
         "kind": "read", "status": "completed", "locations": [{"path": "/a.rs"}],
         "content": [{"type": "content", "content": {"type": "text", "text": "fn a() {}"}}],
         "rawOutput": {"output": "fn a() {}", "metadata": {}},

@@ -281,5 +281,5 @@ fn in_version_2_a_terminal_of_ours_begins_is_written_and_ends() {
     let exit =
         json!({"sessionUpdate": "terminal_update", "terminalId": "call_1", "exitStatus": {"exitCode": 3}});
     assert!(ended.contains(&exit), "{ended:?}");
-    assert_eq!(ended.last().unwrap()["status"], "completed");
+    assert_eq!(ended.last().unwrap()["status"], "failed");
 }

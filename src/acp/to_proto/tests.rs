@@ -73,7 +73,7 @@ fn check_call(tool: &str, input: Value, title: &str, kind: &str, locations: Valu
     assert_eq!(shown, expected);
     let mut running =
         update(tool, json!({"status": "running", "input": shown["rawInput"], "time": {"start": 1}}));
-    assert_eq!(running["status"], "in_progress");
+    assert_eq!(running["status"], "pending", "it may still have to be allowed");
     for key in ["toolCallId", "title", "rawInput"] {
         assert_eq!(running[key].take(), shown[key], "{key}");
     }
@@ -91,21 +91,21 @@ fn a_call_says_what_it_does_and_where() {
         check_call("bash", input, "ls", "execute", at(directory));
     }
     check_call("bash", json!({"command": "ls", "workdir": "/tmp"}), "ls", "execute", at("/tmp"));
-    check_call("read", json!({"filePath": "/a.rs"}), "/a.rs", "read", at("/a.rs"));
+    check_call("read", json!({"filePath": "/a.rs"}), "read /a.rs", "read", at("/a.rs"));
     let read = json!({"filePath": "a.rs", "offset": 7});
-    check_call("read", read, "a.rs", "read", json!([{"path": "/work/a.rs", "line": 7}]));
+    check_call("read", read, "read a.rs", "read", json!([{"path": "/work/a.rs", "line": 7}]));
     let read = json!({"filePath": "a.rs", "offset": 0});
-    check_call("read", read, "a.rs", "read", json!([{"path": "/work/a.rs", "line": 1}]));
-    check_call("edit", json!({"filePath": "/a.rs"}), "/a.rs", "edit", at("/a.rs"));
-    check_call("write", json!({"filePath": "b/a.rs"}), "b/a.rs", "edit", at("/work/b/a.rs"));
-    check_call("grep", json!({"pattern": "fn", "path": "src"}), "fn", "search", at("/work/src"));
-    check_call("glob", json!({"pattern": "*.rs"}), "*.rs", "search", at("/work"));
-    check_call("list", json!({"path": "src"}), "src", "search", at("/work/src"));
-    check_call("webfetch", json!({"url": "https://x"}), "https://x", "fetch", json!([]));
-    check_call("websearch", json!({"query": "q"}), "q", "fetch", json!([]));
+    check_call("read", read, "read a.rs", "read", json!([{"path": "/work/a.rs", "line": 1}]));
+    check_call("edit", json!({"filePath": "/a.rs"}), "edit /a.rs", "edit", at("/a.rs"));
+    check_call("write", json!({"filePath": "/work/b/a.rs"}), "write b/a.rs", "edit", at("/work/b/a.rs"));
+    check_call("grep", json!({"pattern": "fn", "path": "src"}), "search \"fn\"", "search", at("/work/src"));
+    check_call("glob", json!({"pattern": "*.rs"}), "find \"*.rs\"", "search", at("/work"));
+    check_call("list", json!({"path": "src"}), "list src", "search", at("/work/src"));
+    check_call("webfetch", json!({"url": "https://x"}), "fetch https://x", "fetch", json!([]));
+    check_call("websearch", json!({"query": "q"}), "search the web for \"q\"", "fetch", json!([]));
     check_call("task", json!({"description": "look"}), "look", "think", json!([]));
     check_call("plan_exit", json!({}), "plan_exit", "switch_mode", json!([]));
-    check_call("todowrite", json!({"todos": []}), "todowrite", "other", json!([]));
+    check_call("todowrite", json!({"todos": []}), "update the plan", "other", json!([]));
     check_call("github_search", json!({"query": "q"}), "github_search", "other", json!([]));
 }
 
@@ -146,7 +146,7 @@ fn a_change_shows_both_whole_texts_and_says_them_once() {
     let metadata = change(json!("a\nb\nc\nd\ne\nf\ng\n"), "a\nb\nc\nd\ne\nf\nG\n");
     let shown = completed("edit", json!({"filePath": "a.rs"}), "done", metadata.clone(), Value::Null);
     let expected = json!({
-        "toolCallId": "call_1", "kind": "edit", "name": "edit", "status": "completed", "title": "shown",
+        "toolCallId": "call_1", "kind": "edit", "name": "edit", "status": "completed", "title": "edit a.rs",
         "locations": [{"path": "/work/a.rs", "line": 7}],
         "content": [
             text("done"),
@@ -317,12 +317,12 @@ fn an_attached_image_is_shown_and_its_data_said_once() {
 }
 
 #[test]
-fn a_finished_call_shows_the_title_its_tool_gave() {
-    assert_eq!(completed("todowrite", json!({}), "", json!({}), Value::Null)["title"], "shown");
-    assert_eq!(
-        completed("read", json!({"filePath": "/work/a"}), "", json!({}), Value::Null)["title"],
-        "shown"
-    );
+fn a_finished_call_keeps_its_title_or_shows_that_of_a_foreign_tool() {
+    let title =
+        |tool: &str, input: Value| completed(tool, input, "", json!({}), Value::Null)["title"].clone();
+    assert_eq!(title("todowrite", json!({})), "update the plan");
+    assert_eq!(title("read", json!({"filePath": "/work/a"})), "read a");
+    assert_eq!(title("github_search", json!({})), "shown");
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn a_failed_call_shows_why() {
     let state = json!({"status": "error", "input": {"filePath": "a.rs"}, "error": "no such file",
                        "metadata": metadata, "time": {"start": 1, "end": 2}});
     let expected = json!({
-        "toolCallId": "call_1", "kind": "edit", "name": "edit", "status": "failed", "title": "a.rs",
+        "toolCallId": "call_1", "kind": "edit", "name": "edit", "status": "failed", "title": "edit a.rs",
         "content": [text("no such file")], "rawInput": {"filePath": "a.rs"},
         "rawOutput": {"error": "no such file", "metadata": stripped(&metadata)},
     });
@@ -422,10 +422,15 @@ fn a_command_is_asked_for_in_its_own_words() {
 fn nothing_hidden_stands_in_a_title_or_an_option() {
     let hidden = "a\u{202e}sr.exe\u{200b}\r\u{1b}[2J";
     let shown = "a\\u{202e}sr.exe\\u{200b}\\u{d}\\u{1b}[2J";
-    for (tool, key) in [("bash", "command"), ("read", "filePath"), ("edit", "filePath"), ("webfetch", "url")]
-    {
+    for (tool, key, verb) in [
+        ("bash", "command", ""),
+        ("read", "filePath", "read "),
+        ("edit", "filePath", "edit "),
+        ("webfetch", "url", "fetch "),
+    ] {
         let input = json!({ key: hidden });
         let call = first_seen(tool, input.clone());
+        let shown = format!("{verb}{shown}");
         assert_eq!((&call["title"], &call["rawInput"]), (&json!(shown), &input), "{tool}");
         let failed =
             json!({"status": "error", "input": input, "error": "no", "time": {"start": 1, "end": 2}});

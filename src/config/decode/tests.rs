@@ -49,7 +49,6 @@ fn a_wrong_field_of_a_server_is_named_and_the_rest_holds() {
             "4:1: mcp.c: has no `url`; the server is left out",
             "5:7: mcp.d.type: \"lokal\" is not a kind of server; write \"local\" or \"remote\"; the server is left out",
             "7:65: mcp.f.headers.A: ******** cannot be used; expected a string; all of `headers` is ignored",
-            "6:1: mcp.e: MCP server `e` is left out: has no `type`; write \"local\" or \"remote\"",
         ]
     );
     assert_eq!(config.mcp.keys().collect::<Vec<_>>(), ["b", "f"]);

@@ -10,8 +10,9 @@ use crate::{
     base::text::distance,
     config::{
         known_keys,
-        limits::{Kind, Limit, Tool, is_edit, own_name, tools},
+        limits::{Kind, Limit, Tool, own_name, tools},
         market::BUILT_IN,
+        rules::is_edit,
         wording::cut,
     },
 };
@@ -68,7 +69,12 @@ impl Normalizer<'_> {
             object.keys().filter_map(|key| Some((key.clone(), meaning(key, owner)?))).collect();
         for (key, meaning) in keys {
             let is_said = |value: &Value| !value.is_null();
-            let Some(value) = object.get(&key).filter(|value| is_said(value)).cloned() else { continue };
+            let Some(value) = object.get(&key).filter(|value| is_said(value)).cloned() else {
+                if !matches!(key.as_str(), "permission" | "tools") {
+                    object.shift_remove(&key);
+                }
+                continue;
+            };
             match meaning {
                 Meaning::Permission if key == "permission" => {
                     let value = self.permission(owner, &key, value);
@@ -195,7 +201,7 @@ impl Normalizer<'_> {
         // Behind the others, so that no rule for `edit` lifts them.
         for (name, actions) in restricting {
             let message = format!("is read as `edit`, which the tool `{name}` asks for");
-            self.warn(owner, &[key, &name], message);
+            self.note(&path(owner, &[key, &name]), &message);
             put(&mut permission, "edit".to_owned(), actions);
         }
         Value::Object(permission)

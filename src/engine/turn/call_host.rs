@@ -31,7 +31,8 @@ use crate::{
     mcp::{Completion, Sampled, Sampling},
     permission::Ask,
     tool::{
-        AgentSwitch, Answers, FileStamp, Host, LateErrors, NestedCall, Subtask, ToolError, ToolOutput, editor::Editor,
+        AgentSwitch, Answers, FileStamp, Host, LateErrors, NestedCall, Subtask, ToolError, ToolOutput,
+        editor::Editor,
     },
 };
 

@@ -1,6 +1,6 @@
 //! One turn: from a prompt to the answer that ends it, over as many steps as the model's tool calls take.
 
-use std::{sync::Arc, time::Instant};
+use std::{path::Path, sync::Arc, time::Instant};
 
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -156,14 +156,7 @@ async fn run_prompt(
         () = cancel.cancelled() => {}
         () = session.engine.sync_config(&session.workspace) => {}
     }
-    let directory = session.workspace.directory();
-    if !tokio::fs::metadata(directory).await.is_ok_and(|it| it.is_dir()) {
-        let reason = format!(
-            "The directory {} of this session is gone. The session can be read; a prompt needs the directory.",
-            directory.display()
-        );
-        return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
-    }
+    check_directory(session.workspace.directory()).await?;
     session.engine.refresh_remote_config();
     let (loaded, mcp, plugins) = generation(session);
     session.engine.refresh_listed::<Skills>(&loaded);
@@ -242,15 +235,33 @@ async fn run_prompt(
         return Ok(without_answer(state, stop));
     }
     session.warn(&untold);
+    note_prompt(&cx, state);
+    start_title(&cx, state, title);
+    servers::wait(&cx).await;
+    take_steps(&mut cx, state, inbox).await
+}
+
+/// Fails where the directory of a session is gone, which can be read without it.
+async fn check_directory(directory: &Path) -> Result<(), EngineError> {
+    if tokio::fs::metadata(directory).await.is_ok_and(|it| it.is_dir()) {
+        return Ok(());
+    }
+    let reason = format!(
+        "The directory {} of this session is gone. The session can be read; a prompt needs the directory.",
+        directory.display()
+    );
+    Err(EngineError::new(EngineErrorKind::InvalidInput, reason))
+}
+
+/// Tells the user what they should know of the model, the prompt's files and the plugins.
+fn note_prompt(cx: &TurnCx<'_>, state: &SessionState) {
+    let session = cx.session;
     session.note(cx.loaded.unlisted(&cx.model));
     let prompted = state.history.iter().rfind(|message| matches!(message.info, Message::User(_)));
     session.note(prompted.and_then(|message| prompt::untaken_note(&cx.model, &message.parts)));
     for notice in session.engine.plugin_notices(&cx.loaded.config.directory) {
         session.note(Some(notice));
     }
-    start_title(&cx, state, title);
-    servers::wait(&cx).await;
-    take_steps(&mut cx, state, inbox).await
 }
 
 /// Returns the configuration, the MCP servers and the plugins of this moment, taken in one step so that they belong

@@ -48,6 +48,20 @@ impl Agent {
             .await;
     }
 
+    /// Waits until the inputs of these calls of a session are shown: they run, or wait to be allowed.
+    pub async fn wait_made(&self, session: &str, call_ids: &[&str]) {
+        self.shared
+            .wait(self.deadline, "calls to be made", |state| {
+                let updates = updates(&state.lines, session);
+                let is_made = |id: &&str| {
+                    let of_call = updates.iter().filter(|update| update["toolCallId"] == **id);
+                    of_call.into_iter().any(|it| it["rawInput"].as_object().is_some_and(|it| !it.is_empty()))
+                };
+                call_ids.iter().all(is_made).then_some(())
+            })
+            .await;
+    }
+
     /// Waits until the agent has said `wanted` in this session, in any number of chunks.
     pub async fn wait_text(&self, session: &str, wanted: &str) {
         self.shared
