@@ -41,6 +41,20 @@ async fn a_machine_on_which_everything_works_is_fine() {
 }
 
 #[tokio::test]
+async fn a_shell_that_runs_no_command_is_wrong() {
+    let scratch = Scratch::new();
+    scratch.write("opencode.json", r#"{"shell": "/bin/false"}"#);
+    let (printed, _, code) = Shell::new(&scratch).run(&["doctor", "--format", "json"]).await;
+    let report: Value = serde_json::from_str(&printed).unwrap();
+    let found = topic(&report, "programs");
+    assert!(
+        found.contains(&("wrong".to_owned(), "the shell /bin/false runs no command".to_owned())),
+        "{report:#}"
+    );
+    assert_eq!(code, Some(1));
+}
+
+#[tokio::test]
 async fn what_is_wrong_has_a_remedy_and_ends_with_one() {
     let scratch = Scratch::new();
     let text = json!({

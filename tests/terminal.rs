@@ -330,8 +330,8 @@ async fn the_demo_asks_a_real_question_and_says_what_comes_next() {
 async fn commands_have_no_terminal_to_ask_at() {
     for sandbox in ["off", "workspace-write"] {
         let machine = Machine::new().await.with("windlass", json!({"sandbox": {"mode": sandbox}}));
-        let command =
-            "head -n1 /dev/tty; echo code $?; echo $GIT_TERMINAL_PROMPT $PAGER; read line; echo input $?";
+        let command = "head -n1 /dev/tty; echo code $?; echo $GIT_TERMINAL_PROMPT $PAGER; read line; echo input $?; \
+             git -c user.name=A -c user.email=a@b.example -c core.editor=vi commit --allow-empty; echo commit $?";
         machine.llm.reply(Reply::call("c1", "bash", json!({"command": command})));
         machine.llm.reply(Reply::text("Done."));
         let mut terminal = Terminal::builder(&machine.scratch, &machine.config)
@@ -342,6 +342,7 @@ async fn commands_have_no_terminal_to_ask_at() {
         let told = machine.llm.last_request().tool_result("c1").to_owned();
         assert!(told.contains("No such device or address") && told.contains("code 1"), "{sandbox}: {told}");
         assert!(told.contains("0 less\ninput 1"), "{sandbox}: {told}");
+        assert!(told.contains("using either -m or -F") && told.contains("commit 1"), "{sandbox}: {told}");
         machine.finish().await;
     }
 }

@@ -24,6 +24,9 @@ impl UrlLoader for NoLoader {
 impl JsonSchema {
     /// Reads a schema of any draft; an error is the reason why it cannot be used.
     pub fn compile(schema: &Value) -> Result<Self, String> {
+        if let Some(name) = of_zod(schema) {
+            return Err(format!("it is a {name} of zod, which is no JSON schema"));
+        }
         let mut compiler = Compiler::new();
         compiler.use_loader(Box::new(NoLoader));
         let mut schemas = Schemas::new();
@@ -39,6 +42,19 @@ impl JsonSchema {
             let text = error.to_string();
             text.lines().skip(1).collect::<Vec<_>>().join("\n")
         })
+    }
+}
+
+/// Returns the name of a type of zod's third version among the values: its internals, which some programs send in place
+/// of a schema.
+fn of_zod(value: &Value) -> Option<&str> {
+    match value {
+        Value::Object(fields) => {
+            let own = value.pointer("/_def/typeName").and_then(Value::as_str);
+            own.filter(|name| name.starts_with("Zod")).or_else(|| fields.values().find_map(of_zod))
+        }
+        Value::Array(values) => values.iter().find_map(of_zod),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
 }
 

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::McpTool;
+use crate::base::json_schema::JsonSchema;
 
 /// Maximum number of tools of one server: an endless list must end here.
 const MAX_TOOLS: usize = 2048;
@@ -36,7 +37,7 @@ pub(super) async fn list(
             Ok(_) => return Err(ServiceError::UnexpectedResponse),
             Err(error) => return Err(error),
         };
-        tools.extend(page.into_iter().map(|tool| offered(tool, server, slot_id)));
+        tools.extend(page.into_iter().filter_map(|tool| offered(tool, server, slot_id)));
         if tools.len() > MAX_TOOLS {
             tracing::warn!(server, "the MCP server lists more than {MAX_TOOLS} tools; the rest is left out");
             tools.truncate(MAX_TOOLS);
@@ -62,25 +63,51 @@ pub(super) fn well_formed<T: DeserializeOwned>(
     };
     let mut read = Vec::with_capacity(items.len());
     for item in items {
+        let name = item.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         match serde_json::from_value(item) {
             Ok(item) => read.push(item),
             Err(error) => {
-                tracing::warn!(server, list, %error, "a malformed item of an MCP server's list is left out");
+                tracing::warn!(server, list, name, %error, "a malformed item of an MCP server's list is left out");
             }
         }
     }
     Ok((read, next_cursor))
 }
 
-fn offered(tool: Tool, server: &str, slot_id: usize) -> McpTool {
-    McpTool {
+/// Returns a tool as the model sees it; `None` where its schema is none, for which providers would refuse every request.
+fn offered(tool: Tool, server: &str, slot_id: usize) -> Option<McpTool> {
+    let schema = schema(Arc::unwrap_or_clone(tool.input_schema));
+    if let Err(reason) = usable(&schema) {
+        let tool = &*tool.name;
+        tracing::warn!(
+            server,
+            tool,
+            "a tool of an MCP server is left out, its schema cannot be used: {reason}"
+        );
+        return None;
+    }
+    Some(McpTool {
         key: key(server, &tool.name),
         server: server.to_owned(),
-        schema: Arc::new(schema(Arc::unwrap_or_clone(tool.input_schema))),
+        schema: Arc::new(schema),
         description: tool.description.map(Cow::into_owned).unwrap_or_default(),
         name: tool.name.into_owned(),
         slot_id,
-    }
+    })
+}
+
+/// Checks a schema by the draft that it names, or by the newest where nobody knows that one.
+fn usable(schema: &Value) -> Result<(), String> {
+    let by_draft = JsonSchema::compile(schema);
+    let known = match (&by_draft, schema) {
+        (Err(_), Value::Object(fields)) if fields.contains_key("$schema") => {
+            let mut fields = fields.clone();
+            fields.shift_remove("$schema");
+            JsonSchema::compile(&Value::Object(fields))
+        }
+        _ => by_draft,
+    };
+    known.map(|_| ())
 }
 
 /// Returns the name under which the model sees a tool.
@@ -103,4 +130,40 @@ pub(super) fn schema(mut schema: Map<String, Value>) -> Value {
     }
     schema.insert("additionalProperties".to_owned(), false.into());
     Value::Object(schema)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Schemas that reach no provider.
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_tool_whose_schema_is_none_is_left_out() {
+        let is_offered = |schema: Value| {
+            let tool = json!({"name": "t", "inputSchema": schema});
+            offered(serde_json::from_value(tool).unwrap(), "s", 0).is_some()
+        };
+        let string = json!({"type": "string"});
+        for taken in [
+            json!({}),
+            json!({"type": "object", "properties": {"a": string}, "required": ["a"]}),
+            json!({"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"$ref": "#/definitions/A"}}, "definitions": {"A": string}}),
+            json!({"$schema": "https://schemas.example/unknown", "properties": {"a": string}, "x-more": 1}),
+        ] {
+            assert!(is_offered(taken.clone()), "{taken}");
+        }
+        let zod = json!({"_def": {"typeName": "ZodString", "checks": []}});
+        for refused in [
+            json!({"properties": {"a": "string"}}),
+            json!({"properties": {"a": string}, "required": "a"}),
+            json!({"properties": {"a": {"$ref": "#/definitions/gone"}}}),
+            json!({"properties": {"a": zod}}),
+            json!({"_def": {"typeName": "ZodObject"}}),
+        ] {
+            assert!(!is_offered(refused.clone()), "{refused}");
+        }
+    }
 }

@@ -320,7 +320,22 @@ pub fn decoder(wire: Wire) -> Box<dyn Decode + Send> {
     }
 }
 
+/// Opens a stream; asks once more with the placeholder where the provider turns out to want it.
 async fn open(
+    client: &Client,
+    model: &Model,
+    prompt: &Prompt<'_>,
+) -> Result<(Response, failure::Origin), ProviderError> {
+    match open_once(client, model, prompt).await {
+        Err(error) => match placeholder::learnt(model, prompt, &error) {
+            Some(model) => open_once(client, &model, prompt).await.map_err(|_| error),
+            None => Err(error),
+        },
+        opened => opened,
+    }
+}
+
+async fn open_once(
     client: &Client,
     model: &Model,
     prompt: &Prompt<'_>,

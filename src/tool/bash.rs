@@ -65,12 +65,16 @@ const SHELLS_LIKE_SH: [&str; 15] = [
     "ash", "bash", "dash", "hush", "ksh", "lksh", "mksh", "oksh", "osh", "posh", "rbash", "sash", "sh",
     "yash", "zsh",
 ];
-/// Variables that keep programs from asking and from paging, where the user has not set them: nobody is there to answer.
-const UNATTENDED: [(&str, &str); 4] = [
+/// Variables that keep programs from asking, from paging and from opening an editor, where the user has not set them:
+/// nobody is there to answer. Git then says itself how a message is given to it.
+const UNATTENDED: [(&str, &str); 7] = [
     ("DEBIAN_FRONTEND", "noninteractive"),
+    ("EDITOR", "false"),
+    ("GIT_EDITOR", "false"),
     ("GIT_PAGER", "cat"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("PAGER", "cat"),
+    ("VISUAL", "false"),
 ];
 
 /// Command to run.

@@ -325,7 +325,7 @@ fn language_servers(config: &Config) -> Vec<Finding> {
 }
 
 async fn programs(config: &Config) -> Vec<Finding> {
-    let git = match version(config, OsStr::new("git")).await {
+    let git = match first_line(config, OsStr::new("git"), &["--version"]).await {
         Some(version) => Finding::ok("programs", version),
         None => Finding::warning(
             "programs",
@@ -336,6 +336,16 @@ async fn programs(config: &Config) -> Vec<Finding> {
     let shell = bash::shell(config);
     let search = config.environment.get("PATH");
     let shell = match program::find(search, &config.directory, Path::new(&shell)) {
+        Some(path)
+            if first_line(config, path.as_os_str(), &["-c", "echo ready"]).await.as_deref()
+                != Some("ready") =>
+        {
+            Some(Finding::wrong(
+                "programs",
+                format!("the shell {} runs no command", path.display()),
+                "set `shell` in opencode.json to one that does",
+            ))
+        }
         Some(path) => Some(Finding::ok("programs", format!("shell: {}", path.display()))),
         // WarningLog among what is wrong in the configuration.
         None if config.shell.is_some() => None,
@@ -348,9 +358,9 @@ async fn programs(config: &Config) -> Vec<Finding> {
     shell.into_iter().chain([git]).collect()
 }
 
-/// Returns the first line that a program says of its version.
-async fn version(config: &Config, program: &OsStr) -> Option<String> {
-    let args = [OsString::from("--version")];
+/// Returns the first line that a program prints; `None` without one in time.
+async fn first_line(config: &Config, program: &OsStr, args: &[&str]) -> Option<String> {
+    let args: Vec<OsString> = args.iter().map(OsString::from).collect();
     let environment = Default::default();
     let spawn = Spawn {
         program,

@@ -9,6 +9,8 @@ use crate::provider::{Media, Prompt, PromptMessage, ProviderError, UserContent};
 
 /// Statuses of a provider that does not understand a request, or a part of it.
 const REFUSALS: [u16; 4] = [400, 413, 415, 422];
+/// Words of one that says what it does not take, whatever its status.
+const WORDS: [&str; 4] = ["image", "multimodal", "mmproj", "vision"];
 
 /// The media that a session's provider refuses. They would end the session for good, since every request sends them
 /// again.
@@ -75,9 +77,7 @@ impl RefusedMedia {
 
     /// Returns true if the request is worth another attempt without the suspects.
     pub fn suspect(&mut self, error: &ProviderError) -> bool {
-        let is_refusal =
-            matches!(error, ProviderError::Api { status: Some(status), .. } if REFUSALS.contains(status));
-        if !is_refusal || self.suspects.is_empty() || self.trial.is_some() {
+        if !is_refusal(error) || self.suspects.is_empty() || self.trial.is_some() {
             return false;
         }
         tracing::warn!(%error, "asking the provider again without the newest pictures");
@@ -101,6 +101,12 @@ impl RefusedMedia {
     fn spare_suspects(&mut self) {
         self.refused.retain(|hash| !self.suspects.contains(hash));
     }
+}
+
+fn is_refusal(error: &ProviderError) -> bool {
+    let ProviderError::Api { message, status, body } = error else { return false };
+    let said = format!("{message}\n{}", body.as_deref().unwrap_or_default()).to_lowercase();
+    status.is_some_and(|status| REFUSALS.contains(&status)) || WORDS.iter().any(|word| said.contains(word))
 }
 
 fn hash(media: &Media<'_>) -> u64 {

@@ -101,8 +101,10 @@ fn in_form(body: &[u8]) -> Option<Map<String, Value>> {
     let mut fields = serde_json::from_slice(body).ok().or_else(|| of_form(body))?;
     let text = |fields: &Map<String, Value>, name: &str| fields.get(name).is_some_and(Value::is_string);
     if text(&fields, "access_token") {
-        let life = fields.remove("expires_in").as_ref().and_then(json_number::of);
-        fields.extend(life.map(|life_s| ("expires_in".to_owned(), Value::from(life_s.max(0.0) as u64))));
+        // A token without a life would never be used; some servers say so of one that does not end.
+        let life =
+            fields.remove("expires_in").as_ref().and_then(json_number::of).filter(|life_s| *life_s >= 1.0);
+        fields.extend(life.map(|life_s| ("expires_in".to_owned(), Value::from(life_s as u64))));
         if !text(&fields, "token_type") {
             fields.insert("token_type".to_owned(), "bearer".into());
         }
@@ -208,7 +210,8 @@ mod tests {
         check("access_token=a&expires_in=3600&token_type=bearer", token);
         let plain = json!({"access_token": "a", "token_type": "Bearer"});
         check(r#"{"access_token":"a","token_type":"Bearer","expires_in":"soon"}"#, plain.clone());
-        check(r#"{"access_token":"a","token_type":"Bearer","error":null}"#, plain);
+        check(r#"{"access_token":"a","token_type":"Bearer","error":null}"#, plain.clone());
+        check(r#"{"access_token":"a","token_type":"Bearer","expires_in":0}"#, plain);
         let rich = json!({"access_token": "a", "token_type": "bearer", "refresh_token": "r", "scope": "x y", "team": 1});
         check(r#"{"access_token":"a","refresh_token":"r","scope":["x","y"],"team":1}"#, rich);
         check(r#"{"client_id":"c"}"#, json!({"client_id": "c", "redirect_uris": []}));

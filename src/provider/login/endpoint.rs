@@ -264,7 +264,7 @@ impl<'a> Endpoint<'a> {
         let refresh = answer.text("refresh_token").or(before).unwrap_or_default().to_owned();
         let claims = claims(&access);
         let now_ms = clock::now_ms();
-        let life_s = answer.number("expires_in");
+        let life_s = answer.number("expires_in").filter(|life_s| *life_s >= 1.0);
         let by_claim = claims.get("exp").and_then(Value::as_i64).map(|exp| exp.saturating_mul(1000));
         let lasts_until = |life_s: f64| now_ms.saturating_add((life_s * 1000.0) as i64);
         let expires = life_s.map(lasts_until).or(by_claim).unwrap_or_else(|| lasts_until(DEFAULT_LIFE_S));

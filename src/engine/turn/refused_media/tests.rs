@@ -83,6 +83,23 @@ fn media_that_were_not_at_fault_are_sent_again_and_the_first_error_stays() {
 }
 
 #[test]
+fn a_refusal_is_known_by_its_words_too() {
+    for (status, words) in [
+        (Some(404), "No endpoints found that support image input"),
+        (
+            Some(500),
+            "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
+        ),
+        (None, "this model has no Vision"),
+    ] {
+        let mut refused_media = RefusedMedia::default();
+        sent(&mut refused_media);
+        assert!(refused_media.suspect(&ProviderError::Api { message: words.to_owned(), status, body: None }));
+        assert_eq!(sent(&mut refused_media), ["old"], "{words}");
+    }
+}
+
+#[test]
 fn only_a_request_that_is_not_understood_is_asked_without_media() {
     let mut refused_media = RefusedMedia::default();
     sent(&mut refused_media);
