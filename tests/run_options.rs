@@ -119,9 +119,11 @@ async fn words_that_look_like_a_command_are_not_sent_by_mistake() {
 async fn what_the_model_cannot_take_is_not_attached() {
     let mut machine = Machine::new().await;
     machine.config["provider"]["mock"]["models"]["text"] = json!({"limit": {"context": 9000, "output": 900}, "modalities": {"input": ["text"], "output": ["text"]}});
-    machine.scratch.write("a.png", "not looked at");
-    machine.scratch.write("a.pdf", "not looked at");
-    for (file, kind) in [("a.png", "images"), ("a.pdf", "PDF files")] {
+    machine.scratch.write("a.png", "GIF89a, whatever its name");
+    machine.scratch.write("a.pdf", "%PDF-1.7");
+    machine.scratch.write("b.png", "%PDF-1.7");
+    machine.scratch.write("page.pdf", "<!DOCTYPE html>");
+    for (file, kind) in [("a.png", "images"), ("a.pdf", "PDF files"), ("b.png", "PDF files")] {
         let reason = format!("mock/text takes no {kind}, such as {file}");
         check_refused(&machine, &["run", "-m", "mock/text", "-f", file, "--", "look"], 2, &reason).await;
     }
@@ -132,9 +134,15 @@ async fn what_the_model_cannot_take_is_not_attached() {
             format!("{file} cannot be attached: it is a binary file, neither an image nor a PDF file.");
         check_refused(&machine, &["run", "-f", file, "--", "look"], 2, &reason).await;
     }
-    machine.llm.reply(Reply::text("ok"));
-    let ended = machine.run(&["run", "-f", "a.png", "--", "look"]).await;
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for arguments in [
+        &["run", "-f", "a.png", "--", "look"][..],
+        &["run", "-m", "mock/text", "-f", "page.pdf", "--", "look"],
+    ] {
+        machine.llm.reply(Reply::text("ok"));
+        let ended = machine.run(arguments).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+    assert!(machine.llm.last_request().body.to_string().contains("DOCTYPE"));
     machine.finish().await;
 }
 

@@ -2,6 +2,8 @@
 
 use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
 
+/// Bytes by which a type is known.
+pub const HEAD_BYTES: u64 = 12;
 /// Characters of base64 that hold the bytes by which a type is known.
 const BASE64_HEAD: usize = 16;
 

@@ -1,6 +1,6 @@
 //! Finds the place of a conversation, session, agent and model, and opens it once all of them are known to exist.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{fs::File, io::Read, path::PathBuf, sync::Arc, time::Duration};
 
 use windlass_protocol::opencode::{
     id::SessionId,
@@ -10,7 +10,7 @@ use windlass_protocol::opencode::{
 
 use super::{super::output, args::TalkArgs, failure::Failure};
 use crate::{
-    base::text,
+    base::{mime, text},
     engine::{Engine, EngineErrorKind, Loaded, Model, NewSession, Opened, PromptPart, Workspace},
 };
 
@@ -106,10 +106,10 @@ impl Place {
         let reference = model.reference();
         for file in files {
             let PromptPart::File(file) = file else { continue };
-            let (kind, is_taken) = match file.mime.as_str() {
-                "application/pdf" => ("PDF files", model.takes_pdf),
-                mime if mime.starts_with("image/") => ("images", model.takes_images),
-                _text => continue,
+            let (kind, is_taken) = match held(&file.url) {
+                Some("application/pdf") => ("PDF files", model.takes_pdf),
+                Some(_) => ("images", model.takes_images),
+                None => continue,
             };
             if !is_taken {
                 let name = file.filename.as_deref().unwrap_or(&file.url);
@@ -239,4 +239,12 @@ pub fn parse_model(loaded: &Loaded, model: &str) -> Result<ModelRef, Failure> {
         Ok(_) => Ok(reference),
         Err(unusable) => Err(Failure::Failed(unusable.to_string())),
     }
+}
+
+/// Returns the type of the picture or document that a file holds, whatever its name.
+fn held(url: &str) -> Option<&'static str> {
+    let path = reqwest::Url::parse(url).ok()?.to_file_path().ok()?;
+    let mut head = Vec::new();
+    File::open(path).ok()?.take(mime::HEAD_BYTES).read_to_end(&mut head).ok()?;
+    mime::of_bytes(&head)
 }
