@@ -1,6 +1,7 @@
 //! A throw-away home and git repository for one test.
 
 use std::{
+    hash::{DefaultHasher, Hash, Hasher},
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
@@ -10,6 +11,9 @@ use std::{
 use tempfile::TempDir;
 
 use super::agent::DEADLINE;
+
+/// The files of the first commit.
+const FILES: [(&str, &str); 2] = [("README.md", "# Scratch\n"), ("a.txt", "one\ntwo\nthree\n")];
 
 /// Two directories that are removed with the last owner: `home`, and `work`, a git repository with one commit.
 pub struct Scratch {
@@ -27,11 +31,10 @@ impl Scratch {
         std::fs::create_dir(&home).unwrap();
         std::fs::create_dir(&work).unwrap();
         let scratch = Self { root, home, work };
-        scratch.write("README.md", "# Scratch\n");
-        scratch.write("a.txt", "one\ntwo\nthree\n");
-        scratch.git(&["init", "-q", "-b", "main"]);
-        scratch.git(&["add", "."]);
-        scratch.git(&["commit", "-q", "-m", "first"]);
+        for (name, text) in FILES {
+            scratch.write(name, text);
+        }
+        copy(&prepared(), &scratch.work.join(".git"));
         Arc::new(scratch)
     }
 
@@ -72,16 +75,50 @@ impl Scratch {
         let waited = tokio::time::timeout(DEADLINE, appearing).await;
         assert!(waited.is_ok(), "waited in vain for the file {name}");
     }
+}
 
-    fn git(&self, args: &[&str]) {
-        let status = Command::new("git")
-            .args(["-c", "user.name=Test", "-c", "user.email=test@example.invalid"])
-            .args(args)
-            .current_dir(&self.work)
-            .env("HOME", &self.home)
-            .env("GIT_CONFIG_NOSYSTEM", "1")
-            .status()
-            .unwrap();
-        assert!(status.success(), "git {args:?} failed");
+/// Returns the `.git` of a repository whose one commit holds [`FILES`]. Made by the first test, because three processes of
+/// git for each would be a good part of all that the tests do.
+fn prepared() -> PathBuf {
+    let mut hasher = DefaultHasher::new();
+    FILES.hash(&mut hasher);
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("repository-{:x}", hasher.finish()));
+    if !place.exists() {
+        let new = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        for (name, text) in FILES {
+            std::fs::write(new.path().join(name), text).unwrap();
+        }
+        git(new.path(), &["init", "-q", "-b", "main"]);
+        git(new.path(), &["add", "."]);
+        git(new.path(), &["commit", "-q", "-m", "first"]);
+        // Another test may have been first.
+        let renamed = std::fs::rename(new.path().join(".git"), &place);
+        assert!(renamed.is_ok() || place.exists(), "{renamed:?}");
+    }
+    place
+}
+
+fn git(directory: &Path, args: &[&str]) {
+    let status = Command::new("git")
+        .args(["-c", "user.name=Test", "-c", "user.email=test@example.invalid"])
+        .args(args)
+        .current_dir(directory)
+        .env("HOME", directory)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .status()
+        .unwrap();
+    assert!(status.success(), "git {args:?} failed");
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
     }
 }
