@@ -148,22 +148,19 @@ impl Pending {
 
     /// Reads a message; `None` for one that is noise, and for an answer that nobody waits for.
     pub(super) fn received(&self, line: &[u8], server: &str) -> Option<ServerJsonRpcMessage> {
-        let mut message = match serde_json::from_slice::<ServerJsonRpcMessage>(line) {
+        let message = match serde_json::from_slice::<ServerJsonRpcMessage>(line) {
             Ok(message) => message,
             Err(error) => {
                 tracing::debug!(server, %error, "a line of an MCP server is no message");
                 return self.malformed(line);
             }
         };
-        match &mut message {
+        match &message {
             ServerJsonRpcMessage::Response(response) => self.take(&response.id, server)?,
-            ServerJsonRpcMessage::Error(error) => {
-                // A server that could not read a request does not know its id.
-                if error.id.is_none() {
-                    error.id = Some(self.only(server)?);
-                }
-                self.take(error.id.as_ref()?, server)?
-            }
+            ServerJsonRpcMessage::Error(error) => match &error.id {
+                Some(id) => self.take(id, server)?,
+                None => return None,
+            },
             ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => return Some(message),
         };
         Some(message)
@@ -195,17 +192,6 @@ impl Pending {
         serde_json::from_value(large.shortened(&asked)).ok()
     }
 
-    /// Returns the id of the request that waits, if it is the only one.
-    fn only(&self, server: &str) -> Option<NumberOrString> {
-        let pending = lock(&self.0);
-        let mut ids = pending.keys();
-        let id = ids.next().filter(|_| pending.len() == 1).cloned();
-        if id.is_none() {
-            tracing::warn!(server, "an error of an MCP server names no request");
-        }
-        id
-    }
-
     fn take(&self, id: &NumberOrString, server: &str) -> Option<Asked> {
         let asked = self.remove(id);
         if asked.is_none() {
@@ -222,30 +208,5 @@ impl Pending {
             NumberOrString::String(text) => pending.remove(&NumberOrString::Number(text.parse().ok()?)),
             NumberOrString::Number(_) => None,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    //! Errors that name no request.
-
-    use super::*;
-
-    fn asked(pending: &Pending, id: i64) {
-        let ping = json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
-        pending.sent(&serde_json::from_value(ping).unwrap());
-    }
-
-    #[test]
-    fn an_error_without_an_id_answers_the_only_request_that_waits() {
-        let pending = Pending::default();
-        let line = br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no sense"}}"#;
-        assert!(pending.received(line, "s").is_none());
-        asked(&pending, 7);
-        let Some(ServerJsonRpcMessage::Error(error)) = pending.received(line, "s") else { panic!("none") };
-        assert_eq!((error.id, &*error.error.message), (Some(NumberOrString::Number(7)), "no sense"));
-        asked(&pending, 8);
-        asked(&pending, 9);
-        assert!(pending.received(line, "s").is_none(), "it may be about either");
     }
 }

@@ -45,18 +45,14 @@ mod session_headers;
 mod tests;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// Time for which an unused connection is kept, a little less than reqwest's.
 const WARM: Duration = Duration::from_secs(80);
-
 /// Maximum bytes of a body that is not a stream of events.
 const MAX_BODY_BYTES: usize = 64 << 10;
-
 /// Maximum bytes of a list of models.
 const MAX_LIST_BYTES: usize = 8 << 20;
 /// The header that names features of Anthropic's wire.
 const BETAS: &str = "anthropic-beta";
-
 /// Number of first bytes that are kept.
 const MAX_HEAD: usize = 16;
 
@@ -272,6 +268,11 @@ impl Drop for Record {
 pub async fn stream(client: &Client, model: &Model, prompt: &Prompt<'_>) -> Result<Stream, ProviderError> {
     let mut record = Record::begin(model);
     let opened = open(client, model, prompt).await;
+    let taught = opened.as_ref().err().and_then(|error| placeholder::learnt(model, prompt, error));
+    let opened = match &taught {
+        Some(model) => open(client, model, prompt).await.or(opened),
+        None => opened,
+    };
     match opened {
         Ok((response, origin)) => {
             record.headers = Some(record.began.elapsed());
@@ -320,22 +321,7 @@ pub fn decoder(wire: Wire) -> Box<dyn Decode + Send> {
     }
 }
 
-/// Opens a stream; asks once more with the placeholder where the provider turns out to want it.
 async fn open(
-    client: &Client,
-    model: &Model,
-    prompt: &Prompt<'_>,
-) -> Result<(Response, failure::Origin), ProviderError> {
-    match open_once(client, model, prompt).await {
-        Err(error) => match placeholder::learnt(model, prompt, &error) {
-            Some(model) => open_once(client, &model, prompt).await.map_err(|_| error),
-            None => Err(error),
-        },
-        opened => opened,
-    }
-}
-
-async fn open_once(
     client: &Client,
     model: &Model,
     prompt: &Prompt<'_>,

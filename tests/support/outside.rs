@@ -26,6 +26,11 @@ pub fn outside() -> TempDir {
         .expect("a directory that is not temporary and can be written, such as the home directory")
 }
 
+/// Returns a directory that the tests share, and that outlives them.
+pub fn shared() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
 /// Returns true if every user can reach what is below a directory.
 pub fn is_open_to_everybody(path: &Path) -> bool {
     let is_open =

@@ -10,7 +10,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::agent::DEADLINE;
+use super::{agent::DEADLINE, outside::shared};
 
 /// The files of the first commit.
 const FILES: [(&str, &str); 2] = [("README.md", "# Scratch\n"), ("a.txt", "one\ntwo\nthree\n")];
@@ -82,9 +82,9 @@ impl Scratch {
 fn prepared() -> PathBuf {
     let mut hasher = DefaultHasher::new();
     FILES.hash(&mut hasher);
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("repository-{:x}", hasher.finish()));
+    let place = shared().join(format!("repository-{:x}", hasher.finish()));
     if !place.exists() {
-        let new = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let new = tempfile::tempdir_in(shared()).unwrap();
         for (name, text) in FILES {
             std::fs::write(new.path().join(name), text).unwrap();
         }

@@ -161,6 +161,11 @@ impl Journal {
 
     pub fn part(&mut self, part: &Part) {
         self.writes.push(Write::Part(part.clone()));
+        self.shown(part);
+    }
+
+    /// Notes a change of a part that is shown and not stored.
+    pub fn shown(&mut self, part: &Part) {
         self.events.push(EventPayload::PartUpdated {
             session_id: part.session_id.clone(),
             part: part.clone(),
@@ -177,11 +182,7 @@ impl Journal {
             offset,
             text: more,
         }));
-        self.events.push(EventPayload::PartUpdated {
-            session_id: part.session_id.clone(),
-            part: part.clone(),
-            time: clock::now_ms(),
-        });
+        self.shown(part);
     }
 
     /// Notes text that was added to a part that held `offset` bytes.

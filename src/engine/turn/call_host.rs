@@ -1,7 +1,7 @@
 //! The way of running calls up to the engine: their questions, and their reports to the step's task.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
@@ -59,8 +59,8 @@ pub struct Nested {
 pub struct Changes {
     /// Newest title and metadata of each call, by part index.
     pub progress: BTreeMap<usize, (Option<String>, Map<String, Value>)>,
-    /// Calls that were allowed, by part index.
-    pub allowed: BTreeSet<usize>,
+    /// Calls that were allowed, by part index, and go on once that is shown.
+    pub allowed: Vec<(usize, oneshot::Sender<()>)>,
     /// Times at which calls that waited for an answer continued, by part index.
     pub resumed: BTreeMap<usize, i64>,
     pub todos: Option<Vec<Todo>>,
@@ -241,15 +241,21 @@ impl CallHost {
             result = self.engine.asks().ask(asker, ask, is_opaque) => result,
         };
         let now = clock::now_ms();
-        if result.is_ok() {
-            self.report(|changes| {
-                changes.allowed.insert(self.part);
-                if now > began {
-                    changes.resumed.insert(self.part, now);
-                }
-            });
+        result?;
+        let (shown, is_shown) = oneshot::channel();
+        self.report(|changes| {
+            changes.allowed.push((self.part, shown));
+            if now > began {
+                changes.resumed.insert(self.part, now);
+            }
+        });
+        // So that a client hears that a call runs before it hears what the call does.
+        tokio::select! {
+            biased;
+            () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
+            // The sender is dropped.
+            _ = is_shown => Ok(()),
         }
-        result
     }
 
     async fn ask_user(

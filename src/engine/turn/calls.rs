@@ -427,11 +427,19 @@ async fn after_tool(
 /// Shows what running tools reported.
 async fn show(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports) -> Result<(), EngineError> {
     let mut journal = Journal::default();
-    note_reports(cx, state, reports, &mut journal);
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+    let waiting = note_reports(cx, state, reports, &mut journal);
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    drop(waiting);
+    Ok(())
 }
 
-fn note_reports(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports, journal: &mut Journal) {
+/// Returns what calls wait for that are shown to run: it is dropped once that is done.
+fn note_reports(
+    cx: &TurnCx<'_>,
+    state: &mut SessionState,
+    reports: &Reports,
+    journal: &mut Journal,
+) -> Vec<oneshot::Sender<()>> {
     let changes = std::mem::take(&mut *lock(&reports.changes));
     cx.session.warn(&changes.warnings);
     journal.known_files(&state.info, &state.known_files);
@@ -466,14 +474,17 @@ fn note_reports(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports, jo
             None => journal.part(part),
         }
     }
-    for index in changes.allowed {
+    let mut waiting = Vec::new();
+    for (index, shown) in changes.allowed {
+        waiting.push(shown);
         let Some(part) = state.part_mut(index) else { continue };
         let PartKind::Tool(tool) = &mut part.kind else { continue };
         let ToolState::Running { metadata: metadata @ None, .. } = &mut tool.state else { continue };
         // A call that runs is told by its metadata from one that waits to be allowed.
         *metadata = Some(Map::new());
-        journal.part(part);
+        journal.shown(part);
     }
+    waiting
 }
 
 /// Returns what a command printed between two reports, and the bytes before it, when it is little beside the part's
@@ -498,14 +509,16 @@ async fn finish(
     result: Result<ToolOutput, ToolError>,
 ) -> Result<(), EngineError> {
     let mut journal = Journal::default();
-    note_reports(cx, state, reports, &mut journal);
+    let waiting = note_reports(cx, state, reports, &mut journal);
     if let Some(part) = state.part_mut(index) {
         end_call(part, result);
         journal.part(part);
         // Whole texts of edited files are for the user's watch and the store; history in memory goes without.
         forget_texts(part);
     }
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    drop(waiting);
+    Ok(())
 }
 
 fn end_call(part: &mut Part, result: Result<ToolOutput, ToolError>) {
