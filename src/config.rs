@@ -18,6 +18,7 @@ pub mod cache;
 pub mod check;
 pub mod decode;
 mod environment;
+pub mod faults;
 #[cfg(test)]
 pub mod fixture;
 pub mod formats;
@@ -71,6 +72,10 @@ pub struct Config {
     /// place and
     /// problem.
     pub unread_models: BTreeMap<String, String>,
+    /// Place and problem of a provider that is left out whole, though it may be the one that is meant.
+    pub lost_provider: Option<String>,
+    /// Faults by their keys, for the failures that follow from them.
+    pub faults: faults::Faults,
     pub default_agent: Option<String>,
     /// The rules of the merged `tools` and `permission`.
     pub permission: Vec<Rule>,

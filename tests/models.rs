@@ -207,6 +207,124 @@ async fn a_file_that_cannot_be_read_may_have_named_the_model() {
     machine.finish().await;
 }
 
+/// Checks that a run fails, that standard error begins with the fault of a file and its place, and that it then says
+/// everything in `says`.
+fn check_fault_comes_first(ended: &crate::cli::Ended, place: &str, says: &[&str]) {
+    assert!(ended.code != Some(0) && ended.stdout.is_empty(), "{place}: {ended:?}");
+    assert!(ended.stderr.starts_with(place), "{place}: {}", ended.stderr);
+    for said in says {
+        assert!(ended.stderr.contains(said), "{said}: {}", ended.stderr);
+    }
+}
+
+#[tokio::test]
+async fn the_fault_of_a_file_comes_before_the_failure_that_follows_from_it() {
+    for (config, says) in [
+        (json!({"provider": []}), &["provider: ", "may be meant. Correct it, or choose a model"][..]),
+        (json!({"provider": "x"}), &["provider: ", "may be meant. Correct it, or choose a model"]),
+        (
+            json!({"provider": {"local": "x"}}),
+            &["provider.local", "the provider that is left out there may be meant"],
+        ),
+        (
+            json!({"model": "local/m", "provider": {"local": "x"}}),
+            &[
+                "provider.local",
+                "Therefore there is no provider `local`",
+                "no model was asked. Correct it, or",
+            ],
+        ),
+        (
+            json!({"model": "local/m", "provider": {"local": {"options": {"baseURL": 5}, "models": {"m": {}}}}}),
+            &[
+                "provider.local.options.baseURL",
+                "Therefore `provider.local` has no address",
+                "Correct it, or",
+            ],
+        ),
+        (
+            json!({"provider": {"local": {"options": {"baseUrl": "http://127.0.0.1:1"}, "models": {"m": {}}}}}),
+            &["provider.local.options.baseUrl", "Therefore `provider.local` has no address"],
+        ),
+        (
+            json!({"model": "local/m", "providers": {"local": {}}}),
+            &["providers: is not a known key", "Therefore there is no provider `local`"],
+        ),
+    ] {
+        let machine = Machine { config: json!({}), ..Machine::new().await };
+        machine.scratch.write("opencode.json", config.to_string());
+        let file = machine.scratch.work.join("opencode.json");
+        let ended = machine.run(&["run", "go"]).await;
+        check_fault_comes_first(&ended, &format!("{}:1:", file.display()), says);
+        machine.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_is_left_out_is_no_matter_where_another_is_named() {
+    let machine = Machine::new().await;
+    machine.scratch.write("opencode.json", json!({"provider": {"local": "x"}}).to_string());
+    machine.llm.reply(Reply::text("ok"));
+    let ended = machine.run(&["run", "go"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "ok\n"), "{ended:?}");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn broken_credentials_come_before_the_key_that_is_missing() {
+    let config = json!({"model": "anthropic/claude-sonnet-4-5"});
+    let says =
+        ["Therefore there is no key for anthropic", "Correct it, or set ANTHROPIC_API_KEY, or run `windlass"];
+    for name in ["windlass", "opencode"] {
+        for (text, fault) in
+            [("{", "is not a JSON object"), (r#"{"anthropic": {"type": "api"}}"#, "the entry")]
+        {
+            let machine = Machine { config: config.clone(), ..Machine::new().await };
+            let file = machine.scratch.home.join(".local/share").join(name).join("auth.json");
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, text).unwrap();
+            let ended = machine.run(&["run", "go"]).await;
+            check_fault_comes_first(&ended, &file.display().to_string(), &[fault, says[0], says[1]]);
+            machine.finish().await;
+        }
+    }
+    let machine = Machine { config, ..Machine::new().await };
+    let mut command = machine.command(&["run", "go"]);
+    command.env("OPENCODE_AUTH_CONTENT", "{bad");
+    let ended = ended(command.spawn().unwrap()).await;
+    check_fault_comes_first(&ended, "OPENCODE_AUTH_CONTENT:1:", &says);
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_broken_file_of_an_agent_or_command_comes_before_its_name() {
+    let machine = Machine::new().await;
+    for (kind, arguments) in
+        [("agent", &["run", "--agent", "rev", "go"]), ("command", &["run", "--command", "rev", "go"])]
+    {
+        let file = format!(".opencode/{kind}/rev.md");
+        machine.scratch.write(&file, "---\ndescription: [\n---\nReview.\n");
+        let ended = machine.run(arguments).await;
+        let place = machine.scratch.work.join(&file).display().to_string();
+        check_fault_comes_first(&ended, &place, &["Therefore: "]);
+    }
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn rules_of_a_variable_that_cannot_be_read_name_no_model() {
+    let machine = Machine { config: json!({}), ..Machine::new().await };
+    let named = with_mock(&machine.llm, json!({}));
+    machine.scratch.write("opencode.json", named.to_string());
+    machine.llm.reply(Reply::text("ok"));
+    let mut command = machine.command(&["run", "go"]);
+    command.env("OPENCODE_PERMISSION", "{bad");
+    let ended = ended(command.spawn().unwrap()).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "ok\n"), "{ended:?}");
+    assert!(ended.stderr.contains("OPENCODE_PERMISSION:1:"), "{}", ended.stderr);
+    machine.finish().await;
+}
+
 #[tokio::test]
 async fn a_file_that_is_named_and_not_there_may_have_named_the_model() {
     let mut machine = Machine::new().await;

@@ -266,10 +266,11 @@ impl Chat {
                     self.report(done).await?;
                 }
                 Line::Unknown(name) => {
-                    let choices = self.place.workspace.loaded().command_choices();
+                    let loaded = self.place.workspace.loaded();
+                    let choices = loaded.command_choices();
                     let names = OWN.iter().map(|(name, _)| *name);
                     let names = choices.iter().map(|choice| choice.name.as_str()).chain(names);
-                    let unknown = unknown_command(name, names);
+                    let unknown = loaded.before("command", name) + &unknown_command(name, names);
                     let end = if unknown.ends_with('?') { "" } else { "." };
                     let way_out = "Put a space before it to send it as text.";
                     self.shown.print_wrapped(&format!("{unknown}{end} {way_out}")).await?;

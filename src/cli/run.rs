@@ -151,12 +151,13 @@ async fn check_named(engine: &Engine, place: &Place, name: &str) -> Result<(), F
     }
     // It may be a skill of a server that was never asked before.
     engine.listed_settled().await;
-    let choices = place.workspace.loaded().command_choices();
+    let loaded = place.workspace.loaded();
+    let choices = loaded.command_choices();
     if is_known(&choices) {
         return Ok(());
     }
     let names: Vec<&str> = choices.iter().map(|choice| choice.name.as_str()).collect();
-    let unknown = unknown_command(name, names.iter().copied());
+    let unknown = loaded.before("command", name) + &unknown_command(name, names.iter().copied());
     if unknown.ends_with('?') {
         return Err(Failure::Misuse(unknown));
     }
@@ -165,12 +166,14 @@ async fn check_named(engine: &Engine, place: &Place, name: &str) -> Result<(), F
 
 /// Refuses words that begin with a slash command: they would be sent to the model as they are.
 fn check_command(place: &Place, words: &str) -> Result<(), Failure> {
-    let choices = place.workspace.loaded().command_choices();
+    let loaded = place.workspace.loaded();
+    let choices = loaded.command_choices();
     let hint = match Slash::read(words, |name| choices.iter().any(|choice| choice.name == name)) {
         None => return Ok(()),
         Some(Slash::Known(name)) => format!("`/{name}` is a command: run it by `--command {name}`"),
         Some(Slash::Unknown(name)) => {
-            unknown_command(name, choices.iter().map(|choice| choice.name.as_str()))
+            let names = choices.iter().map(|choice| choice.name.as_str());
+            loaded.before("command", name) + &unknown_command(name, names)
         }
     };
     let way_out = "put `--` before the words to send them as they are";

@@ -18,6 +18,7 @@ use windlass_protocol::opencode::{
 use super::{
     ADMINISTRATOR, Config, Hook, Instruction, Managed, RULE_KEYS, ToolOutputLimits, Warning, WrittenNames,
     check::check,
+    faults::Faults,
     known_keys,
     layer::{Kind, Layer},
     limits::{self, Bound, Limit},
@@ -90,6 +91,8 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         model: model("model"),
         small_model: model("small_model"),
         unread_models: unread_models(&layers, &findings.warnings),
+        lost_provider: lost_provider(&layers, &findings.warnings, &raw),
+        faults: Faults::default(),
         default_agent: string("default_agent"),
         permission,
         managed,
@@ -153,9 +156,8 @@ fn unread_models(layers: &[Layer], warnings: &[Warning]) -> BTreeMap<String, Str
             }
             // The check took out what is no model, and its place stayed.
             let position = layer.position(&path);
-            let position = position.or_else(|| lost_provider(layer, warnings).filter(|_| path == ["model"]));
             let is_wrong = position.is_some();
-            if !(is_wrong || may_be_lost && layer.is_broken) {
+            if !(is_wrong || may_be_lost && layer.may_have_said(path[0])) {
                 continue;
             }
             let is_about = |it: &&Warning| {
@@ -174,21 +176,27 @@ fn unread_models(layers: &[Layer], warnings: &[Warning]) -> BTreeMap<String, Str
     unread
 }
 
-/// Returns the place of what was wrong in a provider that the check took out whole: its best model may have
-/// been meant.
-fn lost_provider(layer: &Layer, warnings: &[Warning]) -> Option<(usize, usize)> {
-    let providers = layer.value.get("provider");
+/// Returns [`Config::lost_provider`]: what is wrong in a provider that the check took out of every source.
+fn lost_provider(layers: &[Layer], warnings: &[Warning], raw: &Map<String, Value>) -> Option<String> {
+    let providers = raw.get("provider").and_then(Value::as_object);
     let is_lost = |place: &str| {
-        let name = place.strip_prefix("/provider/").and_then(|rest| rest.split('/').next());
+        let Some(rest) = place.strip_prefix("/provider") else { return false };
+        if rest.is_empty() {
+            return providers.is_none_or(Map::is_empty);
+        }
+        let name = rest.strip_prefix('/').and_then(|rest| rest.split('/').next());
         let name = name.map(|name| name.replace("~1", "/").replace("~0", "~"));
         name.is_some_and(|name| providers.and_then(|it| it.get(&name)).is_none())
     };
-    // A value that is removed without a warning, such as `null`, was not meant.
-    let is_told = |at: (usize, usize)| {
-        warnings.iter().any(|it| it.source == layer.source && it.line.zip(it.column) == Some(at))
-    };
-    let lost = layer.places.iter().filter(|(place, at)| is_lost(place) && is_told(**at));
-    lost.map(|(_, at)| *at).min()
+    layers.iter().rev().find_map(|layer| {
+        let lost = layer.places.iter().filter(|(place, _)| is_lost(place)).map(|(_, at)| *at);
+        let lost: BTreeSet<(usize, usize)> = lost.collect();
+        // A value that is removed without a warning, such as `null`, was not meant.
+        let is_about = |it: &&Warning| {
+            it.source == layer.source && it.line.zip(it.column).is_some_and(|at| lost.contains(&at))
+        };
+        warnings.iter().find(is_about).map(ToString::to_string)
+    })
 }
 
 /// Settings one by one: what does not go together with the rest must not take the rest with it.

@@ -50,13 +50,21 @@ pub struct Layer {
     pub limits: Vec<Limit>,
     /// Its text could not be used at all.
     pub is_broken: bool,
+    /// The only key that it can set; a file may set any.
+    pub only_key: Option<String>,
 }
 
 impl Layer {
     /// Returns a layer whose parts have no positions.
     pub fn new(kind: Kind, source: &str, base: &Path, value: Map<String, Value>) -> Self {
         let (source, base) = (source.to_owned(), base.to_owned());
-        Self { kind, source, base, value, places: HashMap::new(), limits: Vec::new(), is_broken: false }
+        let (places, limits) = (HashMap::new(), Vec::new());
+        Self { kind, source, base, value, places, limits, is_broken: false, only_key: None }
+    }
+
+    /// Returns true if a key may be set in a text that cannot be used.
+    pub fn may_have_said(&self, key: &str) -> bool {
+        self.is_broken && self.only_key.as_ref().is_none_or(|only| only == key)
     }
 
     /// Returns the line and the column of a key, 1-based, when this source has it.
@@ -178,7 +186,8 @@ pub fn parse_part(
 /// Parses a variable that is the value of `key`.
 pub fn parse_value(source: &str, base: &Path, key: &str, text: &str, findings: &mut Findings) -> Layer {
     let document = jsonc::parse_value(text, key);
-    let layer = Layer::new(Kind::Variable, source, base, Map::new());
+    let only_key = Some(key.to_owned());
+    let layer = Layer { only_key, ..Layer::new(Kind::Variable, source, base, Map::new()) };
     placed(document, layer, Part { whole: text, range: 0..text.len() }, findings)
 }
 

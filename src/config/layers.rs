@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, path::Path};
 use super::{
     ADMINISTRATOR, Config, Environment, Findings, Hook, Warning,
     decode::{Place, resolve},
+    faults::Faults,
     layer::{Kind, Layer},
     limits::Bound,
     markdown::{self, Broken},
@@ -31,15 +32,23 @@ pub fn load(
     let mut sources = read_again(environment, paths, directory, &worktree, before);
     let broken = std::mem::take(&mut sources.broken);
     let (mut config, layers) = resolve(&Place { paths, directory, worktree: &worktree }, sources, hooks);
+    let mut lost = Vec::new();
     for broken in &broken {
         let is_kept = before.is_some_and(|before| keep_definition(&mut config, broken, before));
-        if broken.key == "agent" && !is_kept {
-            let source = broken.file.display().to_string();
-            let problem = config.warnings.iter().find(|it| it.source == source).map(ToString::to_string);
-            let problem = problem.unwrap_or_else(|| format!("{source} cannot be read"));
-            config.unread_models.insert(format!("agent.{}.model", broken.name), problem);
+        if is_kept {
+            continue;
         }
+        let source = broken.file.display().to_string();
+        let problem = config.warnings.iter().find(|it| it.source == source).cloned();
+        let message = "cannot be read".to_owned();
+        let problem = problem.unwrap_or(Warning { source, line: None, column: None, message });
+        if broken.key == "agent" {
+            config.unread_models.insert(format!("agent.{}.model", broken.name), problem.to_string());
+        }
+        lost.push((vec![broken.key.to_owned(), broken.name.clone()], problem));
     }
+    config.faults = Faults::of(&config.warnings, &layers);
+    lost.iter().for_each(|(path, problem)| config.faults.add(path.clone(), problem));
     // Hundreds of prompts, which are in their types already.
     config.raw.shift_remove("agent");
     config.raw.shift_remove("command");
@@ -94,7 +103,7 @@ pub fn hidden_servers(
         layers.iter().filter(|layer| layer.source == warning.source).any(|layer| {
             let position = warning.line.zip(warning.column);
             let of_servers = layer.places.iter().filter(|(place, _)| place.starts_with("/mcp"));
-            layer.is_broken || of_servers.into_iter().any(|(_, at)| Some(*at) == position)
+            layer.may_have_said("mcp") || of_servers.into_iter().any(|(_, at)| Some(*at) == position)
         })
     };
     config.warnings.into_iter().filter(is_about).collect()

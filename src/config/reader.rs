@@ -130,7 +130,7 @@ impl Reader<'_> {
             return;
         }
         if layer.is_broken && kind == Kind::Managed {
-            self.unreadable_rules(&layer.source);
+            self.unreadable_rules(&layer.source, None);
             return;
         }
         self.push(layer);
@@ -210,7 +210,7 @@ impl Reader<'_> {
             Err(err) if err.is_missing() && file.is_symlink() => {
                 self.warn(&source, "is a link to something that is not there".to_owned());
                 if kind == Kind::Managed && !self.keep(&source) {
-                    self.unreadable_rules(&source);
+                    self.unreadable_rules(&source, None);
                 } else if kind != Kind::Managed {
                     self.unreadable(kind, &source);
                 }
@@ -224,7 +224,7 @@ impl Reader<'_> {
                 let warning = Warning { source: source.clone(), line, column, message };
                 self.sources.findings.warnings.push(warning);
                 if kind == Kind::Managed && !is_kept {
-                    self.unreadable_rules(&source);
+                    self.unreadable_rules(&source, None);
                 } else if !is_kept {
                     self.unreadable(kind, &source);
                 }
@@ -302,11 +302,11 @@ impl Reader<'_> {
             self.push(layer);
             return;
         }
-        self.unreadable_rules(NAME);
+        self.unreadable_rules(NAME, layer.only_key);
     }
 
     /// Records an administrator's rules that cannot be read (see `Managed::let_ask`).
-    fn unreadable_rules(&mut self, source: &str) {
+    fn unreadable_rules(&mut self, source: &str, only_key: Option<String>) {
         const CONSEQUENCE: &str = "everything that is allowed asks until it is mended";
         let warnings = &mut self.sources.findings.warnings;
         if let Some(warning) = warnings.iter_mut().rfind(|warning| warning.source == source) {
@@ -315,7 +315,7 @@ impl Reader<'_> {
         }
         let value = object(json!({ "permission": "ask" }));
         let layer = Layer::new(Kind::Managed, source, self.directory, value);
-        self.push(Layer { is_broken: true, ..layer });
+        self.push(Layer { is_broken: true, only_key, ..layer });
     }
 
     /// Agents of marketplaces: weaker than everything that a person wrote, so that anybody may change them.

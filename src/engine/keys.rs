@@ -34,7 +34,8 @@ pub fn remove(paths: &Paths, provider: &str) -> io::Result<bool> {
 /// Returns every provider with a credential, ours and OpenCode's, and of which kind it is; with the sources
 /// that cannot be used.
 pub fn list(paths: &Paths, environment: &Environment) -> (Vec<(String, &'static str)>, Vec<Warning>) {
-    let (credentials, warnings) = auth::load(paths, environment);
+    let (credentials, faults) = auth::load(paths, environment);
+    let warnings = faults.into_iter().map(|it| it.warning).collect();
     let kind = |entry: &AuthEntry| match entry {
         AuthEntry::Api { .. } => "key",
         AuthEntry::Oauth { .. } => "oauth",

@@ -22,35 +22,46 @@ pub type Credentials = BTreeMap<String, AuthEntry>;
 /// A variable whose credentials replace those of both files.
 const VARIABLE: &str = "OPENCODE_AUTH_CONTENT";
 
+/// Something wrong in a source of credentials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The provider of the entry that is wrong; `None` for all of the source.
+    pub provider: Option<String>,
+    pub warning: Warning,
+}
+
 /// A provider's credential, and the file or variable that holds it.
 pub type Place = (PathBuf, String, AuthEntry);
 
 /// Reads every known credential: OpenCode's, with ours over them, or instead of both `OPENCODE_AUTH_CONTENT`.
 /// Does blocking reads.
-pub fn load(paths: &Paths, environment: &Environment) -> (Credentials, Vec<Warning>) {
-    let (places, warnings) = places(paths, environment);
+pub fn load(paths: &Paths, environment: &Environment) -> (Credentials, Vec<Fault>) {
+    let (places, faults) = places(paths, environment);
     // The first of the lookup is the last to be put in.
     let credentials = places.into_iter().rev().map(|(_, provider, entry)| (provider, entry));
-    (credentials.collect(), warnings)
+    (credentials.collect(), faults)
 }
 
 /// Returns every credential in the order of the lookup, and the sources that cannot be used. Does blocking
 /// reads.
-pub fn places(paths: &Paths, environment: &Environment) -> (Vec<Place>, Vec<Warning>) {
-    let (mut places, mut warnings) = (Vec::new(), Vec::new());
+pub fn places(paths: &Paths, environment: &Environment) -> (Vec<Place>, Vec<Fault>) {
+    let (mut places, mut faults) = (Vec::new(), Vec::new());
     if let Some(text) = environment.get(VARIABLE) {
-        decode(Path::new(VARIABLE), text, &mut places, &mut warnings);
+        decode(Path::new(VARIABLE), text, &mut places, &mut faults);
         renewed_of_variable(paths, &mut places);
-        return (places, warnings);
+        return (places, faults);
     }
     for file in [paths.auth(), paths.opencode_auth()] {
         match fs::read_to_string(&file) {
-            Ok(text) => decode(&file, &text, &mut places, &mut warnings),
+            Ok(text) => decode(&file, &text, &mut places, &mut faults),
             Err(err) if err.kind() == io::ErrorKind::NotFound => {}
-            Err(err) => warnings.push(warning(&file, format!("cannot be read: {err}"))),
+            Err(err) => {
+                let warning = warning(&file, format!("cannot be read: {err}"));
+                faults.push(Fault { provider: None, warning });
+            }
         }
     }
-    (places, warnings)
+    (places, faults)
 }
 
 /// Puts logins that were renewed in the place of those of the variable, which cannot be written.
@@ -142,7 +153,7 @@ pub fn clear(paths: &Paths) -> io::Result<()> {
     credential_file::remove(&file)
 }
 
-fn decode(source: &Path, text: &str, places: &mut Vec<Place>, warnings: &mut Vec<Warning>) {
+fn decode(source: &Path, text: &str, places: &mut Vec<Place>, faults: &mut Vec<Fault>) {
     let entries: Map<String, Value> = match serde_json::from_str(text) {
         Ok(entries) => entries,
         Err(err) => {
@@ -150,7 +161,8 @@ fn decode(source: &Path, text: &str, places: &mut Vec<Place>, warnings: &mut Vec
             let message = "is not a JSON object of credentials; it is ignored".to_owned();
             // The parser reports an end of the text in the middle as column 0 of its last line.
             let (line, column) = (Some(err.line().max(1)), Some(err.column().max(1)));
-            warnings.push(Warning { line, column, ..warning(source, message) });
+            let warning = Warning { line, column, ..warning(source, message) };
+            faults.push(Fault { provider: None, warning });
             return;
         }
     };
@@ -163,7 +175,8 @@ fn decode(source: &Path, text: &str, places: &mut Vec<Place>, warnings: &mut Vec
                 places.push((source.to_owned(), id.to_owned(), entry));
             }
             Err(_) => {
-                warnings.push(warning(source, format!("the entry of `{provider}` is not a credential")));
+                let warning = warning(source, format!("the entry of `{provider}` is not a credential"));
+                faults.push(Fault { provider: Some(provider.trim_end_matches('/').to_owned()), warning });
             }
         }
     }

@@ -11,6 +11,8 @@ pub struct Unusable {
     /// The model; absent if none is named, or if the name cannot be parsed.
     pub model: Option<Box<ModelRef>>,
     pub reason: Box<Reason>,
+    /// Place and problem of the file that the reason follows from.
+    pub fault: Option<Box<str>>,
 }
 
 /// The place where a model is named.
@@ -55,6 +57,8 @@ pub enum Reason {
     },
     /// The source that may name it cannot be read: place and problem.
     Unread(String),
+    /// A provider is left out whole, and it may be the one that is meant: place and problem.
+    LostProvider(String),
 }
 
 /// A necessity that a provider lacks.
@@ -77,11 +81,6 @@ pub enum Lack {
 }
 
 impl Unusable {
-    /// Makes the error for a model that the user or client chose.
-    pub fn choice(model: &ModelRef, reason: Reason) -> Self {
-        Self { named_by: NamedBy::Choice, model: Some(Box::new(model.clone())), reason: Box::new(reason) }
-    }
-
     /// Returns true if a stored key would make the model usable.
     pub fn is_fixed_by_login(&self) -> bool {
         match &*self.reason {
@@ -92,28 +91,51 @@ impl Unusable {
             | Reason::Provider { .. }
             | Reason::Barred { .. }
             | Reason::UnknownModel { .. }
-            | Reason::Unread(_) => false,
+            | Reason::Unread(_)
+            | Reason::LostProvider(_) => false,
         }
     }
 
     /// Returns true if neither the configuration nor the environment names a model.
     pub fn is_unconfigured(&self) -> bool {
-        *self.reason == Reason::NothingConfigured
+        *self.reason == Reason::NothingConfigured && self.fault.is_none()
+    }
+
+    /// Returns the way out where a file is at fault.
+    fn way_out(&self) -> String {
+        match (self.is_fixed_by_login().then(|| self.reason.remedy()).flatten(), &self.named_by) {
+            (Some(remedy), _) => format!("Correct it, or {remedy}"),
+            (None, NamedBy::Choice) => "Correct it, or choose another model".to_owned(),
+            (None, NamedBy::Setting { .. } | NamedBy::Variable(_) | NamedBy::Nothing) => {
+                "Correct it, or choose a model with `-m provider/model` or in the client".to_owned()
+            }
+        }
     }
 }
 
 impl fmt::Display for Unusable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = &*self.reason;
+        // The file comes first: all else follows from it.
+        if let Some(fault) = &self.fault {
+            let way_out = self.way_out();
+            return write!(f, "{fault}. Therefore {}, and no model was asked. {way_out}.", reason.problem());
+        }
         if let Reason::NothingConfigured = reason {
             return write!(f, "No model is configured: {reason}.");
         }
-        if let (NamedBy::Setting { key, .. }, Reason::Unread(problem)) = (&self.named_by, reason) {
-            // The file comes first: all else follows from it.
+        if let Reason::LostProvider(problem) = reason {
             return write!(
                 f,
-                "{problem}. No model was asked, because `{key}` may be set there. Correct it, or choose a model with \
-                 `-m provider/model` or in the client."
+                "{problem}. No model was asked, because the provider that is left out there may be meant. {}.",
+                self.way_out()
+            );
+        }
+        if let (NamedBy::Setting { key, .. }, Reason::Unread(problem)) = (&self.named_by, reason) {
+            return write!(
+                f,
+                "{problem}. No model was asked, because `{key}` may be set there. {}.",
+                self.way_out()
             );
         }
         let model = self.model.as_ref().map(ToString::to_string);
@@ -136,20 +158,48 @@ impl fmt::Display for Unusable {
     }
 }
 
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Reason {
+    /// Returns the reason as part of a sentence.
+    fn problem(&self) -> String {
         match self {
-            Reason::NothingConfigured => f.write_str(
-                "set ANTHROPIC_API_KEY or OPENAI_API_KEY, run `windlass auth login`, or describe a `provider` in \
-                 opencode.json",
-            ),
-            Reason::UnknownProvider { provider, model, similar } => {
-                write!(
-                    f,
-                    "there is no provider `{provider}`{}; add it to opencode.json by {}",
-                    did_you_mean(similar),
-                    entry(provider, model)
-                )
+            Reason::NothingConfigured => "no model is configured".to_owned(),
+            Reason::UnknownProvider { provider, similar, .. } => {
+                format!("there is no provider `{provider}`{}", did_you_mean(similar))
+            }
+            Reason::Provider { provider, lack } => match lack {
+                Lack::Key(_) => format!("there is no key for {provider}"),
+                Lack::EmptyKey(variable) => {
+                    format!("{variable} is set, but empty, so there is no key for {provider}")
+                }
+                Lack::Address => format!("`provider.{provider}` has no address"),
+                Lack::Variable(name) => format!("the address of {provider} needs {name}"),
+                Lack::Package(package) => {
+                    format!("the npm package {package} of `provider.{provider}` is not known")
+                }
+                Lack::Models => format!("`provider.{provider}` has no models"),
+                Lack::ServerModels => "OPENAI_BASE_URL is set, but no model".to_owned(),
+                Lack::Switch(key) => format!("`{key}` switches {provider} off"),
+            },
+            Reason::Barred { provider, .. } => {
+                format!("the whitelist, blacklist or status under `provider.{provider}` leaves it out")
+            }
+            Reason::UnknownModel { provider, similar } => {
+                format!("{provider} has no such model{}", did_you_mean(similar))
+            }
+            Reason::Unread(problem) | Reason::LostProvider(problem) => problem.clone(),
+        }
+    }
+
+    /// Returns the way out as an imperative; `None` where the problem says it.
+    fn remedy(&self) -> Option<String> {
+        Some(match self {
+            Reason::NothingConfigured => {
+                "set ANTHROPIC_API_KEY or OPENAI_API_KEY, run `windlass auth login`, or \
+                                          describe a `provider` in opencode.json"
+                    .to_owned()
+            }
+            Reason::UnknownProvider { provider, model, .. } => {
+                format!("add it to opencode.json by {}", entry(provider, model))
             }
             Reason::Provider { provider, lack } => match lack {
                 Lack::Key(variables) => {
@@ -157,48 +207,36 @@ impl fmt::Display for Reason {
                         [] => String::new(),
                         names => format!("set {}, or ", names.join(" or ")),
                     };
-                    write!(
-                        f,
-                        "there is no key for {provider}; {set}run `windlass auth login --provider {provider}`"
-                    )
+                    format!("{set}run `windlass auth login --provider {provider}`")
                 }
-                Lack::EmptyKey(variable) => write!(
-                    f,
-                    "{variable} is set, but empty, so there is no key for {provider}; put the key there, or run \
-                     `windlass auth login --provider {provider}`"
-                ),
-                Lack::Address => {
-                    write!(f, "`provider.{provider}` has no address; set `options.baseURL` there")
+                Lack::EmptyKey(_) => {
+                    format!("put the key there, or run `windlass auth login --provider {provider}`")
                 }
-                Lack::Variable(name) => {
-                    write!(f, "the address of {provider} needs {name}; set that variable, or `options.baseURL`")
-                }
-                Lack::Package(package) => write!(
-                    f,
-                    "the npm package {package} of `provider.{provider}` is not known; set `windlass.wire.{provider}` \
-                     to the protocol that it speaks: \"chat\", \"responses\", \"anthropic\" or \"google\""
+                Lack::Address => "set `options.baseURL` there".to_owned(),
+                Lack::Variable(_) => "set that variable, or `options.baseURL`".to_owned(),
+                Lack::Package(_) => format!(
+                    "set `windlass.wire.{provider}` to the protocol that it speaks: \"chat\", \"responses\", \
+                     \"anthropic\" or \"google\""
                 ),
                 Lack::Models => {
-                    write!(
-                        f,
-                        "`provider.{provider}` has no models; list them under `models` there, or run `windlass models` while its \
-                         server runs"
-                    )
+                    "list them under `models` there, or run `windlass models` while its server runs"
+                        .to_owned()
                 }
-                Lack::ServerModels => f.write_str(
-                    "OPENAI_BASE_URL is set, but no model; set OPENAI_MODEL, or list `provider.openai.models`",
-                ),
-                Lack::Switch(key) => write!(f, "`{key}` switches {provider} off; change that list"),
+                Lack::ServerModels => "set OPENAI_MODEL, or list `provider.openai.models`".to_owned(),
+                Lack::Switch(_) => "change that list".to_owned(),
             },
-            Reason::Barred { provider, similar } => write!(
-                f,
-                "the whitelist, blacklist or status under `provider.{provider}` leaves it out; change it there{}",
-                did_you_mean(similar)
-            ),
-            Reason::UnknownModel { provider, similar } => {
-                write!(f, "{provider} has no such model{}", did_you_mean(similar))
-            }
-            Reason::Unread(problem) => f.write_str(problem),
+            Reason::Barred { similar, .. } => format!("change it there{}", did_you_mean(similar)),
+            Reason::UnknownModel { .. } | Reason::Unread(_) | Reason::LostProvider(_) => return None,
+        })
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self, self.remedy()) {
+            (Reason::NothingConfigured, Some(remedy)) => f.write_str(&remedy),
+            (_, Some(remedy)) => write!(f, "{}; {remedy}", self.problem()),
+            (_, None) => f.write_str(&self.problem()),
         }
     }
 }

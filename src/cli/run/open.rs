@@ -227,7 +227,8 @@ pub fn check_agent(loaded: &Loaded, agent: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let names: Vec<&str> = choices.iter().map(|choice| choice.id.as_str()).collect();
-    Err(Failure::Misuse(format!("Unknown agent `{agent}`; known: {}.", offered(agent, &names))))
+    let fault = loaded.before("agent", agent);
+    Err(Failure::Misuse(format!("{fault}Unknown agent `{agent}`; known: {}.", offered(agent, &names))))
 }
 
 /// Returns the model that a user named.

@@ -68,7 +68,10 @@ pub async fn answer_mistyped(
     let missing = server_prompt::why_missing(&cx.servers(), name);
     let unknown = missing.unwrap_or_else(|| match name {
         "demo" => "`/demo` is for the demo model, `windlass/demo`, and another one is chosen".to_owned(),
-        name => unknown_command(name, names(&cx.loaded, &offered)),
+        name => {
+            let fault = cx.loaded.before("command", name);
+            fault + &unknown_command(name, names(&cx.loaded, &offered))
+        }
     });
     let end = if unknown.ends_with('?') { "" } else { "." };
     let text = format!(

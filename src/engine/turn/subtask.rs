@@ -98,7 +98,8 @@ pub async fn run(
     let agent =
         parent.loaded.agent(&request.agent).filter(|agent| agent.is_subagent() || parent.task.is_some());
     let agent = agent.ok_or_else(|| {
-        ToolError::Model(format!("Unknown agent type: {} is not a valid agent type", request.agent))
+        let fault = parent.loaded.before("agent", &request.agent);
+        ToolError::Model(format!("{fault}Unknown agent type: {} is not a valid agent type", request.agent))
     })?;
     check_depth(parent).await?;
     let wanted = parent.task.as_ref().and_then(|task| task.model.clone());

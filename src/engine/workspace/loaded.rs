@@ -14,8 +14,8 @@ use crate::{
         watch::{self, Target},
     },
     config::{
-        Config, Environment, Hook, Warning, layers, paths::Paths, reader, sandbox::enclosure::Enclosure,
-        sources,
+        Config, Environment, Hook, Warning, faults::CREDENTIALS, layers, paths::Paths, reader,
+        sandbox::enclosure::Enclosure, sources,
     },
     engine::{
         EngineError, EngineErrorKind,
@@ -101,8 +101,12 @@ impl Loaded {
         let (mut config, layers) = layers::load(environment, paths, directory, hooks, before);
         let mut warnings = std::mem::take(&mut config.warnings);
         let credentials = if use_stored_keys {
-            let (credentials, more) = auth::load(paths, environment);
-            warnings.extend(more);
+            let (credentials, faults) = auth::load(paths, environment);
+            for auth::Fault { provider, warning } in faults {
+                let path = std::iter::once(CREDENTIALS.to_owned()).chain(provider).collect();
+                config.faults.add(path, &warning);
+                warnings.push(warning);
+            }
             credentials
         } else {
             auth::Credentials::default()
@@ -208,11 +212,20 @@ impl Loaded {
         self.agents.iter().find(|agent| agent.name == name)
     }
 
+    /// Returns the sentence about the file of a missing agent or command, to put before the failure that follows from
+    /// it; empty if there is none.
+    pub fn before(&self, key: &str, name: &str) -> String {
+        let fault = self.config.faults.about(&[key, name]);
+        fault.map(|fault| format!("{fault}. Therefore: ")).unwrap_or_default()
+    }
+
     /// Returns an agent that was asked for by name.
     pub fn checked_agent(&self, name: &str) -> Result<&Agent, EngineError> {
         self.agent(name).ok_or_else(|| {
             let names: Vec<&str> = self.agents.iter().map(|agent| agent.name.as_str()).collect();
-            let message = format!("Agent not found: \"{name}\". Available agents: {}", names.join(", "));
+            let fault = self.before("agent", name);
+            let message =
+                format!("{fault}Agent not found: \"{name}\". Available agents: {}", names.join(", "));
             EngineError::new(EngineErrorKind::InvalidInput, message)
         })
     }

@@ -5,11 +5,12 @@ use windlass_protocol::opencode::message::ModelRef;
 
 use super::{loaded::Loaded, model_names};
 use crate::{
+    config::faults::CREDENTIALS,
     engine::{EngineError, EngineErrorKind},
     library::Agent,
     provider::{
         Model, Wire,
-        unusable::{NamedBy, Reason, Unusable},
+        unusable::{Lack, NamedBy, Reason, Unusable},
     },
 };
 
@@ -56,6 +57,10 @@ impl Loaded {
         if let Some(configured) = self.named("model", self.config.model.as_ref()) {
             return configured;
         }
+        if let Some(problem) = &self.config.lost_provider {
+            let reason = Reason::LostProvider(problem.clone());
+            return Err(self.unusable(NamedBy::Nothing, None, reason));
+        }
         let of_variable = self.config.environment.get(OPENAI_MODEL).map(|id| ModelRef {
             provider_id: "openai".to_owned(),
             model_id: id.to_owned(),
@@ -69,9 +74,7 @@ impl Loaded {
         if let Some(last) = self.last_used.as_ref().and_then(|last| self.catalog.get(last).ok()) {
             return Ok(last);
         }
-        let unusable =
-            |reason| Unusable { named_by: NamedBy::Nothing, model: None, reason: Box::new(reason) };
-        self.catalog.best().map_err(unusable)
+        self.catalog.best().map_err(|reason| self.unusable(NamedBy::Nothing, None, reason))
     }
 
     /// Returns true if the user names the model for titles.
@@ -125,21 +128,52 @@ impl Loaded {
 
     /// Returns a model that was chosen by name.
     pub fn checked_model(&self, reference: &ModelRef) -> Result<Model, Unusable> {
-        self.catalog.get(reference).map_err(|reason| Unusable::choice(reference, reason))
+        self.catalog.get(reference).map_err(|reason| self.unusable(NamedBy::Choice, Some(reference), reason))
     }
 
     /// Returns the model that a key names; `None` when it names none.
     pub(crate) fn named(&self, key: &str, reference: Option<&ModelRef>) -> Option<Result<Model, Unusable>> {
-        let unusable = |model: Option<&ModelRef>, reason| Unusable {
-            named_by: NamedBy::Setting { key: key.to_owned(), place: self.model_places.get(key).cloned() },
-            model: model.cloned().map(Box::new),
-            reason: Box::new(reason),
+        let unusable = |model: Option<&ModelRef>, reason| {
+            let place = self.model_places.get(key).cloned();
+            self.unusable(NamedBy::Setting { key: key.to_owned(), place }, model, reason)
         };
         if let Some(problem) = self.config.unread_models.get(key) {
             return Some(Err(unusable(None, Reason::Unread(problem.clone()))));
         }
         let reference = reference?;
         Some(self.catalog.get(reference).map_err(|reason| unusable(Some(reference), reason)))
+    }
+
+    /// Makes the error for a model, with the fault of a file that it follows from.
+    fn unusable(&self, named_by: NamedBy, model: Option<&ModelRef>, reason: Reason) -> Unusable {
+        let fault = self.fault_behind(&reason).map(Box::from);
+        Unusable { named_by, model: model.cloned().map(Box::new), reason: Box::new(reason), fault }
+    }
+
+    /// Returns place and problem of the fault in a file that a reason follows from.
+    fn fault_behind(&self, reason: &Reason) -> Option<&str> {
+        let faults = &self.config.faults;
+        let below = |provider: &str, keys: &[&[&str]]| {
+            keys.iter().find_map(|key| faults.about(&[&["provider", provider], *key].concat()))
+        };
+        match reason {
+            Reason::NothingConfigured => faults.about(&["provider"]).or_else(|| faults.about(&[CREDENTIALS])),
+            Reason::UnknownProvider { provider, .. } => faults.about(&["provider", provider]),
+            Reason::Provider { provider, lack } => match lack {
+                Lack::Key(_) => faults
+                    .about(&[CREDENTIALS, provider])
+                    .or_else(|| below(provider, &[&["options", "apiKey"]])),
+                Lack::EmptyKey(_) => faults.about(&[CREDENTIALS, provider]),
+                Lack::Address | Lack::Variable(_) => {
+                    below(provider, &[&["options", "baseURL"], &["options", "endpoint"], &["api"]])
+                }
+                Lack::Package(_) => below(provider, &[&["npm"]]),
+                Lack::Models | Lack::ServerModels => below(provider, &[&["models"]]),
+                Lack::Switch(_) => None,
+            },
+            Reason::Barred { provider, .. } => below(provider, &[&["whitelist"], &["blacklist"]]),
+            Reason::UnknownModel { .. } | Reason::Unread(_) | Reason::LostProvider(_) => None,
+        }
     }
 
     /// Returns the built-in demo, which answers by itself only where nothing at all is configured and a user is

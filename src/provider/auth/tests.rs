@@ -18,13 +18,13 @@ fn key(key: &str) -> AuthEntry {
 
 /// Returns `provider=key` and the warnings.
 fn loaded(environment: &Environment) -> (Vec<String>, Vec<String>) {
-    let (credentials, warnings) = load(&Paths::new(environment), environment);
+    let (credentials, faults) = load(&Paths::new(environment), environment);
     let shown = credentials.iter().map(|(provider, entry)| match entry {
         AuthEntry::Api { key, .. } => format!("{provider}={key}"),
         AuthEntry::Oauth { access, .. } => format!("{provider}=oauth {access}"),
         AuthEntry::Wellknown { token, .. } => format!("{provider}=wellknown {token}"),
     });
-    (shown.collect(), warnings.iter().map(ToString::to_string).collect())
+    (shown.collect(), faults.iter().map(|it| it.warning.to_string()).collect())
 }
 
 #[test]
