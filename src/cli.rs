@@ -29,6 +29,7 @@ mod doctor;
 mod editor;
 mod environment;
 mod import;
+mod input;
 mod log;
 mod logging;
 mod lsp;

@@ -367,6 +367,32 @@ async fn what_would_have_to_be_asked_is_rejected() {
 }
 
 #[tokio::test]
+async fn a_command_whose_input_says_nothing_tells_what_it_waits_for() {
+    let machine = Machine::new().await;
+    let calls = [
+        (&["run"][..], "waits for the end of standard input, which becomes a part of the prompt"),
+        (&["run", "hi"], "`</dev/null`"),
+        (&["run", "--format", "json", "hi"], "`</dev/null`"),
+        (
+            &["auth", "login", "--provider", "openai", "--no-verify"],
+            "waits for a line on standard input: \"Key",
+        ),
+        (&["import", "-"], "`windlass import FILE` reads a file"),
+    ];
+    // All at once, because each takes its patience.
+    let start = |arguments| machine.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+    let started: Vec<_> =
+        calls.into_iter().map(|(arguments, told)| (arguments, told, start(arguments))).collect();
+    for (arguments, told, mut child) in started {
+        let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        let said = timeout(DEADLINE, stderr.next_line()).await.unwrap().unwrap().unwrap();
+        assert!(said.contains(told), "{arguments:?}: {said}");
+        child.kill().await.unwrap();
+    }
+    machine.finish().await;
+}
+
+#[tokio::test]
 async fn a_pipe_without_a_command_says_how_to_send_a_prompt() {
     let machine = Machine::new().await;
     for words in ["fix the bug", "fix the bug\nin a.txt\n", "{fix it}\n", "7\n"] {

@@ -1,6 +1,6 @@
 //! `windlass acp`: serves one client on standard input and output until it hangs up.
 
-use std::{future::Future, io::IsTerminal, path::PathBuf, process::ExitCode, time::Duration};
+use std::{future::Future, io::IsTerminal, path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use serde::de::IgnoredAny;
@@ -10,7 +10,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{attach, daemon::http::CredentialArgs, output, runtime};
+use super::{attach, daemon::http::CredentialArgs, input, output, runtime};
 use crate::{
     acp,
     base::sandbox,
@@ -18,8 +18,6 @@ use crate::{
     engine::Engine,
 };
 
-/// Silence after which a call without a command says what it waits for.
-const PATIENCE: Duration = Duration::from_secs(3);
 /// Bytes of a first line that is looked at; no prompt is as long.
 const MAX_FIRST_LINE: usize = 1 << 20;
 const WAY_OUT: &str = "for a prompt: `windlass run`";
@@ -139,19 +137,11 @@ async fn begins_with_protocol(
     input: &mut (impl AsyncRead + Unpin),
     first: &mut Vec<u8>,
 ) -> std::io::Result<bool> {
-    let mut has_spoken = false;
+    let waits_for = format!("windlass waits for the Agent Client Protocol on standard input; {WAY_OUT}.");
     loop {
+        let is_begun = !first.is_empty();
         let reading = input.read_buf(first);
-        let n_read = if has_spoken {
-            reading.await?
-        } else if let Ok(n_read) = tokio::time::timeout(PATIENCE, reading).await {
-            n_read?
-        } else {
-            let text = format!("windlass waits for the Agent Client Protocol on standard input; {WAY_OUT}.");
-            output::note(&text);
-            has_spoken = true;
-            continue;
-        };
+        let n_read = if is_begun { reading.await? } else { input::read(reading, &waits_for).await? };
         let text = first.trim_ascii_start();
         let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
         if n_read == 0 || line.len() < text.len() {

@@ -10,7 +10,7 @@ use std::{
 use clap::Args;
 use serde_json::Value;
 
-use super::{output, runtime, session};
+use super::{input, output, runtime, session};
 use crate::{
     config::{Environment, paths::Paths},
     engine::{Engine, Imported, OpencodeHistory, OpencodeSession},
@@ -18,6 +18,9 @@ use crate::{
 
 /// Bytes of a file that are read.
 const MAX_FILE: u64 = 256 * 1024 * 1024;
+
+const WAITS_FOR: &str =
+    "windlass waits for the end of standard input, an exported session; `windlass import FILE` reads a file.";
 
 #[derive(Debug, Args)]
 pub struct ImportArgs {
@@ -55,7 +58,11 @@ pub fn run(environment: Environment, args: ImportArgs) -> ExitCode {
 async fn from_file(engine: &Engine, path: &Path, directory: &Path) -> Result<ExitCode, String> {
     let is_stdin = path == Path::new("-");
     let name = if is_stdin { "Standard input".to_owned() } else { path.display().to_string() };
-    let read = if is_stdin { read(io::stdin().lock()) } else { File::open(path).and_then(read) };
+    let read = if is_stdin {
+        input::read_to_end(MAX_FILE, WAITS_FOR).await.and_then(bounded)
+    } else {
+        File::open(path).and_then(read)
+    };
     let bytes = read.map_err(|error| format!("{name} cannot be read: {error}."))?;
     let file: Value =
         serde_json::from_slice(&bytes).map_err(|error| format!("{name} is no JSON: {error}."))?;
@@ -68,6 +75,10 @@ async fn from_file(engine: &Engine, path: &Path, directory: &Path) -> Result<Exi
 fn read(source: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    bounded(bytes)
+}
+
+fn bounded(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
     if bytes.len() as u64 > MAX_FILE {
         return Err(io::Error::other(format!("it is larger than {} MB", MAX_FILE >> 20)));
     }

@@ -8,6 +8,8 @@ use nix::{
     sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices, Termios},
 };
 
+use super::super::input;
+
 /// Says if a terminal shows what is typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Echo {
@@ -25,6 +27,10 @@ pub async fn line(question: &str, echo: Echo) -> io::Result<String> {
     if is_typed && echo == Echo::Hidden {
         hidden = Some(Hidden::new()?);
     }
+    let wanted = question.trim_end_matches([':', ' ']);
+    let waits_for = format!(
+        "windlass waits for a line on standard input: \"{wanted}\"; pipe it, or run this command at a terminal."
+    );
     let line = loop {
         if is_typed {
             let mut stderr = io::stderr();
@@ -35,7 +41,8 @@ pub async fn line(question: &str, echo: Echo) -> io::Result<String> {
             let mut line = String::new();
             io::stdin().lock().read_line(&mut line).map(|_| line)
         });
-        let line = read.await.map_err(io::Error::other)??;
+        let read = if is_typed { read.await } else { input::read(read, &waits_for).await };
+        let line = read.map_err(io::Error::other)??;
         let is_ended = !line.ends_with('\n');
         if is_ended || !is_typed || !line.trim().is_empty() {
             break line;
@@ -43,10 +50,7 @@ pub async fn line(question: &str, echo: Echo) -> io::Result<String> {
     };
     drop(hidden);
     match line.trim() {
-        "" => Err(io::Error::other(format!(
-            "nothing was given for \"{}\"",
-            question.trim_end_matches([':', ' '])
-        ))),
+        "" => Err(io::Error::other(format!("nothing was given for \"{wanted}\""))),
         line => Ok(line.to_owned()),
     }
 }

@@ -5,10 +5,9 @@ use std::{
     path::Path,
 };
 
-use tokio::io::AsyncReadExt;
 use windlass_protocol::opencode::part::FilePart;
 
-use super::failure::Failure;
+use super::{super::input, failure::Failure};
 use crate::{
     base::{lookalike, mime, text},
     engine::{self, PromptPart},
@@ -16,6 +15,9 @@ use crate::{
 
 /// Bytes that standard input may add to the prompt.
 const MAX_INPUT: u64 = 16 * 1024 * 1024;
+
+const WAITS_FOR: &str = "windlass waits for the end of standard input, which becomes a part of the prompt; where there is \
+                         nothing to read, add `</dev/null`.";
 
 /// Names a file or directory in a prompt.
 pub fn attach(file: &Path) -> Result<PromptPart, Failure> {
@@ -50,9 +52,8 @@ pub async fn piped() -> Result<String, Failure> {
     if io::stdin().is_terminal() {
         return Ok(String::new());
     }
-    let mut bytes = Vec::new();
-    let read = tokio::io::stdin().take(MAX_INPUT + 1).read_to_end(&mut bytes).await;
-    read.map_err(|error| Failure::Failed(format!("Standard input cannot be read: {error}.")))?;
+    let read = input::read_to_end(MAX_INPUT, WAITS_FOR).await;
+    let bytes = read.map_err(|error| Failure::Failed(format!("Standard input cannot be read: {error}.")))?;
     if bytes.len() as u64 > MAX_INPUT {
         let reason = format!("Standard input holds more than {} MiB.", MAX_INPUT >> 20);
         return Err(Failure::Misuse(reason));
