@@ -81,10 +81,27 @@ async fn the_tour_by_hand_does_what_the_readme_shows() {
     let llm = with_a_model(&scratch).await;
     check_tour_by_hand(&scratch).await;
     assert!(llm.requests().is_empty());
+    // Whatever else is configured for the user.
+    for config in [
+        json!({"agent": {"build": {"model": "mock/mock"}}}),
+        json!({"agent": {"build": {"disable": true}, "title": {"model": "nobody/m"}}}),
+        json!({"default_agent": "plan"}),
+        json!({"permission": {"edit": "deny"}, "agent": {"build": {"permission": {"edit": "ask"}}}}),
+        json!({"small_model": "nobody/m", "enabled_providers": ["mock"]}),
+        json!({"command": {"demo": {"template": "Say hello."}}}),
+    ] {
+        let scratch = Scratch::new();
+        let llm = with_a_model(&scratch).await;
+        std::fs::write(scratch.home.join(".config/opencode/config.json"), config.to_string()).unwrap();
+        check_tour_by_hand(&scratch).await;
+        assert!(llm.requests().is_empty(), "{config}");
+    }
 }
 
 async fn check_tour_by_hand(scratch: &Scratch) {
-    let tour = code_behind("With the demo model, and so without a key:");
+    let tour = code_behind(
+        "With the demo model, and so without a key; `env -i` and a home of its own keep your configuration out:",
+    );
     let ended = run(scratch, &tour, &[]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     for shown in [
