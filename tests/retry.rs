@@ -1,6 +1,9 @@
 //! Provider failures: what is tried again, what is not, and what the user sees.
 
-use std::time::{Duration, Instant};
+use std::{
+    net::{SocketAddr, ToSocketAddrs, UdpSocket},
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
 
@@ -18,24 +21,49 @@ fn soon(status: u16) -> Reply {
     Reply::status(status).header("retry-after-ms", "10")
 }
 
+/// Returns names and addresses that lead to this machine.
+fn hosts_of_this_machine() -> Vec<String> {
+    let mut hosts = ["127.0.0.1", "0.0.0.0", "localhost"].map(str::to_owned).to_vec();
+    let name = nix::unistd::gethostname().unwrap().into_string().unwrap();
+    let is_own = |address: SocketAddr| UdpSocket::bind((address.ip(), 0)).is_ok();
+    // A machine need not know its own name.
+    if (name.as_str(), 0).to_socket_addrs().is_ok_and(|mut found| found.all(is_own)) {
+        hosts.push(name);
+    }
+    hosts
+}
+
 #[tokio::test]
 async fn a_server_on_this_machine_that_is_off_is_tried_once_more_and_told() {
-    let mut machine = Machine::new().await;
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    machine.config["provider"]["mock"]["options"]["baseURL"] = json!(format!("http://{address}/v1"));
-    let ended = machine.run(&["run", "go"]).await;
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    let said = ended.said();
-    let lines: Vec<&str> = said.lines().collect();
     let told = "nothing listens there (Connection refused); is the server running?";
-    assert!(
-        lines[0].contains(told) && lines[0].contains("; again in ") && lines[0].ends_with(", 1 of 1"),
-        "{said}"
-    );
-    assert!(lines[1].starts_with("Error: ") && lines[1].ends_with(told), "{said}");
-    assert_eq!(lines.len(), 2, "{said}");
+    for host in hosts_of_this_machine() {
+        let mut machine = Machine::new().await;
+        let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        machine.config["provider"]["mock"]["options"]["baseURL"] = json!(format!("http://{host}:{port}/v1"));
+        let ended = machine.run(&["run", "go"]).await;
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let said = ended.said();
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(
+            lines[0].contains(told) && lines[0].contains("; again in ") && lines[0].ends_with(", 1 of 1"),
+            "{host}: {said}"
+        );
+        assert!(lines[1].starts_with("Error: ") && lines[1].ends_with(told), "{host}: {said}");
+        assert_eq!(lines.len(), 2, "{said}");
+        machine.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_run_in_json_tells_of_a_retry_on_standard_error() {
+    let machine = Machine::new().await;
+    machine.llm.reply(soon(529));
+    machine.llm.reply(Reply::text("at last"));
+    let ended = machine.run(&["run", "--format", "json", "go"]).await;
+    assert_eq!((ended.code, ended.of_type("text").len()), (Some(0), 1), "{ended:?}");
+    assert!(ended.stderr.contains("; again in ") && ended.stderr.contains(", 1 of 5"), "{ended:?}");
     machine.finish().await;
 }
 

@@ -39,6 +39,7 @@ pub mod fetch;
 pub(super) mod fixture;
 pub mod framing;
 pub(super) mod placeholder;
+mod refused;
 pub(super) mod schema;
 mod session_headers;
 #[cfg(test)]
@@ -400,7 +401,7 @@ async fn send(
             status: None,
             body: None,
         })),
-        Ok(Err(error)) => Err(origin.named(transport(error))),
+        Ok(Err(error)) => Err(origin.named(refused::unanswered(error).await)),
         Err(_) => Err(origin.named(silent(model))),
     }
 }
@@ -438,8 +439,10 @@ async fn request_list(client: &Client, model: &Model, limit: Duration) -> Result
     let mut headers = request_headers(model, &credential).map_err(|error| origin.named(error))?;
     headers.insert(reqwest::header::ACCEPT, HeaderValue::from_static("application/json"));
     let url = body::join(&model.base_url, "/models");
-    let answer = client.reqwest()?.get(url).headers(headers).timeout(limit).send().await;
-    answer.map_err(|error| origin.named(transport(error)))
+    match client.reqwest()?.get(url).headers(headers).timeout(limit).send().await {
+        Ok(response) => Ok(response),
+        Err(error) => Err(origin.named(refused::unanswered(error).await)),
+    }
 }
 
 /// Returns the headers of a prompt's request, but for those that sign it.
@@ -676,7 +679,6 @@ fn limit(time: Duration) -> String {
 }
 
 fn transport(error: reqwest::Error) -> ProviderError {
-    let is_here = error.is_connect() && error.url().is_some_and(failure::is_of_this_machine);
     let what = if error.is_connect() {
         "cannot connect"
     } else if error.is_timeout() {
@@ -684,12 +686,7 @@ fn transport(error: reqwest::Error) -> ProviderError {
     } else {
         "the connection broke before the answer was complete"
     };
-    let causes = causes(error);
-    if is_here && causes == "Connection refused" {
-        let message = format!("nothing listens there ({causes}); is the server running?");
-        return ProviderError::NotRunning { message };
-    }
-    ProviderError::Transport { message: format!("{what} ({causes})") }
+    ProviderError::Transport { message: format!("{what} ({})", causes(error)) }
 }
 
 /// Returns the innermost cause of a failed request, without the URL, which may hold a key.

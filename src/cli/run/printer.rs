@@ -146,7 +146,7 @@ impl Printer {
             EventPayload::SessionStatus {
                 status: SessionStatus::Retry { attempt, message, next, limit },
                 ..
-            } if self.format != Format::Json => {
+            } => {
                 let delay = figures::clock(next - clock::now_ms() + 500);
                 let count = retry_count(*attempt, *limit);
                 let message = message.trim_end_matches('.');

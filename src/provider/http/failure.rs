@@ -1,11 +1,8 @@
 //! Classifies the refusals of providers into the kinds that the engine branches on.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use reqwest::{
-    Url,
-    header::{CONTENT_TYPE, HeaderMap},
-};
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
 
 use super::super::{Model, ProviderError, retry};
@@ -428,11 +425,4 @@ fn after_prefix<'t>(text: &'t str, piece: &str) -> Option<&'t str> {
         rest = after_digits.strip_prefix(literal)?;
     }
     Some(rest)
-}
-
-/// Returns true for an address of this very machine.
-pub(super) fn is_of_this_machine(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    let address: Result<IpAddr, _> = host.parse();
-    address.map_or_else(|_| host == "localhost" || host.ends_with(".localhost"), |it| it.is_loopback())
 }
