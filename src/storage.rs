@@ -39,6 +39,7 @@ mod presence;
 pub mod projects;
 pub mod repair;
 pub mod session_locks;
+pub mod spent;
 mod upkeep;
 mod worker;
 
@@ -46,18 +47,11 @@ pub use appends::Append;
 use appends::{Slot, Taken};
 use presence::Presence;
 use session_locks::SessionLocks;
+use spent::SpentAnswer;
 use worker::Worker;
 
 /// The project id of a repository until git has reported it.
 pub const UNKNOWN_PROJECT: &str = "global";
-
-/// Keeps what a message cost that is removed: an undone turn is paid for as well.
-const KEEP_SPENT: &str = "
-    INSERT OR IGNORE INTO spent_message (id, session_id, data)
-    SELECT id, session_id, json_object(
-        'role', 'assistant', 'time', data -> '$.time', 'providerID', data ->> '$.providerID',
-        'modelID', data ->> '$.modelID', 'cost', ifnull(data ->> '$.cost', 0), 'tokens', data -> '$.tokens')
-    FROM message WHERE id = ?1 AND data ->> '$.role' = 'assistant'";
 
 /// A failure of the store.
 #[derive(Debug, thiserror::Error)]
@@ -167,6 +161,11 @@ pub enum Write {
     Todos {
         session_id: SessionId,
         todos: Vec<Todo>,
+    },
+    /// Inserts what a removed answer cost, unless it is known.
+    Spent {
+        session_id: SessionId,
+        answer: SpentAnswer,
     },
     /// Inserts or replaces a session's knowledge of a file.
     KnownFile {
@@ -428,7 +427,7 @@ impl Storage {
 }
 
 fn remove_message(connection: &Connection, id: &MessageId) -> rusqlite::Result<()> {
-    connection.prepare_cached(KEEP_SPENT)?.execute([id.as_str()])?;
+    spent::keep(connection, id)?;
     connection.prepare_cached("DELETE FROM message WHERE id = ?1")?.execute([id.as_str()])?;
     Ok(())
 }
@@ -497,6 +496,7 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
             let insert = "INSERT INTO part_text (part_id, session_id, text) VALUES (?1, ?2, ?3)";
             connection.prepare_cached(insert)?.execute([part_id.as_str(), session_id.as_str(), text])?;
         }
+        Write::Spent { session_id, answer } => spent::insert(connection, session_id, answer)?,
         Write::Todos { session_id, todos } => {
             connection
                 .prepare_cached(

@@ -11,7 +11,8 @@ use windlass_protocol::opencode::{message::MessageWithParts, session::Session};
 use crate::{
     cli::Machine,
     support::{
-        llm::{Gate, Reply},
+        agent::Agent,
+        llm::{Gate, Reply, Wire, provider_config, task},
         terminal::Terminal,
     },
 };
@@ -306,6 +307,43 @@ async fn answers_that_were_undone_stay_counted() {
     machine.run(&["run", "-s", &id, "two"]).await;
     assert_eq!(total().await, 3300);
     assert_eq!(machine.run(&["db", "check"]).await.code, Some(0));
+    // In another store, too, and once only where they are known.
+    let exported = machine.run(&["export", &id]).await.stdout;
+    machine.pipe(&["import", "-"], &exported).await;
+    let other = Machine::new().await;
+    for _ in 0..2 {
+        assert_eq!(other.pipe(&["import", "-"], &exported).await.code, Some(0));
+    }
+    let stats = other.run(&["stats", "--format", "json"]).await;
+    let spent = serde_json::from_str::<Value>(&stats.stdout).unwrap()["total"]["tokens"]["input"].clone();
+    assert_eq!(spent, 1000 + 2 * 2000, "{stats:?}");
+    other.finish().await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn only_what_a_user_asks_a_model_is_a_prompt() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.prompt(&session, "/status").await;
+    agent.llm.reply_to("first", Reply::call("call_1", "task", task("CHILD", "general")));
+    agent.llm.reply_to("CHILD", Reply::text("found"));
+    agent.llm.reply_to("first", Reply::text("one"));
+    agent.prompt(&session, "first").await;
+    agent.llm.reply(Reply::text("the summary"));
+    agent.prompt(&session, "/compact").await;
+    agent.llm.reply(Reply::text("two"));
+    agent.prompt(&session, "second").await;
+    let config = provider_config(&agent.llm, Wire::OpenAi);
+    let machine = Machine { scratch: agent.scratch.clone(), llm: agent.llm.clone(), config };
+    agent.finish().await;
+    let stats = machine.run(&["stats", "--format", "json"]).await;
+    assert_eq!(serde_json::from_str::<Value>(&stats.stdout).unwrap()["total"]["prompts"], 2, "{stats:?}");
+    let exported = machine.run(&["session", "export", &session]).await.stdout;
+    let headings: Vec<&str> = exported.lines().filter(|line| line.starts_with("## ")).collect();
+    assert_eq!(headings, ["## /status", "## 1. first", "## 2. second"], "{exported}");
+    let page = machine.run(&["session", "export", &session, "--format", "html"]).await.stdout;
+    assert!(page.contains("<dt>Prompts</dt><dd>2</dd>"), "{page}");
     machine.finish().await;
 }
 

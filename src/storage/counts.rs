@@ -1,5 +1,7 @@
 //! Visits all messages and calls of the store, one row at a time, for statistics.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, de::IgnoredAny};
 use windlass_protocol::opencode::{id::SessionId, message::Tokens, session::Session};
 
@@ -18,8 +20,10 @@ pub enum Counted<'a> {
 pub struct CountedMessage<'a> {
     pub session_id: &'a str,
     pub created: i64,
-    /// Provider and model of an answer; `None` for a prompt.
+    /// Provider and model of an answer; `None` for a message of the user.
     pub model: Option<(&'a str, &'a str)>,
+    /// The user asked a model with it.
+    pub is_prompt: bool,
     pub cost: f64,
     pub tokens: Tokens,
 }
@@ -50,6 +54,31 @@ struct MessageRow<'a> {
 #[derive(Deserialize)]
 struct Time {
     created: i64,
+}
+
+/// A part of a message of the user.
+#[derive(Deserialize)]
+struct PartRow<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'a>,
+    #[serde(default, borrow)]
+    text: Option<Text<'a>>,
+    #[serde(default)]
+    synthetic: Option<bool>,
+    #[serde(default)]
+    ignored: Option<bool>,
+}
+
+impl PartRow<'_> {
+    /// Returns true for what the user asks a model about, rather than windlass in the user's place, or a command.
+    fn is_said(&self) -> bool {
+        let is_said = self.synthetic != Some(true) && self.ignored != Some(true);
+        match &*self.kind.0 {
+            "file" | "subtask" => true,
+            "text" => is_said && self.text.as_ref().is_some_and(|text| !text.0.trim().is_empty()),
+            _other => false,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -108,46 +137,52 @@ impl Storage {
         self.reader
             .read(move |connection| {
                 let mut messages = connection.prepare_cached(
-                    "SELECT data FROM message WHERE session_id = ?1
-                     UNION ALL SELECT data FROM spent_message WHERE session_id = ?1",
+                    "SELECT id, data FROM message WHERE session_id = ?1
+                     UNION ALL SELECT id, data FROM spent_message WHERE session_id = ?1",
                 )?;
-                let mut parts = connection.prepare_cached("SELECT data FROM part WHERE session_id = ?1")?;
+                let mut parts =
+                    connection.prepare_cached("SELECT message_id, data FROM part WHERE session_id = ?1")?;
                 for session in &sessions {
-                    let mut rows = messages.query([session.as_str()])?;
+                    let session_id = session.as_str();
+                    // The parts of a user's message say if it is a prompt.
+                    let mut asked: HashMap<String, (i64, bool)> = HashMap::new();
+                    let mut rows = messages.query([session_id])?;
                     while let Some(row) = rows.next()? {
-                        let data = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
-                        let row: MessageRow<'_> = serde_json::from_str(data)?;
-                        let is_answer = text::head(data, 40).contains(r#""role":"assistant""#);
-                        let model = row.provider_id.as_ref().zip(row.model_id.as_ref());
-                        count(
-                            &mut counts,
-                            Counted::Message(CountedMessage {
-                                session_id: session.as_str(),
-                                created: row.time.created,
-                                model: model
-                                    .filter(|_| is_answer)
-                                    .map(|(provider, model)| (&*provider.0, &*model.0)),
-                                cost: row.cost,
-                                tokens: row.tokens,
-                            }),
-                        );
-                    }
-                    let mut rows = parts.query([session.as_str()])?;
-                    while let Some(row) = rows.next()? {
-                        let data = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
-                        if !text::head(data, 400).contains(r#""type":"tool""#) {
+                        let data = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
+                        let MessageRow { time: Time { created }, provider_id, model_id, cost, tokens } =
+                            serde_json::from_str(data)?;
+                        if !text::head(data, 40).contains(r#""role":"assistant""#) {
+                            asked.insert(row.get(0)?, (created, false));
                             continue;
                         }
-                        let row: CallRow<'_> = serde_json::from_str(data)?;
-                        count(
-                            &mut counts,
-                            Counted::Call(CountedCall {
-                                session_id: session.as_str(),
+                        let model = provider_id.as_ref().zip(model_id.as_ref());
+                        let model = model.map(|(provider, model)| (&*provider.0, &*model.0));
+                        let is_prompt = false;
+                        let message = CountedMessage { session_id, created, model, is_prompt, cost, tokens };
+                        count(&mut counts, Counted::Message(message));
+                    }
+                    let mut rows = parts.query([session_id])?;
+                    while let Some(row) = rows.next()? {
+                        let message_id = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+                        let data = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
+                        if let Some((_, is_prompt)) = asked.get_mut(message_id) {
+                            *is_prompt |= serde_json::from_str::<PartRow<'_>>(data)?.is_said();
+                        }
+                        if text::head(data, 400).contains(r#""type":"tool""#) {
+                            let row: CallRow<'_> = serde_json::from_str(data)?;
+                            let call = CountedCall {
+                                session_id,
                                 tool: &row.tool.0,
                                 start: row.state.time.map(|time| time.start),
                                 has_failed: row.state.status.0 == "error",
-                            }),
-                        );
+                            };
+                            count(&mut counts, Counted::Call(call));
+                        }
+                    }
+                    for (created, is_prompt) in asked.into_values() {
+                        let (model, cost, tokens) = (None, 0.0, Tokens::default());
+                        let message = CountedMessage { session_id, created, model, is_prompt, cost, tokens };
+                        count(&mut counts, Counted::Message(message));
                     }
                 }
                 Ok(counts)

@@ -41,8 +41,8 @@ pub fn page(transcript: &Transcript<'_>) -> String {
     page.out.push_str("<main id=\"main\">\n");
     page.plan(transcript.todos);
     page.files(&total.files);
-    for (idx, (turn, sums)) in turns.iter().zip(&sums).enumerate() {
-        page.turn(idx + 1, turn, sums);
+    for ((number, turn), sums) in turn::numbered(&turns).zip(&sums) {
+        page.turn(number.unwrap_or_default(), turn, sums);
     }
     if turns.is_empty() {
         page.out.push_str("<p class=\"empty\">Nothing has been said in this session.</p>\n");
@@ -130,8 +130,9 @@ impl<'a> Page<'a> {
 
     fn contents(&mut self, turns: &[Turn<'_>]) {
         self.out.push_str("<nav aria-label=\"Prompts\"><h2>Prompts</h2>\n<ol tabindex=\"0\">\n");
-        for (idx, turn) in turns.iter().enumerate() {
-            let _ = write!(self.out, "<li><a href=\"#t{}\"><span dir=\"auto\">", idx + 1);
+        for (number, turn) in turn::numbered(turns) {
+            let Some(number) = number else { continue };
+            let _ = write!(self.out, "<li><a href=\"#t{number}\"><span dir=\"auto\">");
             self.text(&turn.heading());
             self.out.push_str("</span></a></li>\n");
         }

@@ -46,8 +46,9 @@ pub fn document(transcript: &Transcript<'_>) -> String {
             let _ = writeln!(document.out, "- {} +{added} −{removed}", code(file));
         }
     }
-    for (idx, turn) in turns.iter().enumerate() {
-        let _ = writeln!(document.out, "\n## {}. {}\n", idx + 1, inline(&turn.heading()));
+    for (number, turn) in turn::numbered(&turns) {
+        let number = number.map(|number| format!("{number}. ")).unwrap_or_default();
+        let _ = writeln!(document.out, "\n## {number}{}\n", inline(&turn.heading()));
         document.messages(turn, 0);
         let line = turn.sums(transcript.children).line();
         if !line.is_empty() {

@@ -257,3 +257,24 @@ fn a_fence_is_longer_than_those_in_its_text() {
     let document = markdown::document(&stored.transcript());
     assert!(document.contains("`````text\n````\ncode\n````\n`````\n"), "{document}");
 }
+
+#[test]
+fn commands_of_the_shell_and_of_windlass_are_no_prompts() {
+    let command = |id: &str, line: &str| {
+        let executed =
+            json!({"type": "text", "text": "The following tool was executed by the user", "synthetic": true});
+        user(id, vec![json!({"type": "text", "text": line, "ignored": true}), executed])
+    };
+    let stored = Stored::new(json!([
+        command("a", "!ls"),
+        user("b", vec![json!({"type": "text", "text": "Mend it"})]),
+        user("c", vec![json!({"type": "compaction", "auto": false})]),
+        command("d", "!pwd"),
+        user("e", vec![json!({"type": "file", "mime": "text/plain", "filename": "x", "url": "data:,x"})]),
+    ]));
+    let document = markdown::document(&stored.transcript());
+    let headings: Vec<&str> = document.lines().filter(|line| line.starts_with("## ")).collect();
+    assert_eq!(headings, ["## !ls", "## 1. Mend it", "## 2. x"]);
+    let page = stored.page();
+    assert!(page.contains("<dt>Prompts</dt><dd>2</dd>"), "{page}");
+}

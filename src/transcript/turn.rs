@@ -41,9 +41,7 @@ pub struct Sums {
 pub fn turns(messages: &[MessageWithParts]) -> Vec<Turn<'_>> {
     let mut turns: Vec<Turn<'_>> = Vec::new();
     for message in messages {
-        let is_prompt = matches!(message.info, Message::User(_))
-            && message.parts.iter().any(is_said)
-            && !message.parts.iter().all(is_unread);
+        let is_prompt = matches!(message.info, Message::User(_)) && message.parts.iter().any(is_said);
         match turns.last_mut() {
             _ if is_prompt => turns.push(Turn { prompt: Some(message), rest: Vec::new() }),
             Some(turn) => turn.rest.push(message),
@@ -53,16 +51,14 @@ pub fn turns(messages: &[MessageWithParts]) -> Vec<Turn<'_>> {
     turns
 }
 
-/// Returns true for text that no model reads: alone, it is a command of windlass, such as `/undo`.
-fn is_unread(part: &Part) -> bool {
-    matches!(&part.kind, PartKind::Text(text) if text.ignored == Some(true))
-}
-
-/// Returns true for text and files of the user, rather than of windlass in the user's place.
+/// Returns true for text and files that the user asks a model about: neither words of windlass in the user's place, nor
+/// a command of windlass or the shell, whose line no model reads (`/undo`, `/compact`, `!ls`).
 fn is_said(part: &Part) -> bool {
     match &part.kind {
-        PartKind::Text(text) => text.synthetic != Some(true) && !text.text.trim().is_empty(),
-        PartKind::File(_) | PartKind::Subtask { .. } | PartKind::Compaction { .. } => true,
+        PartKind::Text(text) => {
+            text.synthetic != Some(true) && text.ignored != Some(true) && !text.text.trim().is_empty()
+        }
+        PartKind::File(_) | PartKind::Subtask { .. } => true,
         PartKind::Reasoning(_)
         | PartKind::Tool(_)
         | PartKind::StepStart { .. }
@@ -70,14 +66,24 @@ fn is_said(part: &Part) -> bool {
         | PartKind::Snapshot { .. }
         | PartKind::Patch { .. }
         | PartKind::Agent { .. }
+        | PartKind::Compaction { .. }
         | PartKind::Retry { .. } => false,
     }
+}
+
+/// Returns the turns with their numbers, which only prompts have.
+pub fn numbered<'t, 'a>(turns: &'t [Turn<'a>]) -> impl Iterator<Item = (Option<usize>, &'t Turn<'a>)> {
+    // Only the first turn can be without a prompt.
+    let first = usize::from(turns.first().is_some_and(|turn| turn.prompt.is_some()));
+    turns.iter().enumerate().map(move |(idx, turn)| (turn.prompt.map(|_| first + idx), turn))
 }
 
 impl Turn<'_> {
     /// Returns the first words of the prompt, on one line.
     pub fn heading(&self) -> String {
-        let parts = self.prompt.map(|prompt| prompt.parts.as_slice()).unwrap_or_default();
+        let begins = self.prompt.or_else(|| self.rest.first().copied());
+        let begins = begins.filter(|message| matches!(message.info, Message::User(_)));
+        let parts = begins.map(|message| message.parts.as_slice()).unwrap_or_default();
         let words = parts.iter().find_map(|part| match &part.kind {
             PartKind::Text(TextPart { text, synthetic, .. }) if *synthetic != Some(true) => {
                 let words = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -11,7 +11,10 @@ use windlass_protocol::opencode::{
     session::{Session, Todo},
 };
 
-use crate::engine::{Engine, EngineError};
+use crate::{
+    engine::{Engine, EngineError},
+    storage::spent::SpentAnswer,
+};
 
 /// The text that stands for a private one.
 const REDACTED: &str = "[redacted]";
@@ -23,6 +26,9 @@ pub struct SessionFile {
     pub messages: Vec<MessageWithParts>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub todos: Vec<Todo>,
+    /// The cost of answers that were undone and removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spent: Vec<SpentAnswer>,
     /// The sessions of its subagents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<SessionFile>,
@@ -34,11 +40,12 @@ impl Engine {
         let record = self.record(id).await?;
         let mut files = Vec::new();
         for child in self.0.storage.children(id.clone()).await? {
-            if let Some(stored) = self.0.storage.load(child).await? {
+            if let Some(stored) = self.0.storage.load(child.clone()).await? {
                 files.push(SessionFile {
                     info: stored.info,
                     messages: stored.messages,
                     todos: stored.todos,
+                    spent: self.0.storage.spent(child).await?,
                     children: Vec::new(),
                 });
             }
@@ -47,6 +54,7 @@ impl Engine {
             info: record.info,
             messages: record.messages,
             todos: record.todos,
+            spent: self.0.storage.spent(id.clone()).await?,
             children: Vec::new(),
         };
         adopt(&mut file, &mut files);

@@ -150,6 +150,12 @@ impl Engine {
             if !file.todos.is_empty() {
                 writes.push(Write::Todos { session_id: file.info.id.clone(), todos: file.todos.clone() });
             }
+            let session_id = &file.info.id;
+            writes.extend(
+                file.spent
+                    .iter()
+                    .map(|answer| Write::Spent { session_id: session_id.clone(), answer: answer.clone() }),
+            );
             waiting.extend(file.children.iter().map(|child| (child, Some(file.info.id.clone()))));
         }
         Ok(self.0.storage.insert(ids.to_vec(), writes).await?)

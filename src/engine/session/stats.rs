@@ -92,10 +92,9 @@ impl Counts {
             self.sessions.insert(session.clone());
             self.n_sessions += 1;
         }
-        match message.model {
-            Some(_) => self.n_answers += 1,
-            None => self.n_prompts += 1,
-        }
+        self.n_answers += usize::from(message.model.is_some());
+        // What a model says to a subagent is no prompt of the user's.
+        self.n_prompts += usize::from(message.is_prompt && message.session_id == session.as_str());
         self.cost = money::sum(self.cost, message.cost);
         self.tokens.add(&message.tokens);
     }
