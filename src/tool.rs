@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     collections::BTreeMap,
-    fs,
+    fmt, fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, LazyLock},
@@ -385,10 +385,31 @@ impl ToolCx<'_> {
     }
 }
 
+/// The one who allowed a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AllowedBy {
+    /// The rules, an answer given before or a plugin: nobody was asked.
+    Rules,
+    /// A client: the user, unless it names something else that answers.
+    Client(Option<String>),
+}
+
+impl fmt::Display for AllowedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Rules => "The rules",
+            Self::Client(None) => "The user",
+            Self::Client(Some(name)) => name,
+        })
+    }
+}
+
 /// The services of the engine that a tool may use.
 pub trait Host: Send + Sync {
     /// Waits until every pattern is allowed; fails with the error that the tool must return.
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>>;
+    /// Like [`Host::ask`], and says who allowed it.
+    fn ask_who(&self, ask: Ask) -> BoxFuture<'_, Result<AllowedBy, ToolError>>;
     /// Like [`Host::ask`], for calls whose effect the patterns do not show: also asks if the rules allow the
     /// patterns but would ask about or deny anything else.
     fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>>;

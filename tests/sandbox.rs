@@ -423,7 +423,13 @@ async fn auto_does_not_let_a_command_out_of_its_sandbox_unless_an_option_says_so
     let (ended, told) = run(&["--auto", "--leave-sandbox"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.stderr.contains("as --leave-sandbox allows: echo x"), "{}", ended.stderr);
-    assert!(told.contains("The user let this command run again outside") && wanted.exists(), "{told}");
+    let by = "The option --leave-sandbox let this command run again outside";
+    assert!(told.contains(by) && wanted.exists(), "{told}");
+
+    std::fs::remove_file(&wanted).unwrap();
+    let (ended, _) = run(&[]).await;
+    let way_out = "Use --auto with --leave-sandbox, or allow it by `permission.sandbox`";
+    assert!(ended.code == Some(3) && ended.stderr.contains(way_out) && !wanted.exists(), "{ended:?}");
 
     let ended = machine.run(&["run", "--leave-sandbox", "go"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");

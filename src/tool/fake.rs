@@ -24,7 +24,8 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput, find,
+    AgentSwitch, AllowedBy, Answers, FileStamp, Host, NestedCall, Subtask, ToolCx, ToolError, ToolOutput,
+    find,
     path::{self, Roots, Target},
     row::Offer,
     run, truncate,
@@ -93,6 +94,10 @@ impl Host for FakeHost {
             }
             answer
         })
+    }
+
+    fn ask_who(&self, ask: Ask) -> BoxFuture<'_, Result<AllowedBy, ToolError>> {
+        Box::pin(async move { self.ask(ask).await.map(|()| AllowedBy::Client(None)) })
     }
 
     fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {

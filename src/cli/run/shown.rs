@@ -428,19 +428,26 @@ impl Shown {
         let asked = output::plain(&request.patterns.join(", "));
         let is_outside = request.permission == LEAVE_SANDBOX;
         if self.policy.is_auto && (!is_outside || self.policy.leaves_sandbox) {
+            let mut by = None;
             if is_outside {
                 let line = format!("Run again outside its sandbox, as --leave-sandbox allows: {asked}.");
                 self.printer.remark(&line, &mut self.output);
+                by = Some("The option --leave-sandbox".to_owned());
             }
-            self.daemon.reply_permission(&request.id, Reply::Once, None);
+            self.daemon.reply_permission(&request.id, Reply::Once, by);
             return;
         }
         self.was_refused = true;
-        let line = if is_outside && self.policy.is_auto {
+        let line = if is_outside {
             // The boundary is what makes it safe to allow the rest unseen.
+            let (does_not_help, option) = if self.policy.is_auto {
+                (", and --auto does not let it out", "--leave-sandbox too")
+            } else {
+                (", and nobody can be asked", "--auto with --leave-sandbox")
+            };
             format!(
-                "The sandbox refused a command something, and --auto does not let it out: {asked}. \
-                 Use --leave-sandbox too, or allow it by `permission.sandbox` in opencode.json."
+                "The sandbox refused a command something{does_not_help}: {asked}. Use {option}, or allow it by \
+                 `permission.sandbox` in opencode.json."
             )
         } else {
             format!(

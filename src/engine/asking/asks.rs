@@ -20,7 +20,7 @@ use crate::{
     config::policy::Policy,
     permission::{self, Ask, Verdict},
     plugin::host::Host,
-    tool::ToolError,
+    tool::{AllowedBy, ToolError},
 };
 
 /// The permission requests that wait. Cloning it shares it.
@@ -43,7 +43,8 @@ pub struct Context {
 impl Request for PermissionRequest {
     type Id = PermissionId;
     type Context = Context;
-    type Answer = ();
+    /// The name of what allowed it, where it was not the user.
+    type Answer = Option<String>;
     const ANSWERABLE: Answerable = Answerable::Permissions;
 
     fn id(&self) -> &PermissionId {
@@ -89,14 +90,19 @@ impl Asks {
         Self(PendingTable::new(bus, clients))
     }
 
-    /// Ends when the request is allowed by rule, by an answer given before or by the user.
+    /// Like [`Asks::ask_who`], without the one who allowed it.
+    pub async fn ask(&self, asker: Asker<'_>, ask: Ask, is_opaque: bool) -> Result<(), ToolError> {
+        self.ask_who(asker, ask, is_opaque).await.map(drop)
+    }
+
+    /// Ends when the request is allowed by rule, by an answer given before or by the user; says by which.
     ///
     /// An opaque request may turn out to be anything: it is allowed by rule only where the rules allow everything, and
     /// by no answer given before.
-    pub async fn ask(&self, asker: Asker<'_>, ask: Ask, is_opaque: bool) -> Result<(), ToolError> {
+    pub async fn ask_who(&self, asker: Asker<'_>, ask: Ask, is_opaque: bool) -> Result<AllowedBy, ToolError> {
         let is_opaque = is_opaque && permission::is_anything_restricted(&ask.permission, asker.policy);
         let is_opaque = match before_question(&asker, &ask, is_opaque).await? {
-            Before::Allowed => return Ok(()),
+            Before::Allowed => return Ok(AllowedBy::Rules),
             Before::Asked => is_opaque,
             // No rule and no answer given before settles what a plugin wants asked.
             Before::AskedByPlugin => true,
@@ -106,7 +112,7 @@ impl Asks {
             let mut pending = self.0.lock();
             let answers = asker.approvals.rules();
             if is_settled(&asker, &ask, &answers, is_opaque)? {
-                return Ok(());
+                return Ok(AllowedBy::Rules);
             }
             let is_approved =
                 |pattern: &&String| permission::evaluate(&ask.permission, pattern, &answers) == Action::Allow;
@@ -131,7 +137,7 @@ impl Asks {
             // Before the tool goes on: what the user said once must not be asked again after a crash.
             asker.approvals.sync().await;
         }
-        result
+        result.map(AllowedBy::Client)
     }
 
     /// Asks what is not about a call: no rule and no remembered answer decides it, and this one is not remembered.
@@ -154,7 +160,7 @@ impl Asks {
         let context = Context { is_opaque: true, is_apart: true, ..Context::default() };
         let answered = self.0.add(&mut self.0.lock(), request, context, CancellationToken::new());
         match answered.get().await {
-            Ok(()) => Confirmation::Yes,
+            Ok(_) => Confirmation::Yes,
             Err(ToolError::Cancelled { .. }) => Confirmation::Withdrawn,
             Err(_) => Confirmation::No,
         }
@@ -167,7 +173,8 @@ impl Asks {
         }
     }
 
-    /// Answers a pending request. False when there is none with this id (any more), or when its turn was cancelled.
+    /// Answers a pending request. The words with a rejection are for the model; those with a consent name what gives it
+    /// in the user's place. False when there is none with this id (any more), or when its turn was cancelled.
     ///
     /// Other requests that the answer settles are settled first: a front end shows the next question when the answered one
     /// is gone, and must not show one that needs no answer.
@@ -178,11 +185,11 @@ impl Asks {
             Reply::Always if !is_apart => {
                 remember(&pending, Action::Allow);
                 for other in self.0.take(|other| is_approved_since(other, &pending)) {
-                    self.allow(other, Reply::Always);
+                    self.allow(other, Reply::Always, None);
                 }
-                self.allow(pending, Reply::Always);
+                self.allow(pending, Reply::Always, feedback);
             }
-            Reply::Once | Reply::Always => self.allow(pending, Reply::Once),
+            Reply::Once | Reply::Always => self.allow(pending, Reply::Once, feedback),
             Reply::Reject | Reply::RejectAlways if is_apart => self.deny(pending, None),
             Reply::Reject | Reply::RejectAlways => {
                 if reply == Reply::RejectAlways {
@@ -224,9 +231,9 @@ impl Asks {
         std::mem::forget(self.0.add(&mut self.0.lock(), request, context, CancellationToken::new()));
     }
 
-    fn allow(&self, pending: Pending, reply: Reply) {
+    fn allow(&self, pending: Pending, reply: Reply, by: Option<String>) {
         let event = replied(&pending.request, reply);
-        self.0.settle(pending, event, Ok(()));
+        self.0.settle(pending, event, Ok(by.filter(|name| !name.trim().is_empty())));
     }
 
     fn deny(&self, pending: Pending, feedback: Option<String>) {

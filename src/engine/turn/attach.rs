@@ -34,7 +34,7 @@ use crate::{
     },
     permission::Ask,
     tool::{
-        self, AgentSwitch, Answers, FileStamp, Host, NestedCall, Subtask, ToolError, ToolOutput,
+        self, AgentSwitch, AllowedBy, Answers, FileStamp, Host, NestedCall, Subtask, ToolError, ToolOutput,
         editor::Editor,
     },
 };
@@ -237,6 +237,10 @@ struct UserGave<'a> {
 }
 
 impl Host for UserGave<'_> {
+    fn ask_who(&self, ask: Ask) -> BoxFuture<'_, Result<AllowedBy, ToolError>> {
+        Box::pin(async move { self.ask(ask).await.map(|()| AllowedBy::Rules) })
+    }
+
     fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
         self.ask(ask)
     }

@@ -31,8 +31,8 @@ use crate::{
     mcp::{Completion, Sampled, Sampling},
     permission::Ask,
     tool::{
-        AgentSwitch, Answers, FileStamp, Host, LateErrors, NestedCall, Subtask, ToolError, ToolOutput,
-        editor::Editor,
+        AgentSwitch, AllowedBy, Answers, FileStamp, Host, LateErrors, NestedCall, Subtask, ToolError,
+        ToolOutput, editor::Editor,
     },
 };
 
@@ -90,11 +90,15 @@ pub struct CallHost {
 
 impl Host for CallHost {
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(async move { self.asked(ask, false).await.map(drop) })
+    }
+
+    fn ask_who(&self, ask: Ask) -> BoxFuture<'_, Result<AllowedBy, ToolError>> {
         Box::pin(self.asked(ask, false))
     }
 
     fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
-        Box::pin(self.asked(ask, true))
+        Box::pin(async move { self.asked(ask, true).await.map(drop) })
     }
 
     fn policy(&self) -> Policy {
@@ -225,7 +229,7 @@ impl Host for CallHost {
 
 impl CallHost {
     /// Asks, unless the turn is cancelled: an answer that comes with or after a cancel allows nothing.
-    async fn asked(&self, ask: Ask, is_opaque: bool) -> Result<(), ToolError> {
+    async fn asked(&self, ask: Ask, is_opaque: bool) -> Result<AllowedBy, ToolError> {
         let asker = Asker {
             session_id: &self.session_id,
             tool: self.tool_ref(),
@@ -238,7 +242,7 @@ impl CallHost {
         let result = tokio::select! {
             biased;
             () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
-            result = self.engine.asks().ask(asker, ask, is_opaque) => result,
+            result = self.engine.asks().ask_who(asker, ask, is_opaque) => result,
         };
         let now = clock::now_ms();
         result?;

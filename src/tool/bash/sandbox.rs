@@ -204,12 +204,12 @@ impl Sandbox {
         let allowed = self.in_words();
         let Some(mut leave) = self.leave.take() else { return Ok(tool_output) };
         leave.metadata.insert("reason".to_owned(), format!("the sandbox refused it: {sign}").into());
-        match cx.host.ask(leave).await {
-            Ok(()) => {
+        match cx.host.ask_who(leave).await {
+            Ok(by) => {
                 let mut outside = outside.await?.tool_output;
                 note(
                     &mut outside,
-                    "The user let this command run again outside the sandbox, which had refused it.",
+                    &format!("{by} let this command run again outside the sandbox, which had refused it."),
                 );
                 Ok(outside)
             }
