@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::support::{
     agent::{DEADLINE, binary},
-    llm::{Finish, Gate, Llm, Reply, Wire, provider_config, request::Request},
+    llm::{Finish, Gate, Llm, Reply, Wire, provider_config, request::Request, task},
     process,
     scratch::Scratch,
     stopwatch::Stopwatch,
@@ -363,6 +363,22 @@ async fn what_would_have_to_be_asked_is_rejected() {
         assert!(asked.contains("opencode.json"), "{asked}");
         assert!(!machine.scratch.exists("made"));
     }
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_failed_command_of_a_subagent_is_shown_in_a_pipe() {
+    let machine = Machine::new().await;
+    machine.llm.reply_to("go", Reply::call("call_1", "task", task("CHILD", "general")));
+    let commands = Reply::call("call_2", "bash", json!({"command": "echo why; exit 4"}));
+    machine.llm.reply_to("CHILD", commands.and_call("call_3", "bash", json!({"command": "echo fine"})));
+    machine.llm.reply_to("CHILD", Reply::text("found"));
+    machine.llm.reply_to("go", Reply::text("done"));
+    let ended = machine.run(&["run", "go"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "done\n"), "{ended:?}");
+    let said = ended.said();
+    assert!(said.contains("  | bash  echo why; exit 4: exit code 4\n    why\n| task  "), "{said}");
+    assert!(!said.contains("fine"), "{said}");
     machine.finish().await;
 }
 

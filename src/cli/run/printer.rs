@@ -106,7 +106,15 @@ impl Printer {
         if let Some(screen) = &self.screen {
             screen.event(event);
         }
-        if self.session_id.is_none() || payload.session_id() != self.session_id.as_ref() {
+        if self.session_id.is_none() {
+            return;
+        }
+        if payload.session_id() != self.session_id.as_ref() {
+            if let EventPayload::PartUpdated { part, .. } = payload
+                && self.is_plain()
+            {
+                self.part_below(part, output);
+            }
             return;
         }
         if let EventPayload::SessionError { error, .. } = payload
@@ -277,12 +285,7 @@ impl Printer {
             PartKind::Reasoning(reasoning) if is_ended(part) && self.look.shows_thoughts => {
                 self.remark(&format!("Thinking: {}", reasoning.text.trim()), output);
             }
-            PartKind::Tool(call) if is_ended(part) => {
-                self.remark(&tool_line(call, &self.look), output);
-                for line in failed_output(call) {
-                    self.remark(&format!("  {line}"), output);
-                }
-            }
+            PartKind::Tool(call) if is_ended(part) => self.call(call, "", output),
             PartKind::Reasoning(_)
             | PartKind::Tool(_)
             | PartKind::File(_)
@@ -297,6 +300,21 @@ impl Printer {
         }
         if is_ended(part) {
             self.done.insert(part.id.clone());
+        }
+    }
+
+    /// Shows a subagent's command that failed; what else subagents do is their call's to tell.
+    fn part_below(&mut self, part: &Part, output: &mut Output) {
+        let PartKind::Tool(call) = &part.kind else { return };
+        if has_failed(call) && self.done.insert(part.id.clone()) {
+            self.call(call, "  ", output);
+        }
+    }
+
+    fn call(&mut self, call: &ToolPart, indent: &str, output: &mut Output) {
+        self.remark(&format!("{indent}{}", tool_line(call, &self.look)), output);
+        for line in failed_output(call) {
+            self.remark(&format!("{indent}  {line}"), output);
         }
     }
 
@@ -379,6 +397,11 @@ fn failed_end(command: &tool_metadata::Command<'_>) -> Option<String> {
         (Some(code), _) => Some(format!("exit code {code}")),
         (None, Some(signal)) => Some(format!("ended by {signal}")),
     }
+}
+
+fn has_failed(call: &ToolPart) -> bool {
+    let ToolState::Completed { metadata, .. } = &call.state else { return false };
+    decode(metadata).is_some_and(|command: tool_metadata::Command<'_>| failed_end(&command).is_some())
 }
 
 /// Returns the last lines of a command that failed: the reason is mostly there.
