@@ -179,16 +179,20 @@ fn unread_models(layers: &[Layer], warnings: &[Warning]) -> BTreeMap<String, Str
 /// Returns [`Config::lost_provider`]: what is wrong in a provider that the check took out of every source.
 fn lost_provider(layers: &[Layer], warnings: &[Warning], raw: &Map<String, Value>) -> Option<String> {
     let providers = raw.get("provider").and_then(Value::as_object);
-    let is_lost = |place: &str| {
-        let Some(rest) = place.strip_prefix("/provider") else { return false };
-        if rest.is_empty() {
-            return providers.is_none_or(Map::is_empty);
-        }
-        let name = rest.strip_prefix('/').and_then(|rest| rest.split('/').next());
-        let name = name.map(|name| name.replace("~1", "/").replace("~0", "~"));
-        name.is_some_and(|name| providers.and_then(|it| it.get(&name)).is_none())
-    };
     layers.iter().rev().find_map(|layer| {
+        let own = layer.value.get("provider");
+        let is_lost = |place: &str| {
+            let Some(rest) = place.strip_prefix("/provider") else { return false };
+            if rest.is_empty() {
+                return own.is_none() && providers.is_none_or(Map::is_empty);
+            }
+            let name = rest.strip_prefix('/').and_then(|rest| rest.split('/').next());
+            let name = name.map(|name| name.replace("~1", "/").replace("~0", "~"));
+            // Another source may describe it, and a later one may take it away on purpose.
+            let is_in =
+                |providers: Option<&Value>, name: &str| providers.is_some_and(|it| it.get(name).is_some());
+            name.is_some_and(|name| !is_in(own, &name) && !is_in(raw.get("provider"), &name))
+        };
         let lost = layer.places.iter().filter(|(place, _)| is_lost(place)).map(|(_, at)| *at);
         let lost: BTreeSet<(usize, usize)> = lost.collect();
         // A value that is removed without a warning, such as `null`, was not meant.

@@ -215,7 +215,9 @@ impl Loaded {
     /// Returns the sentence about the file of a missing agent or command, to put before the failure that follows from
     /// it; empty if there is none.
     pub fn before(&self, key: &str, name: &str) -> String {
-        let fault = self.config.faults.about(&[key, name]);
+        let is_missing =
+            if key == "agent" { self.agent(name).is_none() } else { !self.commands.contains_key(name) };
+        let fault = self.config.faults.about(&[key, name]).filter(|_| is_missing);
         fault.map(|fault| format!("{fault}. Therefore: ")).unwrap_or_default()
     }
 
