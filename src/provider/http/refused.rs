@@ -34,9 +34,14 @@ async fn is_of_this_machine(error: &reqwest::Error) -> bool {
 }
 
 fn is_refused(error: &(dyn Error + 'static)) -> bool {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let mut kinds = causes.filter_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
-    kinds.any(|kind| kind == io::ErrorKind::ConnectionRefused)
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<io::Error>().is_some_and(|it| it.kind() == io::ErrorKind::ConnectionRefused) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// Returns the addresses of a URL's host; none where it has none.
