@@ -94,13 +94,14 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
     let place = Place::find(engine, &args.talk).await?;
     // A command may bring a model of its own.
     let is_demo = args.command.is_none() && place.answering()?.is_demo();
-    place.warn();
     if args.command.is_none() && !given.is_literal && !(is_demo && words.starts_with("/demo")) {
         check_command(&place, &words)?;
     }
     if let Some(name) = &args.command {
         check_named(engine, &place, name).await?;
     }
+    // Behind the checks, whose failures say by themselves which file is at fault.
+    place.warn();
     place.check_files(&files)?;
     let opened = place.open(engine, &args.talk, &message, open::LONG_MCP_LIMIT).await?;
     let id = opened.info.id;
