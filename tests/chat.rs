@@ -329,6 +329,90 @@ async fn ctrl_z_stops_the_chat_and_fg_takes_the_line_up_again() {
 }
 
 #[tokio::test]
+async fn a_line_of_any_length_that_was_typed_during_a_turn_is_whole_behind_it() {
+    let machine = Machine::new().await;
+    let mut terminal = start(&machine, &["chat"]);
+    prompt(&terminal).await;
+    let gate = Gate::new();
+    machine.llm.reply(Reply::text("Working").and_gate(&gate));
+    terminal.types("go\r");
+    terminal.shows_text("Working").await;
+    // A terminal's own lines end at 4095 characters.
+    let line = format!("{}\tthe end", "0123456789".repeat(1_800));
+    terminal.types_ahead(&line).await;
+    gate.open();
+    terminal.shows("the end of the line", |screen| is_wrapped(screen, "the end")).await;
+    machine.llm.reply(Reply::text("Read it."));
+    terminal.types("\r");
+    terminal.shows_text("Read it.").await;
+    assert_eq!(machine.llm.last_request().last_user(), line);
+    prompt(&terminal).await;
+
+    // A key behind more than a terminal holds is seen as well.
+    let gate = Gate::new();
+    machine.llm.reply(Reply::text("Again").and_gate(&gate));
+    terminal.types("more\r");
+    terminal.shows_text("Again").await;
+    terminal.types_ahead(&format!("{line}\x03")).await;
+    terminal.shows_text("Cancelled.").await;
+    terminal.shows("the end of the line", |screen| is_wrapped(screen, "the end")).await;
+    terminal.types("\x03");
+    prompt(&terminal).await;
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn lines_that_were_typed_before_ctrl_z_are_the_chats_and_never_the_shells() {
+    let machine = Machine::new().await;
+    let builder = Terminal::builder(&machine.scratch, &machine.config).size(90, 40).env("PS1", "shell> ");
+    let mut terminal = builder.program("/bin/bash").arguments(&["--norc", "-i"]).start();
+    terminal.shows_text("shell>").await;
+    terminal.types(&format!("'{}' chat\r", binary().display()));
+    prompt(&terminal).await;
+    let gate = Gate::new();
+    machine.llm.reply(Reply::text("Working").and_gate(&gate));
+    terminal.types("go\r");
+    terminal.shows_text("Working").await;
+    terminal.types_ahead("touch pwned\rand ha").await;
+    terminal.types("\x1a");
+    terminal.shows_text("Stopped").await;
+    // The shell reads in order, edits its own line and shows it.
+    terminal.types("echo the''shell\r");
+    terminal.shows_text("theshell").await;
+    assert!(!machine.scratch.exists("pwned"));
+    terminal.types("fg\r");
+    let is_drawn = |screen: &Screen| {
+        screen
+            .lines()
+            .iter()
+            .rfind(|line| !line.trim().is_empty())
+            .is_some_and(|line| line.contains("Writing"))
+    };
+    terminal.shows("the turn again", is_drawn).await;
+    terminal.types_ahead("lf").await;
+    gate.open();
+    let screen = terminal.shows("the lines", |screen| is_wrapped(screen, "and half")).await;
+    assert!(screen.contains("› touch pwned"), "{screen}");
+    machine.llm.reply(Reply::text("Read both."));
+    terminal.types("\r");
+    terminal.shows_text("Read both.").await;
+    assert_eq!(machine.llm.last_request().last_user(), "touch pwned\nand half");
+    prompt(&terminal).await;
+    terminal.types("\x04");
+    terminal
+        .shows("the shell", |screen| {
+            screen.lines().iter().rfind(|line| !line.is_empty()).is_some_and(|line| line == "shell>")
+        })
+        .await;
+    terminal.types("exit\r");
+    terminal.ends_with(0).await;
+    assert!(!machine.scratch.exists("pwned"));
+    machine.finish().await;
+}
+
+#[tokio::test]
 async fn a_cancelled_prompt_can_be_undone_redone_and_found_again() {
     let machine = Machine::new().await;
     let mut terminal = start(&machine, &["chat"]);

@@ -1,6 +1,6 @@
 //! Asks the person at the terminal what waits for an answer: one dialogue at a time, settled ones go away.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use windlass_protocol::opencode::{
     event::EventPayload,
@@ -9,6 +9,7 @@ use windlass_protocol::opencode::{
     question::QuestionRequest,
 };
 
+pub mod ahead;
 mod keyboard;
 mod permission;
 mod question;
@@ -20,7 +21,7 @@ use super::{
     view::{Draw, look::Look},
 };
 
-pub use keyboard::typed_ahead;
+use ahead::Ahead;
 use keyboard::{Key, Keyboard, Raw};
 use permission::PermissionDialog;
 use question::QuestionDialog;
@@ -68,9 +69,9 @@ impl Person {
         Some(Self { daemon: daemon.clone(), keyboard, look, waiting: VecDeque::new(), open: None, raw: None })
     }
 
-    /// Returns the text that was typed when no dialogue was on the screen, and came before one; once.
-    pub fn take_typed_ahead(&mut self) -> String {
-        self.keyboard.take_typed_ahead()
+    /// Has what is typed before a dialogue kept here; it is no answer.
+    pub fn keep_typed(&mut self, ahead: Arc<Ahead>) {
+        self.keyboard.keep_typed(ahead);
     }
 
     /// Returns true while a dialogue is on the screen.

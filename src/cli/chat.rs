@@ -169,9 +169,10 @@ impl Chat {
         let first = args.prompt.unwrap_or_else(|| args.message.join(" "));
         let place = Place::find(engine, &args.talk).await?;
         place.warn();
-        let shown = Shown::new(&Daemon::own(engine), Format::Default, &args.talk, look.clone());
+        let mut shown = Shown::new(&Daemon::own(engine), Format::Default, &args.talk, look.clone());
         let opened = place.open(engine, &args.talk, &first, open::MCP_LIMIT).await?;
         let editor = Editor::start(history).map_err(Failure::Output)?;
+        shown.keep_typed(editor.ahead());
         let mut chat = Self {
             engine: engine.clone(),
             shown,
@@ -217,8 +218,7 @@ impl Chat {
     async fn line(&mut self, interrupts: &mut Interrupts) -> io::Result<Typed> {
         self.shown.settle().await?;
         let prompt = format!("{} › ", self.agent().await);
-        let typed_ahead = self.shown.take_typed_ahead();
-        let reading = self.editor.read(prompt, Words::new(&self.place.workspace, &OWN), typed_ahead);
+        let reading = self.editor.read(prompt, Words::new(&self.place.workspace, &OWN));
         let mut reading = std::pin::pin!(reading);
         let typed = loop {
             tokio::select! {

@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, IsTerminal, Read, Write},
-    os::fd::{AsFd, OwnedFd},
+    os::fd::OwnedFd,
     os::unix::fs::OpenOptionsExt,
     sync::Arc,
 };
@@ -14,12 +14,12 @@ use nix::{
     unistd::{getpgrp, tcgetpgrp},
 };
 use terminal_size::terminal_size_of;
-use tokio::io::{Interest, unix::AsyncFd};
+use tokio::io::unix::AsyncFd;
+
+use super::ahead::{self, Ahead};
 
 /// Bytes that are read at a time; what is pasted may come in several reads.
 const CHUNK: usize = 4096;
-/// Bytes of typed text that are kept; a terminal itself holds less.
-const MAX_TYPED_AHEAD: usize = 1 << 20;
 /// Columns where a terminal does not say.
 const USUAL_COLUMNS: usize = 80;
 
@@ -28,6 +28,7 @@ const USUAL_COLUMNS: usize = 80;
 pub enum Key {
     Char(char),
     Enter,
+    Tab,
     Backspace,
     /// Ctrl-U: deletes the text before the cursor.
     Clear,
@@ -66,8 +67,8 @@ pub struct Keyboard {
     ready: Option<AsyncFd<OwnedFd>>,
     /// The beginning of a character whose end has not come.
     rest: Vec<u8>,
-    /// Text that was typed before a dialogue was shown.
-    typed_ahead: String,
+    /// Keeps the text that was typed before a dialogue was shown, where it is for a line behind it.
+    ahead: Option<Arc<Ahead>>,
 }
 
 /// Gives typed keys as they are, unseen, until it is dropped.
@@ -94,7 +95,7 @@ impl Keyboard {
             terminal: Arc::new(terminal),
             ready: None,
             rest: Vec::new(),
-            typed_ahead: String::new(),
+            ahead: None,
         })
     }
 
@@ -102,14 +103,7 @@ impl Keyboard {
     /// it, and are kept.
     pub fn raw(&mut self) -> Option<Raw> {
         if self.ready.is_none() {
-            let descriptor = OwnedFd::from(self.terminal.try_clone().ok()?);
-            #[expect(
-                unsafe_code,
-                reason = "registering a descriptor is unsafe; this one lives as long as its guard"
-            )]
-            // SAFETY: the guard owns the descriptor, and `OwnedFd` names the same one until it is dropped.
-            let ready = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
-            self.ready = Some(ready.ok()?);
+            self.ready = Some(ahead::readiness(&*self.terminal)?);
         }
         let before = tcgetattr(&*self.terminal).ok()?;
         let mut raw = before.clone();
@@ -118,7 +112,10 @@ impl Keyboard {
         raw.control_chars[SpecialCharacterIndices::VMIN as usize] = 1;
         raw.control_chars[SpecialCharacterIndices::VTIME as usize] = 0;
         tcsetattr(&*self.terminal, SetArg::TCSANOW, &raw).ok()?;
-        self.typed_ahead += &read_typed(&*self.terminal);
+        match &self.ahead {
+            Some(ahead) => _ = ahead.take_in(),
+            None => self.discard(),
+        }
         self.rest.clear();
         Some(Raw { terminal: self.terminal.clone(), before })
     }
@@ -145,9 +142,15 @@ impl Keyboard {
         }
     }
 
-    /// Returns the text that was typed before dialogues were shown, once.
-    pub fn take_typed_ahead(&mut self) -> String {
-        std::mem::take(&mut self.typed_ahead)
+    /// Has what is typed before a dialogue kept here.
+    pub fn keep_typed(&mut self, ahead: Arc<Ahead>) {
+        self.ahead = Some(ahead);
+    }
+
+    fn discard(&self) {
+        let mut chunk = [0; CHUNK];
+        // It makes no reader wait.
+        while (&*self.terminal).read(&mut chunk).is_ok_and(|n_read| n_read > 0) {}
     }
 
     /// Columns of the terminal.
@@ -167,43 +170,30 @@ impl Drop for Raw {
     }
 }
 
-/// Returns the text that was typed at a terminal while nobody read it.
-pub fn typed_ahead(terminal: impl AsFd) -> String {
-    let Ok(before) = tcgetattr(&terminal) else { return String::new() };
-    let mut raw = before.clone();
-    // Else a line whose Enter has not come would stay.
-    raw.local_flags.remove(LocalFlags::ICANON);
-    raw.control_chars[SpecialCharacterIndices::VMIN as usize] = 0;
-    raw.control_chars[SpecialCharacterIndices::VTIME as usize] = 0;
-    if tcsetattr(&terminal, SetArg::TCSANOW, &raw).is_err() {
-        return String::new();
-    }
-    let text = read_typed(&terminal);
-    let _ = tcsetattr(&terminal, SetArg::TCSANOW, &before);
-    text
-}
-
-/// Reads what waits at a terminal that makes no reader wait, as text.
-fn read_typed(terminal: impl AsFd) -> String {
-    let (mut bytes, mut chunk) = (Vec::new(), [0; CHUNK]);
-    while bytes.len() < MAX_TYPED_AHEAD {
-        match nix::unistd::read(&terminal, &mut chunk) {
-            Ok(n_read) if n_read > 0 => bytes.extend_from_slice(&chunk[..n_read]),
-            Err(nix::errno::Errno::EINTR) => {}
-            Ok(_) | Err(_) => break,
-        }
-    }
+/// Takes text out of bytes that were typed where nothing edited them; an unfinished character stays.
+pub fn text(bytes: &mut Vec<u8>) -> String {
     let mut text = String::new();
-    for key in decode(&mut bytes) {
+    for key in decode(bytes) {
         match key {
             Key::Char(char) => text.push(char),
             Key::Enter => text.push('\n'),
+            Key::Tab => text.push('\t'),
             Key::Backspace => _ = text.pop(),
-            Key::Clear => text.truncate(text.rfind('\n').map_or(0, |end| end + 1)),
+            Key::Clear => text.truncate(line_start(&text)),
+            Key::Edit(Edit::DeleteWord) => {
+                let line = &text[line_start(&text)..];
+                let word = line.trim_end().rsplit(char::is_whitespace).next().unwrap_or_default();
+                let n_blanks = line.len() - line.trim_end().len();
+                text.truncate(text.len() - n_blanks - word.len());
+            }
             Key::Escape | Key::Interrupt | Key::End | Key::Edit(_) | Key::Other => {}
         }
     }
     text
+}
+
+fn line_start(text: &str) -> usize {
+    text.rfind('\n').map_or(0, |end| end + 1)
 }
 
 /// Takes the keys out of the bytes; an unfinished character stays.
@@ -214,6 +204,7 @@ fn decode(bytes: &mut Vec<u8>) -> Vec<Key> {
     while let Some((&first, behind)) = rest.split_first() {
         let (key, n_bytes) = match first {
             b'\r' | b'\n' => (Key::Enter, 1),
+            b'\t' => (Key::Tab, 1),
             0x7f | 0x08 => (Key::Backspace, 1),
             0x15 => (Key::Clear, 1),
             0x03 => (Key::Interrupt, 1),

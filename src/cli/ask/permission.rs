@@ -81,6 +81,7 @@ impl PermissionDialog {
             }
             Key::Char(_)
             | Key::Enter
+            | Key::Tab
             | Key::Backspace
             | Key::Clear
             | Key::Interrupt

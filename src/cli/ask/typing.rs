@@ -75,7 +75,7 @@ impl Typing {
                     return (shown, State::Entered(line.trim().to_owned()));
                 }
                 Key::Escape | Key::End => return (shown, State::Left),
-                Key::Char(_) | Key::Backspace | Key::Interrupt | Key::Other => {}
+                Key::Char(_) | Key::Tab | Key::Backspace | Key::Interrupt | Key::Other => {}
             }
         }
         (shown, State::Open)

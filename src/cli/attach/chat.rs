@@ -179,7 +179,8 @@ impl Chat {
         let AttachArgs { prompt, talk, .. } = args;
         let model = place::model(talk.model.as_deref(), talk.variant.as_deref())?;
         let choices = Choices::read(remote).await?;
-        let shown = Shown::new(&Daemon::Remote(remote.clone()), Format::Default, &talk, look.clone());
+        let mut shown = Shown::new(&Daemon::Remote(remote.clone()), Format::Default, &talk, look.clone());
+        shown.keep_typed(editor.ahead());
         let (session, is_new) =
             place::open(&remote.http, &talk, prompt.as_deref().unwrap_or_default()).await?;
         let mut chat = Self {
@@ -242,8 +243,7 @@ impl Chat {
     async fn line(&mut self, interrupts: &mut Interrupts) -> io::Result<Typed> {
         self.shown.settle().await?;
         let prompt = format!("{} › ", self.agent.as_deref().unwrap_or("build"));
-        let typed_ahead = self.shown.take_typed_ahead();
-        let reading = self.editor.read(prompt, self.words(), typed_ahead);
+        let reading = self.editor.read(prompt, self.words());
         let mut reading = std::pin::pin!(reading);
         let typed = loop {
             tokio::select! {

@@ -14,7 +14,7 @@ use std::{
 use nix::{
     sys::{
         signal::{Signal, kill, raise},
-        termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr},
+        termios::{SetArg, Termios, tcgetattr, tcsetattr},
     },
     unistd::{getpgid, getpgrp, getppid, write},
 };
@@ -25,7 +25,7 @@ use rustyline::{
 use tokio::sync::oneshot;
 
 use super::words::Words;
-use crate::{base::lock::lock, cli::ask::typed_ahead};
+use crate::{base::lock::lock, cli::ask::ahead::Ahead};
 
 /// Lines that are remembered.
 const MAX_HISTORY: usize = 1000;
@@ -48,8 +48,8 @@ pub enum Typed {
 /// See the module's comment.
 pub struct Editor {
     requests: mpsc::Sender<Request>,
-    /// The terminal as it was found: the thread may wait for keys when the process ends.
-    before: Option<Termios>,
+    /// Gives the terminal back as it was found: the thread may wait for keys when the process ends.
+    ahead: Option<Arc<Ahead>>,
     notices: Notices,
 }
 
@@ -58,8 +58,6 @@ type Notices = Arc<Mutex<Option<Box<dyn ExternalPrinter + Send>>>>;
 
 struct Request {
     prompt: String,
-    /// Text that is in the line at the beginning.
-    initial: String,
     words: Words,
     typed: oneshot::Sender<Typed>,
 }
@@ -67,20 +65,19 @@ struct Request {
 impl Editor {
     /// Starts the thread; lines are remembered in this file.
     pub fn start(history: &Path) -> io::Result<Self> {
-        let before = tcgetattr(io::stdin()).ok();
-        if let Some(mut modes) = before.clone() {
-            // Ctrl-C ends a turn, and leaves what was typed during it.
-            modes.local_flags.insert(LocalFlags::NOFLSH);
-            let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &modes);
-        }
+        let ahead = Ahead::begin();
         let (requests, receiver) = mpsc::channel::<Request>();
         let history = history.to_owned();
         let thread = std::thread::Builder::new().name("editor".to_owned());
-        let found = before.clone();
         let notices = Notices::default();
-        let own = notices.clone();
-        thread.spawn(move || edit(&receiver, &history, found, &own))?;
-        Ok(Self { requests, before, notices })
+        let (own, typed) = (notices.clone(), ahead.clone());
+        thread.spawn(move || edit(&receiver, &history, typed.as_deref(), &own))?;
+        Ok(Self { requests, ahead, notices })
+    }
+
+    /// Returns the keeper of what is typed between lines; `None` where there is no terminal for it.
+    pub fn ahead(&self) -> Option<Arc<Ahead>> {
+        self.ahead.clone()
     }
 
     /// Shows lines above the one that is typed.
@@ -91,12 +88,12 @@ impl Editor {
         }
     }
 
-    /// Reads the next line, which begins with the text that was typed before: `initial`, and what the terminal holds. The
-    /// terminal must have no other user until then.
-    pub async fn read(&self, prompt: String, words: Words, initial: String) -> Typed {
+    /// Reads the next line, which begins with the text that was typed before. The terminal must have no other user until
+    /// then.
+    pub async fn read(&self, prompt: String, words: Words) -> Typed {
         let (typed, answer) = oneshot::channel();
         let gone = || Typed::Failed(io::Error::other("the line editor has ended"));
-        if self.requests.send(Request { prompt, words, initial, typed }).is_err() {
+        if self.requests.send(Request { prompt, words, typed }).is_err() {
             return gone();
         }
         answer.await.unwrap_or_else(|_| gone())
@@ -105,15 +102,15 @@ impl Editor {
 
 impl Drop for Editor {
     fn drop(&mut self) {
-        if let Some(before) = &self.before {
-            let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, before);
+        if let Some(ahead) = &self.ahead {
+            ahead.end();
         }
         let _ = write(io::stdout(), NO_PASTE_MARKS);
     }
 }
 
 /// Runs the thread that edits lines.
-fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf, before: Option<Termios>, notices: &Notices) {
+fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf, ahead: Option<&Ahead>, notices: &Notices) {
     let config = Config::builder()
         .completion_type(CompletionType::List)
         .history_ignore_space(true)
@@ -128,19 +125,33 @@ fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf, before: Option<Te
         .bind_sequence(KeyEvent::ctrl('c'), EventHandler::Conditional(Box::new(GiveUp(is_given_up.clone()))));
     editor.bind_sequence(
         KeyEvent::ctrl('z'),
-        EventHandler::Conditional(Box::new(Stop { before: Mutex::new(before) })),
+        EventHandler::Conditional(Box::new(Stop { before: Mutex::new(ahead.map(|it| it.found().clone())) })),
     );
     if let Some(directory) = history.parent() {
         // Without it, lines are remembered for this chat alone.
         let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
     }
     let _ = editor.load_history(history);
-    *lock(notices) = editor.create_external_printer().ok().map(|it| Box::new(it) as _);
-    while let Ok(Request { prompt, words, mut initial, typed }) = requests.recv() {
+    let printer = editor.create_external_printer().ok();
+    // The simplest of terminals edit their lines themselves.
+    let is_edited = printer.is_some();
+    *lock(notices) = printer.map(|it| Box::new(it) as _);
+    while let Ok(Request { prompt, words, typed }) = requests.recv() {
         editor.set_helper(Some(words));
-        initial += &typed_ahead(io::stdin());
-        let initial = initial.trim_end_matches('\n');
-        let read = match editor.readline_with_initial(prompt.as_str(), (initial, "")) {
+        let typed_ahead = ahead.map(Ahead::take).unwrap_or_default();
+        // An Enter alone, such as one behind an answer, is no line.
+        let initial = typed_ahead.trim_matches('\n');
+        let read = if is_edited {
+            editor.readline_with_initial(prompt.as_str(), (initial, ""))
+        } else {
+            let _modes = ahead.and_then(Ahead::leave);
+            let line = editor.readline(&format!("{prompt}{initial}"));
+            if let Some(ahead) = ahead {
+                ahead.keep();
+            }
+            line.map(|line| format!("{initial}{line}"))
+        };
+        let read = match read {
             Ok(line) => {
                 if !line.trim().is_empty()
                     && editor.add_history_entry(line.as_str()).is_ok_and(|is_new| is_new)

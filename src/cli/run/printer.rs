@@ -18,6 +18,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     super::{
+        ask::ahead::Ahead,
         output::{self, Output, Stream},
         view::{
             look::Look,
@@ -85,6 +86,13 @@ impl Printer {
         self.has_failed = false;
         if let Some(screen) = &self.screen {
             screen.begin(session_id);
+        }
+    }
+
+    /// Has what is typed kept here while turns are drawn.
+    pub fn keep_typed(&self, ahead: Arc<Ahead>) {
+        if let Some(screen) = &self.screen {
+            screen.keep_typed(ahead);
         }
     }
 

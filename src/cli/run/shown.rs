@@ -20,7 +20,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     super::{
-        ask::{Person, Typed},
+        ask::{Person, Typed, ahead::Ahead},
         daemon::{Daemon, turn_end::TurnEnd},
         output::{self, Output, Stream},
         runtime::Interrupts,
@@ -63,6 +63,8 @@ pub struct Shown {
     policy: Policy,
     /// Absent if no user can be asked.
     person: Option<Person>,
+    /// Keeps what is typed during turns, for the line behind them.
+    ahead: Option<Arc<Ahead>>,
     /// The session that is asked between its turns too, so that a question outlives its turn.
     attended: Option<SessionId>,
     /// The screen does not draw while the person is asked.
@@ -123,6 +125,7 @@ impl Shown {
             daemon: daemon.clone(),
             policy: Policy { is_auto: args.auto, leaves_sandbox: args.leave_sandbox, is_strict: args.strict },
             person,
+            ahead: None,
             attended: None,
             suspended: None,
             unshown: String::new(),
@@ -138,9 +141,14 @@ impl Shown {
         self.output.flush().await
     }
 
-    /// Returns what the person typed during turns and what was no answer to a question; once.
-    pub fn take_typed_ahead(&mut self) -> String {
-        self.person.as_mut().map(Person::take_typed_ahead).unwrap_or_default()
+    /// Has what is typed during turns, and is no answer to a question, kept here.
+    pub fn keep_typed(&mut self, ahead: Option<Arc<Ahead>>) {
+        let Some(ahead) = ahead else { return };
+        if let Some(person) = &mut self.person {
+            person.keep_typed(ahead.clone());
+        }
+        self.printer.keep_typed(ahead.clone());
+        self.ahead = Some(ahead);
     }
 
     /// Says sentences between turns, broken between words.
@@ -306,6 +314,14 @@ impl Shown {
         interrupts: &mut Interrupts,
     ) -> io::Result<Option<TurnEnd>> {
         loop {
+            // While a dialogue is on the screen, keys are for it.
+            let ahead = self.ahead.as_ref().filter(|_| !self.person.as_ref().is_some_and(Person::is_asked));
+            let typed_ahead = async {
+                match ahead {
+                    Some(ahead) => ahead.follow().await,
+                    None => std::future::pending().await,
+                }
+            };
             let typed = async {
                 match &mut self.person {
                     Some(person) => person.typed().await,
@@ -321,6 +337,7 @@ impl Shown {
                 biased;
                 outcome = &mut end => return Ok(outcome.ok()),
                 typed = typed => Some(typed),
+                () = typed_ahead => None,
                 () = interrupts.next() => {
                     self.is_interrupted = true;
                     self.daemon.cancel(id);

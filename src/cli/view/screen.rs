@@ -13,10 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::{
-    errno::Errno,
-    sys::signal::{Signal, raise},
-};
+use nix::{errno::Errno, sys::signal::Signal};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{Notify, oneshot},
@@ -30,7 +27,7 @@ use windlass_protocol::opencode::{
 
 use self::{modes::Modes, pen::Pen};
 use super::{look::Look, progress::Closing};
-use crate::base::lock::lock;
+use crate::{base::lock::lock, cli::ask::ahead::Ahead};
 
 mod modes;
 mod pen;
@@ -103,8 +100,14 @@ impl Screen {
         let (drawn, drawn_modes) = (shared.clone(), modes.clone());
         let thread = std::thread::Builder::new().name("terminal".to_owned());
         let thread = thread.spawn(move || drawn.draw(Pen::new(terminal, look, drawn_modes)))?;
-        let stopping = is_terminal.then(|| tokio::spawn(stop_orderly(shared.clone())).abort_handle());
+        let stopping =
+            is_terminal.then(|| tokio::spawn(stop_orderly(shared.clone(), modes.clone())).abort_handle());
         Ok(Self { shared, modes, thread: Some(thread), stopping })
+    }
+
+    /// Has what is typed kept here: none of it is left to the shell when the process is stopped.
+    pub fn keep_typed(&self, ahead: Arc<Ahead>) {
+        self.modes.keep_typed(ahead);
     }
 
     /// Shows a turn of this session, and of the subagents below it, from now on.
@@ -310,13 +313,12 @@ impl Inbox {
 }
 
 /// Leaves the terminal in order whenever its user stops the process by Ctrl-Z, and draws again afterwards.
-async fn stop_orderly(shared: Arc<Shared>) {
+async fn stop_orderly(shared: Arc<Shared>, modes: Arc<Modes>) {
     let Ok(mut stops) = signal(SignalKind::from_raw(Signal::SIGTSTP as i32)) else { return };
     while stops.recv().await.is_some() {
         shared.lock().n_suspended += 1;
         let _ = tokio::time::timeout(LAST_LIMIT, shared.settle()).await;
-        // The process goes on behind this once it is continued.
-        let _ = raise(Signal::SIGSTOP);
+        modes.stop();
         drop(Suspended { shared: shared.clone() });
     }
 }

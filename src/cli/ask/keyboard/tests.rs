@@ -1,6 +1,6 @@
 //! Bytes to keys.
 
-use super::{Key, decode};
+use super::{Key, decode, text};
 
 fn check(bytes: &[u8], keys: &[Key], rest: &[u8]) {
     let mut buffer = bytes.to_vec();
@@ -18,7 +18,7 @@ fn keys_are_told_apart() {
     check(b"\x1by", &[Key::Other], b"");
     check(
         b"\r\x7f\x15\x03\x04\t",
-        &[Key::Enter, Key::Backspace, Key::Clear, Key::Interrupt, Key::End, Key::Other],
+        &[Key::Enter, Key::Backspace, Key::Clear, Key::Interrupt, Key::End, Key::Tab],
         b"",
     );
 }
@@ -28,4 +28,15 @@ fn a_character_may_come_in_pieces() {
     check(b"a\xc3", &[Key::Char('a')], b"\xc3");
     check(b"\xff\xe2\x86", &[Key::Other], b"\xe2\x86");
     check(b"\xe2y", &[Key::Other, Key::Char('y')], b"");
+}
+
+#[test]
+fn typed_text_is_corrected_as_it_would_be_at_a_terminal() {
+    let check =
+        |bytes: &str, typed: &str| assert_eq!(text(&mut bytes.as_bytes().to_vec()), typed, "{bytes:?}");
+    check("one\rtwo\n\tthree", "one\ntwo\n\tthree");
+    check("onf\x7fe\x1b[A\x04", "one");
+    check("first\rsecnd\x15second", "first\nsecond");
+    check("one\rtwo three  \x17four", "one\ntwo four");
+    check("one\r\x17two", "one\ntwo");
 }

@@ -1,0 +1,172 @@
+//! Text that is typed while nothing asks for it: kept whole for the next line, and never left to the shell.
+//!
+//! A terminal that gives lines cuts each of them at 4095 characters, and hands the lines that nobody has read to the
+//! shell when the process stops. So it gives single characters instead, and they are taken as they come.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::OpenOptionsExt,
+    },
+    sync::{Arc, Mutex},
+};
+
+use nix::{
+    fcntl::OFlag,
+    sys::termios::{LocalFlags, SetArg, SpecialCharacterIndices, Termios, tcgetattr, tcsetattr},
+    unistd::{getpgrp, tcgetpgrp},
+};
+use tokio::io::{Interest, unix::AsyncFd};
+
+use super::keyboard;
+use crate::base::lock::lock;
+
+/// Bytes of typed text that are kept; the terminal holds the rest back.
+const MAX_BYTES: usize = 1 << 20;
+/// Bytes that are read at a time.
+const CHUNK: usize = 4096;
+
+/// See the module's comment.
+pub struct Ahead {
+    terminal: File,
+    ready: AsyncFd<OwnedFd>,
+    /// The modes that the terminal was found in.
+    found: Termios,
+    state: Mutex<State>,
+}
+
+struct State {
+    bytes: Vec<u8>,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The terminal gives characters.
+    Kept,
+    /// The terminal has the modes that it was found in, until [`Ahead::keep`].
+    Left,
+    /// The same, for good.
+    Ended,
+}
+
+impl Ahead {
+    /// Keeps what is typed from now on; `None` where this process has no terminal. Must be called within the runtime.
+    pub fn begin() -> Option<Arc<Self>> {
+        let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+        let terminal =
+            File::options().read(true).write(true).custom_flags(flags.bits()).open("/dev/tty").ok()?;
+        let ready = readiness(&terminal)?;
+        let found = tcgetattr(&terminal).ok()?;
+        let state = Mutex::new(State { bytes: Vec::new(), phase: Phase::Left });
+        let ahead = Self { terminal, ready, found, state };
+        ahead.keep();
+        Some(Arc::new(ahead))
+    }
+
+    /// Returns the modes that the terminal was found in.
+    pub fn found(&self) -> &Termios {
+        &self.found
+    }
+
+    /// Makes the terminal give characters, unless it does or another job has it.
+    pub fn keep(&self) {
+        let mut state = lock(&self.state);
+        if state.phase != Phase::Left || self.is_background() {
+            return;
+        }
+        let mut modes = self.found.clone();
+        modes.local_flags.remove(LocalFlags::ICANON | LocalFlags::ECHO);
+        // Ctrl-C ends a turn, and leaves what was typed during it.
+        modes.local_flags.insert(LocalFlags::NOFLSH);
+        modes.control_chars[SpecialCharacterIndices::VMIN as usize] = 1;
+        modes.control_chars[SpecialCharacterIndices::VTIME as usize] = 0;
+        if tcsetattr(&self.terminal, SetArg::TCSANOW, &modes).is_ok() {
+            state.phase = Phase::Kept;
+        }
+    }
+
+    /// Takes what is typed for as long as this is polled; never ends. A signal that is typed behind more than the
+    /// terminal holds would not be seen otherwise.
+    pub async fn follow(&self) {
+        while let Ok(mut ready) = self.ready.readable().await {
+            if !self.take_in() {
+                break;
+            }
+            ready.clear_ready();
+        }
+        std::future::pending().await
+    }
+
+    /// Takes what the terminal holds; returns false if the terminal has gone.
+    pub fn take_in(&self) -> bool {
+        let mut state = lock(&self.state);
+        let mut chunk = [0; CHUNK];
+        // A job in the background would be stopped for reading what is the shell's.
+        while state.bytes.len() < MAX_BYTES && !self.is_background() {
+            match (&self.terminal).read(&mut chunk) {
+                Ok(0) => return false,
+                Ok(n_read) => state.bytes.extend_from_slice(&chunk[..n_read]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+            }
+        }
+        true
+    }
+
+    /// Returns all that was typed, as text; once.
+    pub fn take(&self) -> String {
+        self.keep();
+        self.take_in();
+        keyboard::text(&mut lock(&self.state).bytes)
+    }
+
+    /// Takes what was typed and leaves the terminal to others, such as the shell when the process is about to stop; returns
+    /// the modes that [`Ahead::come_back`] puts back.
+    pub fn leave(&self) -> Option<Termios> {
+        if lock(&self.state).phase != Phase::Kept || self.is_background() {
+            return None;
+        }
+        let modes = tcgetattr(&self.terminal).ok()?;
+        self.take_in();
+        lock(&self.state).phase = Phase::Left;
+        let _ = tcsetattr(&self.terminal, SetArg::TCSANOW, &self.found);
+        Some(modes)
+    }
+
+    /// Takes the terminal back when the process goes on, unless it does so in the background.
+    pub fn come_back(&self, modes: &Termios) {
+        let mut state = lock(&self.state);
+        if state.phase == Phase::Left
+            && !self.is_background()
+            && tcsetattr(&self.terminal, SetArg::TCSANOW, modes).is_ok()
+        {
+            state.phase = Phase::Kept;
+        }
+    }
+
+    /// Puts the modes back that the terminal was found in, for good.
+    pub fn end(&self) {
+        let mut state = lock(&self.state);
+        if state.phase == Phase::Kept && !self.is_background() {
+            // A terminal that is gone needs no modes.
+            let _ = tcsetattr(&self.terminal, SetArg::TCSANOW, &self.found);
+        }
+        state.phase = Phase::Ended;
+    }
+
+    fn is_background(&self) -> bool {
+        tcgetpgrp(&self.terminal).is_ok_and(|group| group != getpgrp())
+    }
+}
+
+/// Returns a guard that tells when a terminal has something to read.
+pub fn readiness(terminal: impl AsFd) -> Option<AsyncFd<OwnedFd>> {
+    let descriptor = terminal.as_fd().try_clone_to_owned().ok()?;
+    #[expect(unsafe_code, reason = "registering a descriptor is unsafe; this one lives as long as its guard")]
+    // SAFETY: the guard owns the descriptor, and `OwnedFd` names the same one until it is dropped.
+    let ready = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
+    ready.ok()
+}
