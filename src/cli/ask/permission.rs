@@ -66,8 +66,8 @@ impl PermissionDialog {
                 }
             };
         }
-        // Pasted text is not an answer.
-        let &[key] = keys else { return Step::More(String::new()) };
+        // Pasted text is not an answer. A key comes together with the Enter behind it where a program types.
+        let (&[key] | &[key, Key::Enter]) = keys else { return Step::More(String::new()) };
         let done = |word: &str, reply: Reply| {
             Step::Done(format!("{word}\n"), Answer::Permission { reply, feedback: None })
         };

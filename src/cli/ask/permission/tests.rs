@@ -63,9 +63,22 @@ fn one_key_answers() {
     assert_eq!(answered(bash().keys(&[Key::Char('n')])), (Reply::Reject, None));
     assert_eq!(answered(bash().keys(&[Key::Escape])), (Reply::Reject, None));
     assert_eq!(bash().keys(&[Key::Enter]), Step::More(String::new()));
-    assert_eq!(bash().keys(&[Key::Char('y'), Key::Enter]), Step::More(String::new()), "a paste is no answer");
     let mut unrememberable = dialog("bash", json!([]), json!({"command": "ls"})).0;
     assert_eq!(unrememberable.keys(&[Key::Char('a')]), Step::More(String::new()));
+}
+
+#[test]
+fn a_key_and_the_enter_behind_it_answer_and_more_is_a_paste() {
+    assert_eq!(answered(bash().keys(&[Key::Char('a'), Key::Enter])), (Reply::Always, None));
+    assert_eq!(answered(bash().keys(&[Key::Char('n'), Key::Enter])), (Reply::Reject, None));
+    let yes = Key::Char('y');
+    for pasted in
+        [&[yes, yes][..], &[yes, Key::Enter, Key::Enter], &[Key::Enter, yes], &[yes, yes, Key::Enter]]
+    {
+        assert_eq!(bash().keys(pasted), Step::More(String::new()), "{pasted:?}");
+    }
+    let mut dialog = bash();
+    assert_eq!(dialog.keys(&[Key::Char('f'), Key::Enter]), Step::More("no\nWhy: ".to_owned()));
 }
 
 #[test]
