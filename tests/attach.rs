@@ -139,6 +139,101 @@ async fn a_terminal_chats_with_the_servers_sessions() {
     server.finish().await;
 }
 
+fn attached(server: &Server, id: &str) -> Terminal {
+    let terminal = Terminal::builder(&Scratch::new(), &json!({})).size(90, 40);
+    terminal.arguments(&["attach", &server.url, "--session", id]).start()
+}
+
+/// Has another client prompt a session, and waits until the model is at the gate of its answer.
+async fn prompted_elsewhere(server: &Server, id: &str, words: &str, gate: &Gate) {
+    let body = json!({"parts": [{"type": "text", "text": words}]});
+    server.post(&format!("/session/{id}/prompt_async"), body).await;
+    gate.reached().await;
+}
+
+#[tokio::test]
+async fn a_chat_that_comes_in_mid_answer_shows_all_of_it_once() {
+    let server = Server::start().await;
+    let id = server.session().await;
+    server.llm.reply(Reply::text("Before."));
+    server.prompt(&id, "first").await;
+    let (gate, last) = (Gate::new(), Gate::new());
+    let reply = Reply::text("| a | b |\n|-")
+        .and_gate(&gate)
+        .and_text("--|---|\n| left cell | right cell |\n\nThree ");
+    server.llm.reply(reply.and_gate(&last).and_text("four.\n\nFive."));
+    prompted_elsewhere(&server, &id, "go on", &gate).await;
+    let mut terminal = attached(&server, &id);
+    terminal.shows_text("| a | b |").await;
+    gate.open();
+    terminal.shows_text("Three").await;
+    last.open();
+    terminal.shows_text("Five.").await;
+    chat::prompt(&terminal).await;
+    terminal.types("\x04");
+    let screen = terminal.ends_with(0).await;
+    let text = screen.all_lines().join("\n");
+    for once in ["Before.", "› go on", "left cell", "right cell", "Three four.", "Five."] {
+        assert_eq!(text.matches(once).count(), 1, "{once}: {screen}");
+    }
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_chat_that_comes_in_mid_answer_can_cancel_the_turn() {
+    let server = Server::start().await;
+    let id = server.session().await;
+    let gate = Gate::new();
+    server.llm.reply(Reply::text("Begun").and_gate(&gate));
+    prompted_elsewhere(&server, &id, "go", &gate).await;
+    let mut terminal = attached(&server, &id);
+    terminal.shows_text("Begun").await;
+    terminal.types("\x03");
+    terminal.shows_text("Cancelled.").await;
+    gate.abandoned().await;
+    chat::prompt(&terminal).await;
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_chat_shows_the_turns_of_other_clients_when_they_end_or_with_enter() {
+    let server = Server::start().await;
+    let id = server.session().await;
+    server.llm.reply(Reply::text("Hello Ada."));
+    server.prompt(&id, "I am Ada").await;
+    let mut terminal = attached(&server, &id);
+    terminal.shows_text("Hello Ada.").await;
+    chat::prompt(&terminal).await;
+    let gate = Gate::new();
+    server.llm.reply(Reply::text("To the ").and_gate(&gate).and_text("phone."));
+    prompted_elsewhere(&server, &id, "from the phone", &gate).await;
+    terminal.shows_text("Another client prompts this session.").await;
+    gate.open();
+    let screen = terminal.shows_text("To the phone.").await;
+    assert!(screen.contains("› from the phone"), "{screen}");
+    chat::prompt(&terminal).await;
+
+    let gate = Gate::new();
+    server.llm.reply(Reply::text("Half ").and_gate(&gate).and_text("and whole."));
+    prompted_elsewhere(&server, &id, "once more", &gate).await;
+    let is_told = |screen: &Screen| screen.all_lines().join("\n").matches("Another client").count() == 2;
+    terminal.shows("the notice", is_told).await;
+    terminal.types("\r");
+    terminal.shows_text("Half").await;
+    gate.open();
+    terminal.shows_text("Half and whole.").await;
+    chat::prompt(&terminal).await;
+    terminal.types("\x04");
+    let screen = terminal.ends_with(0).await;
+    let text = screen.all_lines().join("\n");
+    for once in ["Hello Ada.", "› from the phone", "To the phone.", "› once more", "and whole."] {
+        assert_eq!(text.matches(once).count(), 1, "{once}: {screen}");
+    }
+    server.finish().await;
+}
+
 /// Scripts two steps of many pieces.
 fn in_pieces(llm: &Llm) {
     let echo = json!({"command": "echo hi"});

@@ -22,7 +22,7 @@ use super::{
         attach,
         failure::Failure,
         open::{self, Place},
-        shown::Shown,
+        shown::{Happened, Shown},
     },
     runtime::{self, Interrupts},
     view::{self, line, look::Look},
@@ -226,7 +226,11 @@ impl Chat {
                 typed = &mut reading => break typed,
                 // There is nothing to interrupt. One that comes behind Enter is for the turn that begins.
                 () = interrupts.next() => {}
-                () = self.shown.asked() => self.editor.notice(&line::wrapped_text(WAITING, output::columns())),
+                happened = self.shown.happened() => match happened {
+                    Happened::Asked => self.editor.notice(&line::wrapped_text(WAITING, output::columns())),
+                    // A turn that a plugin began.
+                    Happened::Begun | Happened::Ended => {}
+                },
             }
         };
         if matches!(typed, Typed::Line(_)) {

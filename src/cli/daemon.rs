@@ -1,11 +1,13 @@
 //! The engine behind what a terminal shows: this process's own, or a server's.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
+use tokio::sync::oneshot;
 use windlass_protocol::opencode::{
     event::Event,
-    id::{PermissionId, QuestionId, SessionId},
+    id::{MessageId, PartId, PermissionId, QuestionId, SessionId},
     permission::{PermissionRequest, Reply},
+    question::QuestionRequest,
 };
 
 use crate::{
@@ -18,7 +20,7 @@ pub mod remote;
 pub mod turn_end;
 
 use remote::Remote;
-use turn_end::{OnEnd, TurnResult};
+use turn_end::{OnEnd, TurnEnd, TurnResult};
 
 /// See the module's comment.
 #[derive(Clone)]
@@ -80,6 +82,22 @@ impl Daemon {
         }
     }
 
+    /// Returns the end of a turn that another client of the server began; an engine of our own has no other.
+    pub async fn running(&self, id: &SessionId, directory: &Path) -> Option<oneshot::Receiver<TurnEnd>> {
+        match self {
+            Self::Own(..) => None,
+            Self::Remote(remote) => remote.running(id, directory).await,
+        }
+    }
+
+    /// Shows a part as it is, of which a server's client missed a piece.
+    pub fn refresh(&self, session_id: &SessionId, message_id: &MessageId, part_id: &PartId) {
+        match self {
+            Self::Own(..) => {}
+            Self::Remote(remote) => remote.refresh(session_id, message_id, part_id),
+        }
+    }
+
     /// Cancels a session's turns.
     pub fn cancel(&self, id: &SessionId) {
         match self {
@@ -107,6 +125,14 @@ impl Daemon {
         match self {
             Self::Own(engine, _) => engine.pending_permissions(id),
             Self::Remote(remote) => remote.pending_permissions(id),
+        }
+    }
+
+    /// Returns the questions that a server's session asks; those of our own engine are shown when they are asked.
+    pub fn pending_questions(&self, id: &SessionId) -> Vec<QuestionRequest> {
+        match self {
+            Self::Own(..) => Vec::new(),
+            Self::Remote(remote) => remote.pending_questions(id),
         }
     }
 

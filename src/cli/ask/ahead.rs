@@ -32,12 +32,12 @@ const CHUNK: usize = 4096;
 pub struct Ahead {
     terminal: File,
     ready: AsyncFd<OwnedFd>,
-    /// The modes that the terminal was found in.
-    found: Termios,
     state: Mutex<State>,
 }
 
 struct State {
+    /// The modes that the terminal was found in.
+    found: Termios,
     bytes: Vec<u8>,
     phase: Phase,
 }
@@ -60,15 +60,15 @@ impl Ahead {
             File::options().read(true).write(true).custom_flags(flags.bits()).open("/dev/tty").ok()?;
         let ready = readiness(&terminal)?;
         let found = tcgetattr(&terminal).ok()?;
-        let state = Mutex::new(State { bytes: Vec::new(), phase: Phase::Left });
-        let ahead = Self { terminal, ready, found, state };
+        let state = Mutex::new(State { found, bytes: Vec::new(), phase: Phase::Left });
+        let ahead = Self { terminal, ready, state };
         ahead.keep();
         Some(Arc::new(ahead))
     }
 
     /// Returns the modes that the terminal was found in.
-    pub fn found(&self) -> &Termios {
-        &self.found
+    pub fn found(&self) -> Termios {
+        lock(&self.state).found.clone()
     }
 
     /// Makes the terminal give characters, unless it does or another job has it.
@@ -77,7 +77,7 @@ impl Ahead {
         if state.phase != Phase::Left || self.is_background() {
             return;
         }
-        let mut modes = self.found.clone();
+        let mut modes = state.found.clone();
         modes.local_flags.remove(LocalFlags::ICANON | LocalFlags::ECHO);
         // Ctrl-C ends a turn, and leaves what was typed during it.
         modes.local_flags.insert(LocalFlags::NOFLSH);
@@ -131,8 +131,9 @@ impl Ahead {
         }
         let modes = tcgetattr(&self.terminal).ok()?;
         self.take_in();
-        lock(&self.state).phase = Phase::Left;
-        let _ = tcsetattr(&self.terminal, SetArg::TCSANOW, &self.found);
+        let mut state = lock(&self.state);
+        state.phase = Phase::Left;
+        let _ = tcsetattr(&self.terminal, SetArg::TCSANOW, &state.found);
         Some(modes)
     }
 
@@ -152,7 +153,7 @@ impl Ahead {
         let mut state = lock(&self.state);
         if state.phase == Phase::Kept && !self.is_background() {
             // A terminal that is gone needs no modes.
-            let _ = tcsetattr(&self.terminal, SetArg::TCSANOW, &self.found);
+            let _ = tcsetattr(&self.terminal, SetArg::TCSANOW, &state.found);
         }
         state.phase = Phase::Ended;
     }

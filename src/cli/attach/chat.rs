@@ -10,8 +10,8 @@ use std::{
 
 use serde::Deserialize;
 use windlass_protocol::opencode::{
-    id::SessionId,
-    message::{MessageWithParts, ModelRef},
+    id::{MessageId, SessionId},
+    message::{Message, MessageWithParts, ModelRef},
     session::Session,
 };
 
@@ -25,7 +25,12 @@ use super::{
         },
         daemon::{Daemon, remote::Remote},
         output,
-        run::{args::Format, attach, failure::Failure, shown::Shown},
+        run::{
+            args::Format,
+            attach,
+            failure::Failure,
+            shown::{Happened, Shown},
+        },
         runtime::{self, Interrupts},
         view::{self, line, look::Look},
     },
@@ -35,6 +40,10 @@ use crate::{
     config::{Environment, paths::Paths},
     engine::{CommandChoice, Invocation, PromptInput, PromptPart, Slash, unknown_command},
 };
+
+/// Says that another client prompts the session while a line is typed.
+const ELSEWHERE: &str =
+    "Another client prompts this session. Its turn is shown when it has ended; Enter shows it at once.";
 
 pub fn run(environment: Environment, args: AttachArgs) -> ExitCode {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
@@ -53,7 +62,7 @@ pub fn run(environment: Environment, args: AttachArgs) -> ExitCode {
                 () = interrupts.next() => return Ok(None),
             };
             let editor = Editor::start(&history).map_err(Failure::Output)?;
-            let mut chat = Chat::open(&remote, args, look, editor).await?;
+            let mut chat = Chat::open(&remote, args, look, editor, &mut interrupts).await?;
             let result = chat.talk(&mut interrupts).await;
             if !chat.is_begun {
                 chat.leave().await;
@@ -143,6 +152,7 @@ impl Choices {
 
 /// Meaning of a line.
 enum Line<'a> {
+    Nothing,
     Leave,
     Own(&'a str, &'a str),
     Unknown(&'a str),
@@ -175,6 +185,7 @@ impl Chat {
         args: AttachArgs,
         look: Look,
         editor: Editor,
+        interrupts: &mut Interrupts,
     ) -> Result<Self, Failure> {
         let AttachArgs { prompt, talk, .. } = args;
         let model = place::model(talk.model.as_deref(), talk.variant.as_deref())?;
@@ -198,12 +209,12 @@ impl Chat {
             is_new,
         };
         chat.shown.rest().await?;
-        chat.enter(session).await?;
+        chat.enter(session, interrupts).await?;
         Ok(chat)
     }
 
     /// Shows a session, and the last of what was said in it or how the chat works.
-    async fn enter(&mut self, session: Session) -> Result<(), Failure> {
+    async fn enter(&mut self, session: Session, interrupts: &mut Interrupts) -> Result<(), Failure> {
         if session.id != self.id {
             self.leave().await;
             self.shown.leave(&self.id);
@@ -213,14 +224,31 @@ impl Chat {
         self.look.directory = self.directory.clone();
         self.agent = self.agent.take().or(session.agent);
         self.shown.attend(&self.id);
-        let path = format!("/session/{}/message?limit={N_SHOWN}", self.id);
-        let messages: Vec<MessageWithParts> = self.remote.http.get(&path).await.map_err(failed)?;
-        self.is_begun = !messages.is_empty();
+        self.is_begun = false;
+        self.catch_up(interrupts).await?;
         if !self.is_begun {
-            return Ok(self.shown.print_wrapped("/help lists the commands, Ctrl-D leaves.").await?);
+            self.shown.print_wrapped("/help lists the commands, Ctrl-D leaves.").await?;
         }
-        let text = view::transcript(&messages, &HashMap::new(), &self.look, output::columns());
-        Ok(self.shown.print(&text).await?)
+        Ok(())
+    }
+
+    /// Shows the last of what was said in the session since it was shown, and a turn that runs to its end.
+    async fn catch_up(&mut self, interrupts: &mut Interrupts) -> Result<(), Failure> {
+        // Before the messages are read: everything behind it comes as events.
+        let running = self.shown.running(&self.id, &self.directory).await;
+        let mut messages = news(&self.remote, &self.id, self.shown.newest()).await?;
+        let unfinished = messages.pop_if(|last| running.is_some() && is_unfinished(&last.info));
+        if let Some(last) = messages.last() {
+            self.shown.note_shown(last.info.id());
+            let text = view::transcript(&messages, &HashMap::new(), &self.look, output::columns());
+            self.shown.print(&text).await?;
+        }
+        self.is_begun |= running.is_some() || !messages.is_empty();
+        if let Some(end) = running {
+            self.shown.follow(&self.id, end, unfinished, interrupts).await?;
+            self.shown.rest().await?;
+        }
+        Ok(())
     }
 
     /// Deletes the session if nothing was said in it.
@@ -245,13 +273,32 @@ impl Chat {
         let prompt = format!("{} › ", self.agent.as_deref().unwrap_or("build"));
         let reading = self.editor.read(prompt, self.words());
         let mut reading = std::pin::pin!(reading);
+        let mut is_told = false;
         let typed = loop {
             tokio::select! {
                 biased;
                 typed = &mut reading => break typed,
                 // There is nothing to interrupt. One that comes behind Enter is for the turn that begins.
                 () = interrupts.next() => {}
-                () = self.shown.asked() => self.editor.notice(&line::wrapped_text(WAITING, output::columns())),
+                happened = self.shown.happened() => match happened {
+                    Happened::Asked => self.editor.notice(&line::wrapped_text(WAITING, output::columns())),
+                    Happened::Begun if is_told => {}
+                    Happened::Begun => {
+                        is_told = true;
+                        self.editor.notice(&line::wrapped_text(ELSEWHERE, output::columns()));
+                    }
+                    Happened::Ended => {
+                        is_told = false;
+                        // A server that has gone is told with the next prompt.
+                        let messages = news(&self.remote, &self.id, self.shown.newest()).await.unwrap_or_default();
+                        if let Some(last) = messages.last() {
+                            self.is_begun = true;
+                            self.shown.note_shown(last.info.id());
+                            let text = view::transcript(&messages, &HashMap::new(), &self.look, output::columns());
+                            self.editor.notice(&text);
+                        }
+                    }
+                },
             }
         };
         if matches!(typed, Typed::Line(_)) {
@@ -280,14 +327,12 @@ impl Chat {
                 },
             };
             was_interrupted = false;
-            if line.trim().is_empty() {
-                continue;
-            }
             let done = match self.read(&line) {
+                Line::Nothing => self.catch_up(interrupts).await,
                 Line::Leave => return Ok(()),
                 Line::Own(name, rest) => {
                     let (name, rest) = (name.to_owned(), rest.to_owned());
-                    self.own(&name, &rest).await
+                    self.own(&name, &rest, interrupts).await
                 }
                 Line::Unknown(name) => {
                     let names = self.choices.commands.iter().map(|choice| choice.name.as_str());
@@ -307,6 +352,9 @@ impl Chat {
     }
 
     fn read<'a>(&self, line: &'a str) -> Line<'a> {
+        if line.trim().is_empty() {
+            return Line::Nothing;
+        }
         if let Some(command) = line.strip_prefix('!').map(str::trim).filter(|it| !it.is_empty()) {
             return Line::Say(command.to_owned(), Invocation::Shell);
         }
@@ -351,7 +399,7 @@ impl Chat {
     }
 
     /// Carries a command of the chat out.
-    async fn own(&mut self, name: &str, rest: &str) -> Result<(), Failure> {
+    async fn own(&mut self, name: &str, rest: &str, interrupts: &mut Interrupts) -> Result<(), Failure> {
         let text = match (name, rest) {
             ("help", _) => {
                 let own = OWN.iter().map(|(name, text)| format!("  /{name}  {text}"));
@@ -375,7 +423,7 @@ impl Chat {
             }
             ("new", _) => {
                 let session = place::create(&self.remote.http, None, "").await?;
-                self.enter(session).await?;
+                self.enter(session, interrupts).await?;
                 self.is_new = true;
                 return Ok(());
             }
@@ -387,12 +435,31 @@ impl Chat {
             }
             ("sessions", id) => {
                 let session = place::session(&self.remote.http, id).await?;
-                self.enter(session).await?;
+                self.enter(session, interrupts).await?;
                 self.is_new = false;
                 return Ok(());
             }
             (_, _) => String::new(),
         };
         Ok(self.shown.print_wrapped(&text).await?)
+    }
+}
+
+/// Returns the last messages of a session, those behind the given one.
+async fn news(
+    remote: &Remote,
+    id: &SessionId,
+    shown: Option<&MessageId>,
+) -> Result<Vec<MessageWithParts>, Failure> {
+    let path = format!("/session/{id}/message?limit={N_SHOWN}");
+    let mut messages: Vec<MessageWithParts> = remote.http.get(&path).await.map_err(failed)?;
+    messages.retain(|message| shown.is_none_or(|shown| message.info.id() > shown));
+    Ok(messages)
+}
+
+fn is_unfinished(message: &Message) -> bool {
+    match message {
+        Message::User(_) => false,
+        Message::Assistant(answer) => answer.time.completed.is_none() && answer.error.is_none(),
     }
 }

@@ -125,7 +125,7 @@ fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf, ahead: Option<&Ah
         .bind_sequence(KeyEvent::ctrl('c'), EventHandler::Conditional(Box::new(GiveUp(is_given_up.clone()))));
     editor.bind_sequence(
         KeyEvent::ctrl('z'),
-        EventHandler::Conditional(Box::new(Stop { before: Mutex::new(ahead.map(|it| it.found().clone())) })),
+        EventHandler::Conditional(Box::new(Stop { before: Mutex::new(ahead.map(Ahead::found)) })),
     );
     if let Some(directory) = history.parent() {
         // Without it, lines are remembered for this chat alone.

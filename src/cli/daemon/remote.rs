@@ -2,19 +2,23 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
-    id::{MessageId, PermissionId, QuestionId, SessionId},
+    id::{MessageId, PartId, PermissionId, QuestionId, SessionId},
     message::{Message, MessageError, MessageWithParts},
     permission::{PermissionRequest, Reply},
     question::QuestionRequest,
+    session::SessionStatus,
 };
 
 use super::{
@@ -23,7 +27,7 @@ use super::{
     turn_end::{OnEnd, TurnEnd, TurnResult},
 };
 use crate::{
-    base::{lock::lock, queue::Queue, sse},
+    base::{ids, lock::lock, queue::Queue, sse},
     engine::{Invocation, PromptInput, PromptPart, StopReason},
 };
 
@@ -55,6 +59,9 @@ struct State {
     /// The newest prompt of each session at the end of whose turn the session was idle.
     finished: HashMap<SessionId, MessageId>,
     turns: Vec<Turn>,
+    followers: Vec<Follower>,
+    /// Parts that are being read; true if one has grown since.
+    readings: HashMap<PartId, bool>,
 }
 
 /// A prompt of ours whose turn was not shown to its end.
@@ -64,6 +71,15 @@ struct Turn {
     answer: Option<(MessageId, TurnEnd)>,
     on_end: OnEnd,
     number: u64,
+}
+
+/// The wait for the end of a turn that was not asked for here.
+struct Follower {
+    session_id: SessionId,
+    directory: PathBuf,
+    /// The server has said that nothing runs; the last events may still be on their way.
+    is_over: bool,
+    end: oneshot::Sender<TurnEnd>,
 }
 
 impl Remote {
@@ -142,6 +158,73 @@ impl Remote {
         }
     }
 
+    /// Returns the end of the turn that a session of this directory runs, if it runs one.
+    pub async fn running(&self, id: &SessionId, directory: &Path) -> Option<oneshot::Receiver<TurnEnd>> {
+        let (end, ended) = oneshot::channel();
+        {
+            // Before the server is asked, so that no end is missed.
+            let mut state = lock(&self.state);
+            state.followers.retain(|follower| !follower.end.is_closed());
+            let (session_id, directory) = (id.clone(), directory.to_owned());
+            state.followers.push(Follower { session_id, directory, is_over: false, end });
+        }
+        self.is_working(id, directory).await.unwrap_or_default().then_some(ended)
+    }
+
+    /// Returns true if a session of this directory has a turn that runs or waits.
+    async fn is_working(&self, id: &SessionId, directory: &Path) -> Result<bool, String> {
+        let directory = utf8_percent_encode(&directory.display().to_string(), NON_ALPHANUMERIC).to_string();
+        let path = format!("/session/status?directory={directory}");
+        let statuses: HashMap<SessionId, SessionStatus> = self.http.get(&path).await?;
+        Ok(statuses.get(id).is_some_and(|status| *status != SessionStatus::Idle))
+    }
+
+    /// Asks the server for each turn that is followed: one that had ended when it was looked for tells no end.
+    fn check_followed(&self) {
+        let followed: Vec<(SessionId, PathBuf)> = lock(&self.state)
+            .followers
+            .iter()
+            .map(|follower| (follower.session_id.clone(), follower.directory.clone()))
+            .collect();
+        for (id, directory) in followed {
+            let Some(own) = self.own.upgrade() else { return };
+            self.tasks.spawn(async move {
+                if own.is_working(&id, &directory).await == Ok(false) {
+                    let mut state = lock(&own.state);
+                    let followers = state.followers.iter_mut().filter(|follower| follower.session_id == id);
+                    followers.for_each(|follower| follower.is_over = true);
+                }
+            });
+        }
+    }
+
+    /// Reads a part that grows, and shows it as it is by then. If it grows meanwhile, it is read once more.
+    pub fn refresh(&self, session_id: &SessionId, message_id: &MessageId, part_id: &PartId) {
+        let Some(own) = self.own.upgrade() else { return };
+        if lock(&self.state).readings.insert(part_id.clone(), true).is_some() {
+            return;
+        }
+        let path = format!("/session/{session_id}/message/{message_id}");
+        let (session_id, part_id) = (session_id.clone(), part_id.clone());
+        self.tasks.spawn(async move {
+            loop {
+                lock(&own.state).readings.insert(part_id.clone(), false);
+                let message = own.http.get::<MessageWithParts>(&path).await;
+                let part = message.ok().and_then(|it| it.parts.into_iter().find(|part| part.id == part_id));
+                let is_read = part.is_some();
+                if let Some(part) = part {
+                    let payload = EventPayload::PartUpdated { session_id: session_id.clone(), part, time: 0 };
+                    own.events.push(Arc::new(Event { id: ids::event(), payload }), 1);
+                }
+                let mut state = lock(&own.state);
+                if !is_read || state.readings.get(&part_id) == Some(&false) {
+                    state.readings.remove(&part_id);
+                    return;
+                }
+            }
+        });
+    }
+
     pub fn cancel(&self, id: &SessionId) {
         self.say(format!("/session/{id}/abort"), json!({}));
     }
@@ -166,6 +249,11 @@ impl Remote {
     pub fn pending_permissions(&self, id: &SessionId) -> Vec<PermissionRequest> {
         let state = lock(&self.state);
         state.permissions.iter().filter(|request| request.session_id == *id).cloned().collect()
+    }
+
+    pub fn pending_questions(&self, id: &SessionId) -> Vec<QuestionRequest> {
+        let state = lock(&self.state);
+        state.questions.iter().filter(|request| request.session_id == *id).cloned().collect()
     }
 
     pub fn reply_permission(&self, id: &PermissionId, reply: Reply, feedback: Option<String>) {
@@ -197,20 +285,31 @@ impl Remote {
 
     /// Takes an event in: it is noted first, shown second.
     fn deliver(&self, event: Value) {
+        let is_heartbeat = event["type"] == "server.heartbeat";
         let mut state = lock(&self.state);
-        let ended = if event["type"] == "server.heartbeat" {
+        let ended = if is_heartbeat {
             // All that was said before the answer has arrived by now.
+            state.release_followers(|follower| follower.is_over);
             state.take_answered()
         } else {
             // Events of services are not shown here, and have no type of their own.
             let Ok(event) = serde_json::from_value::<Event>(event) else { return };
             state.note(&event.payload);
+            let idle = if let EventPayload::SessionIdle { session_id } = &event.payload {
+                Some(session_id.clone())
+            } else {
+                None
+            };
             if event.payload.session_id().is_some_and(|id| state.held.contains(id)) {
                 self.events.push(Arc::new(event), 1);
             }
+            state.release_followers(|follower| idle.as_ref() == Some(&follower.session_id));
             state.take_ended()
         };
         drop(state);
+        if is_heartbeat {
+            self.check_followed();
+        }
         for (on_end, end) in ended {
             on_end(end);
         }
@@ -226,6 +325,8 @@ async fn follow(remote: Weak<Remote>, mut stream: Response) {
             let Some(remote) = remote.upgrade() else { return };
             if let Ok(opened) = remote.subscribe().await {
                 stream = opened;
+                // The end may have been told meanwhile.
+                lock(&remote.state).release_followers(|_| true);
                 break;
             }
         }
@@ -277,6 +378,14 @@ impl State {
                 self.questions.retain(|request| request.id != *request_id);
             }
             _other => {}
+        }
+    }
+
+    /// Tells such followers that the turn has ended.
+    fn release_followers(&mut self, is_released: impl Fn(&Follower) -> bool) {
+        for follower in self.followers.extract_if(.., |follower| is_released(follower)) {
+            // It may have stopped waiting.
+            let _ = follower.end.send(Ok(TurnResult { stop: StopReason::EndTurn, structured: None }));
         }
     }
 

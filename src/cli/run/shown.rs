@@ -1,9 +1,9 @@
 //! The person's side of a turn: its events are shown, its questions are asked or answered for the person.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     io::{self, IsTerminal},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -12,9 +12,11 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
-    id::SessionId,
-    part::{PartKind, ToolState},
+    id::{MessageId, PartId, SessionId},
+    message::MessageWithParts,
+    part::{Part, PartKind, ToolState},
     permission::{PermissionRequest, Reply},
+    session::SessionStatus,
     tool_metadata::{Failure, decode},
 };
 
@@ -34,7 +36,7 @@ use super::{
     printer::Printer,
 };
 use crate::{
-    base::{figures, queue::Queue},
+    base::{figures, ids, queue::Queue},
     config::policy::LEAVE_SANDBOX,
     engine::{self, Answerable, CONFIG_PERMISSION, PromptInput, StopReason},
 };
@@ -67,6 +69,12 @@ pub struct Shown {
     ahead: Option<Arc<Ahead>>,
     /// The session that is asked between its turns too, so that a question outlives its turn.
     attended: Option<SessionId>,
+    /// The newest message of that session that is shown.
+    newest: Option<MessageId>,
+    /// Messages up to this one were shown before the turn that is followed.
+    known: Option<MessageId>,
+    /// Parts whose first pieces were not seen, so that the next ones cannot be added to them.
+    midway: HashSet<PartId>,
     /// The screen does not draw while the person is asked.
     suspended: Option<Suspended>,
     /// Text of a dialogue that is not on the terminal yet.
@@ -75,6 +83,17 @@ pub struct Shown {
     /// Calls of the turn that rules refused.
     n_refused_by_rules: usize,
     is_interrupted: bool,
+}
+
+/// An event between the turns that are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Happened {
+    /// The person is asked something.
+    Asked,
+    /// Another client began a turn.
+    Begun,
+    /// It has ended.
+    Ended,
 }
 
 /// End of a turn.
@@ -127,6 +146,9 @@ impl Shown {
             person,
             ahead: None,
             attended: None,
+            newest: None,
+            known: None,
+            midway: HashSet::new(),
             suspended: None,
             unshown: String::new(),
             was_refused: false,
@@ -170,8 +192,23 @@ impl Shown {
 
     /// Has the person asked what this session asks, also between its turns, and no other one.
     pub fn attend(&mut self, id: &SessionId) {
+        self.events.take(&mut self.batch);
+        self.batch.clear();
         self.daemon.hold(id);
         self.attended = Some(id.clone());
+        self.newest = None;
+    }
+
+    /// Returns the newest message of the attended session that is shown.
+    pub fn newest(&self) -> Option<&MessageId> {
+        self.newest.as_ref()
+    }
+
+    /// Notes that the messages of the attended session up to this one are shown.
+    pub fn note_shown(&mut self, id: &MessageId) {
+        if self.newest.as_ref().is_none_or(|newest| newest < id) {
+            self.newest = Some(id.clone());
+        }
     }
 
     /// Leaves a session that is closed.
@@ -179,18 +216,26 @@ impl Shown {
         self.daemon.release(id);
     }
 
-    /// Ends when the attended session asks the person something between its turns.
-    pub async fn asked(&mut self) {
+    /// Ends when something happens in the attended session between the turns that are shown.
+    pub async fn happened(&mut self) -> Happened {
         loop {
-            if self.person.is_none() || !self.events.next_batch(&mut self.batch).await {
-                return std::future::pending().await;
+            while let Some(event) = self.batch.pop_front() {
+                let is_here = self.attended.as_ref() == event.payload.session_id();
+                match &event.payload {
+                    EventPayload::PermissionAsked(request)
+                        if self.person.is_some() && self.daemon.is_permission_waiting(&request.id) =>
+                    {
+                        return Happened::Asked;
+                    }
+                    EventPayload::SessionStatus { status: SessionStatus::Busy, .. } if is_here => {
+                        return Happened::Begun;
+                    }
+                    EventPayload::SessionIdle { .. } if is_here => return Happened::Ended,
+                    _other => {}
+                }
             }
-            let is_asking = |event: Arc<Event>| {
-                let EventPayload::PermissionAsked(request) = &event.payload else { return false };
-                self.daemon.is_permission_waiting(&request.id)
-            };
-            if self.batch.drain(..).any(is_asking) {
-                return;
+            if !self.events.next_batch(&mut self.batch).await {
+                return std::future::pending().await;
             }
         }
     }
@@ -257,26 +302,12 @@ impl Shown {
         // Events between turns are not part of this one.
         self.events.take(&mut self.batch);
         self.batch.clear();
-        self.suspended = None;
-        self.printer.begin(id);
-        (self.was_refused, self.n_refused_by_rules, self.is_interrupted) = (false, 0, false);
-        // Asked between turns, or not answered in the last one.
-        for request in self.daemon.pending_permissions(id) {
-            self.ask(&EventPayload::PermissionAsked(request));
-        }
-        self.show_dialogue().await?;
+        self.begin(id).await?;
         let (ended, end) = oneshot::channel();
         // The receiver is dropped only when the process ends.
         self.daemon.prompt(id, input, Box::new(|outcome| _ = ended.send(outcome)));
         let outcome = self.watch(id, end, interrupts).await?;
-        // The end is told behind the last event, so the queue holds all of the turn.
-        self.note_rest();
-        if self.attended.is_some() {
-            self.answered().await?;
-        }
-        let left = self.person.as_mut().and_then(Person::put_away);
-        self.unshown.extend(left);
-        self.show_dialogue().await?;
+        self.settle_turn().await?;
         let mut structured = None;
         let stop = match outcome {
             Some(Ok(outcome)) => {
@@ -304,6 +335,71 @@ impl Shown {
         self.printer.end(remark, &mut self.output).await?;
         self.output.flush().await?;
         Ok(Ended { stop, was_refused: self.was_refused, is_interrupted: self.is_interrupted, structured })
+    }
+
+    /// Returns the end of the turn that another client began in a session of this directory.
+    pub async fn running(&self, id: &SessionId, directory: &Path) -> Option<oneshot::Receiver<TurnEnd>> {
+        self.daemon.running(id, directory).await
+    }
+
+    /// Shows the rest of a turn that another client began: its unfinished message as it was read, and all that follows. An
+    /// interrupt cancels the turn.
+    pub async fn follow(
+        &mut self,
+        id: &SessionId,
+        end: oneshot::Receiver<TurnEnd>,
+        unfinished: Option<MessageWithParts>,
+        interrupts: &mut Interrupts,
+    ) -> io::Result<()> {
+        self.known = self.newest.clone();
+        self.begin(id).await?;
+        if let Some(MessageWithParts { info, parts }) = unfinished {
+            self.midway = parts.iter().filter(|part| is_growing(part)).map(|part| part.id.clone()).collect();
+            self.replay(EventPayload::MessageUpdated { session_id: id.clone(), info });
+            for part in parts {
+                self.replay(EventPayload::PartUpdated { session_id: id.clone(), part, time: 0 });
+            }
+        }
+        for request in self.daemon.pending_questions(id) {
+            self.ask(&EventPayload::QuestionAsked(request));
+        }
+        self.show_dialogue().await?;
+        self.watch(id, end, interrupts).await?;
+        self.settle_turn().await?;
+        (self.known, self.midway) = (None, HashSet::new());
+        let remark = self.is_interrupted.then_some("Cancelled.");
+        self.printer.end(remark, &mut self.output).await?;
+        self.output.flush().await
+    }
+
+    fn replay(&mut self, payload: EventPayload) {
+        let event = Arc::new(Event { id: ids::event(), payload });
+        self.note_event(&event.payload);
+        self.printer.event(&event, &mut self.output);
+    }
+
+    /// Draws a turn from now on, with what waits for an answer.
+    async fn begin(&mut self, id: &SessionId) -> io::Result<()> {
+        self.suspended = None;
+        self.printer.begin(id);
+        (self.was_refused, self.n_refused_by_rules, self.is_interrupted) = (false, 0, false);
+        // Asked between turns, or not answered in the last one.
+        for request in self.daemon.pending_permissions(id) {
+            self.ask(&EventPayload::PermissionAsked(request));
+        }
+        self.show_dialogue().await
+    }
+
+    /// Notes the last of a turn, and takes away what it asked. The end is told behind the last event, so the queue holds
+    /// all of it.
+    async fn settle_turn(&mut self) -> io::Result<()> {
+        self.note_rest();
+        if self.attended.is_some() {
+            self.answered().await?;
+        }
+        let left = self.person.as_mut().and_then(Person::put_away);
+        self.unshown.extend(left);
+        self.show_dialogue().await
     }
 
     /// Shows a turn, and has its questions answered, until its end.
@@ -401,6 +497,9 @@ impl Shown {
     /// Notes the events that were taken from the queue, and asks or answers their questions.
     fn note_batch(&mut self) {
         while let Some(event) = self.batch.pop_front() {
+            if !self.note_event(&event.payload) {
+                continue;
+            }
             self.ask(&event.payload);
             if let Some(is_by_rules) = refusal(&event.payload) {
                 self.was_refused |= self.policy.is_strict;
@@ -408,6 +507,25 @@ impl Shown {
             }
             self.printer.event(&event, &mut self.output);
         }
+    }
+
+    /// Notes which messages are shown; returns false for an event of what is shown already.
+    fn note_event(&mut self, payload: &EventPayload) -> bool {
+        if let EventPayload::MessageUpdated { session_id, info } = payload
+            && self.attended.as_ref() == Some(session_id)
+        {
+            if self.known.as_ref().is_some_and(|known| info.id() <= known) {
+                return false;
+            }
+            self.note_shown(info.id());
+        }
+        if let EventPayload::PartDelta { session_id, message_id, part_id, .. } = payload
+            && self.midway.contains(part_id)
+        {
+            self.daemon.refresh(session_id, message_id, part_id);
+            return false;
+        }
+        true
     }
 
     /// Notes everything that has happened.
@@ -475,6 +593,15 @@ impl Shown {
         };
         self.printer.remark(&line, &mut self.output);
         self.daemon.reply_permission(&request.id, Reply::Reject, None);
+    }
+}
+
+/// Returns true for a text that is not finished.
+fn is_growing(part: &Part) -> bool {
+    match &part.kind {
+        PartKind::Text(text) => text.time.is_none_or(|time| time.end.is_none()),
+        PartKind::Reasoning(reasoning) => reasoning.time.end.is_none(),
+        _other => false,
     }
 }
 
