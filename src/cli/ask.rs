@@ -49,6 +49,8 @@ pub struct Person {
     open: Option<Dialog>,
     /// Typed keys come as they are while it lives.
     raw: Option<Raw>,
+    /// Keeps the text that was typed before a dialogue was shown, where it is for a line behind it.
+    ahead: Option<Arc<Ahead>>,
 }
 
 /// Result of a person's keys.
@@ -66,12 +68,20 @@ impl Person {
     /// Returns the person at the terminal that this process works for; `None` where there is none.
     pub fn find(daemon: &Daemon, look: Look) -> Option<Self> {
         let keyboard = Keyboard::open()?;
-        Some(Self { daemon: daemon.clone(), keyboard, look, waiting: VecDeque::new(), open: None, raw: None })
+        Some(Self {
+            daemon: daemon.clone(),
+            keyboard,
+            look,
+            waiting: VecDeque::new(),
+            open: None,
+            raw: None,
+            ahead: None,
+        })
     }
 
     /// Has what is typed before a dialogue kept here; it is no answer.
     pub fn keep_typed(&mut self, ahead: Arc<Ahead>) {
-        self.keyboard.keep_typed(ahead);
+        self.ahead = Some(ahead);
     }
 
     /// Returns true while a dialogue is on the screen.
@@ -84,6 +94,11 @@ impl Person {
     pub fn show(&mut self, text: &str) {
         if self.open.is_some() && self.raw.is_none() {
             self.raw = self.keyboard.raw();
+            // What was typed before the person could see the dialogue is no answer to it.
+            match &self.ahead {
+                Some(ahead) => _ = ahead.take_in(),
+                None => self.keyboard.discard(),
+            }
             if self.raw.is_none() {
                 // A terminal that has gone answers nothing.
                 self.give_up();

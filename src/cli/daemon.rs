@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use tokio::sync::oneshot;
 use windlass_protocol::opencode::{
     event::Event,
-    id::{MessageId, PartId, PermissionId, QuestionId, SessionId},
+    id::{PartId, PermissionId, QuestionId, SessionId},
     permission::{PermissionRequest, Reply},
     question::QuestionRequest,
 };
@@ -91,10 +91,10 @@ impl Daemon {
     }
 
     /// Shows a part as it is, of which a server's client missed a piece.
-    pub fn refresh(&self, session_id: &SessionId, message_id: &MessageId, part_id: &PartId) {
+    pub fn refresh(&self, session_id: &SessionId, part_id: &PartId) {
         match self {
             Self::Own(..) => {}
-            Self::Remote(remote) => remote.refresh(session_id, message_id, part_id),
+            Self::Remote(remote) => remote.refresh(session_id, part_id),
         }
     }
 

@@ -6,10 +6,7 @@
 use std::{
     fs::File,
     io::{self, Read},
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::fs::OpenOptionsExt,
-    },
+    os::{fd::OwnedFd, unix::fs::OpenOptionsExt},
     sync::{Arc, Mutex},
 };
 
@@ -18,7 +15,7 @@ use nix::{
     sys::termios::{LocalFlags, SetArg, SpecialCharacterIndices, Termios, tcgetattr, tcsetattr},
     unistd::{getpgrp, tcgetpgrp},
 };
-use tokio::io::{Interest, unix::AsyncFd};
+use tokio::io::unix::AsyncFd;
 
 use super::keyboard;
 use crate::base::lock::lock;
@@ -58,7 +55,7 @@ impl Ahead {
         let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
         let terminal =
             File::options().read(true).write(true).custom_flags(flags.bits()).open("/dev/tty").ok()?;
-        let ready = readiness(&terminal)?;
+        let ready = keyboard::readiness(&terminal)?;
         let found = tcgetattr(&terminal).ok()?;
         let state = Mutex::new(State { found, bytes: Vec::new(), phase: Phase::Left });
         let ahead = Self { terminal, ready, state };
@@ -161,13 +158,4 @@ impl Ahead {
     fn is_background(&self) -> bool {
         tcgetpgrp(&self.terminal).is_ok_and(|group| group != getpgrp())
     }
-}
-
-/// Returns a guard that tells when a terminal has something to read.
-pub fn readiness(terminal: impl AsFd) -> Option<AsyncFd<OwnedFd>> {
-    let descriptor = terminal.as_fd().try_clone_to_owned().ok()?;
-    #[expect(unsafe_code, reason = "registering a descriptor is unsafe; this one lives as long as its guard")]
-    // SAFETY: the guard owns the descriptor, and `OwnedFd` names the same one until it is dropped.
-    let ready = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
-    ready.ok()
 }

@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, IsTerminal, Read, Write},
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     os::unix::fs::OpenOptionsExt,
     sync::Arc,
 };
@@ -14,9 +14,7 @@ use nix::{
     unistd::{getpgrp, tcgetpgrp},
 };
 use terminal_size::terminal_size_of;
-use tokio::io::unix::AsyncFd;
-
-use super::ahead::{self, Ahead};
+use tokio::io::{Interest, unix::AsyncFd};
 
 /// Bytes that are read at a time; what is pasted may come in several reads.
 const CHUNK: usize = 4096;
@@ -67,8 +65,6 @@ pub struct Keyboard {
     ready: Option<AsyncFd<OwnedFd>>,
     /// The beginning of a character whose end has not come.
     rest: Vec<u8>,
-    /// Keeps the text that was typed before a dialogue was shown, where it is for a line behind it.
-    ahead: Option<Arc<Ahead>>,
 }
 
 /// Gives typed keys as they are, unseen, until it is dropped.
@@ -91,19 +87,13 @@ impl Keyboard {
         let terminal = options.open("/dev/tty").ok()?;
         // The keys of a job in the background are for the shell.
         let is_foreground = tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp());
-        is_foreground.then(|| Self {
-            terminal: Arc::new(terminal),
-            ready: None,
-            rest: Vec::new(),
-            ahead: None,
-        })
+        is_foreground.then(|| Self { terminal: Arc::new(terminal), ready: None, rest: Vec::new() })
     }
 
-    /// Takes keys one by one from now on. Those that were typed before the person could see the dialogue are no answer to
-    /// it, and are kept.
+    /// Takes keys one by one from now on.
     pub fn raw(&mut self) -> Option<Raw> {
         if self.ready.is_none() {
-            self.ready = Some(ahead::readiness(&*self.terminal)?);
+            self.ready = Some(readiness(&*self.terminal)?);
         }
         let before = tcgetattr(&*self.terminal).ok()?;
         let mut raw = before.clone();
@@ -112,10 +102,6 @@ impl Keyboard {
         raw.control_chars[SpecialCharacterIndices::VMIN as usize] = 1;
         raw.control_chars[SpecialCharacterIndices::VTIME as usize] = 0;
         tcsetattr(&*self.terminal, SetArg::TCSANOW, &raw).ok()?;
-        match &self.ahead {
-            Some(ahead) => _ = ahead.take_in(),
-            None => self.discard(),
-        }
         self.rest.clear();
         Some(Raw { terminal: self.terminal.clone(), before })
     }
@@ -142,12 +128,8 @@ impl Keyboard {
         }
     }
 
-    /// Has what is typed before a dialogue kept here.
-    pub fn keep_typed(&mut self, ahead: Arc<Ahead>) {
-        self.ahead = Some(ahead);
-    }
-
-    fn discard(&self) {
+    /// Drops what was typed up to now.
+    pub fn discard(&self) {
         let mut chunk = [0; CHUNK];
         // It makes no reader wait.
         while (&*self.terminal).read(&mut chunk).is_ok_and(|n_read| n_read > 0) {}
@@ -168,6 +150,15 @@ impl Drop for Raw {
     fn drop(&mut self) {
         let _ = tcsetattr(&*self.terminal, SetArg::TCSANOW, &self.before);
     }
+}
+
+/// Returns a guard that tells when a terminal has something to read.
+pub fn readiness(terminal: impl AsFd) -> Option<AsyncFd<OwnedFd>> {
+    let descriptor = terminal.as_fd().try_clone_to_owned().ok()?;
+    #[expect(unsafe_code, reason = "registering a descriptor is unsafe; this one lives as long as its guard")]
+    // SAFETY: the guard owns the descriptor, and `OwnedFd` names the same one until it is dropped.
+    let ready = unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) };
+    ready.ok()
 }
 
 /// Takes text out of bytes that were typed where nothing edited them; an unfinished character stays.

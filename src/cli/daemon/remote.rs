@@ -199,18 +199,20 @@ impl Remote {
     }
 
     /// Reads a part that grows, and shows it as it is by then. If it grows meanwhile, it is read once more.
-    pub fn refresh(&self, session_id: &SessionId, message_id: &MessageId, part_id: &PartId) {
+    pub fn refresh(&self, session_id: &SessionId, part_id: &PartId) {
         let Some(own) = self.own.upgrade() else { return };
         if lock(&self.state).readings.insert(part_id.clone(), true).is_some() {
             return;
         }
-        let path = format!("/session/{session_id}/message/{message_id}");
+        // One message alone comes without the text that it has grown by.
+        let path = format!("/session/{session_id}/message?limit=2");
         let (session_id, part_id) = (session_id.clone(), part_id.clone());
         self.tasks.spawn(async move {
             loop {
                 lock(&own.state).readings.insert(part_id.clone(), false);
-                let message = own.http.get::<MessageWithParts>(&path).await;
-                let part = message.ok().and_then(|it| it.parts.into_iter().find(|part| part.id == part_id));
+                let messages = own.http.get::<Vec<MessageWithParts>>(&path).await.unwrap_or_default();
+                let mut parts = messages.into_iter().flat_map(|message| message.parts);
+                let part = parts.find(|part| part.id == part_id);
                 let is_read = part.is_some();
                 if let Some(part) = part {
                     let payload = EventPayload::PartUpdated { session_id: session_id.clone(), part, time: 0 };

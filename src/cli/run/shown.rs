@@ -519,10 +519,10 @@ impl Shown {
             }
             self.note_shown(info.id());
         }
-        if let EventPayload::PartDelta { session_id, message_id, part_id, .. } = payload
+        if let EventPayload::PartDelta { session_id, part_id, .. } = payload
             && self.midway.contains(part_id)
         {
-            self.daemon.refresh(session_id, message_id, part_id);
+            self.daemon.refresh(session_id, part_id);
             return false;
         }
         true

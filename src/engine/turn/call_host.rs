@@ -245,7 +245,7 @@ impl CallHost {
             result = self.engine.asks().ask_who(asker, ask, is_opaque) => result,
         };
         let now = clock::now_ms();
-        result?;
+        let allowed_by = result?;
         let (shown, is_shown) = oneshot::channel();
         self.report(|changes| {
             changes.allowed.push((self.part, shown));
@@ -258,7 +258,7 @@ impl CallHost {
             biased;
             () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),
             // The sender is dropped.
-            _ = is_shown => Ok(()),
+            _ = is_shown => Ok(allowed_by),
         }
     }
 
