@@ -468,9 +468,7 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
                 return Err(StorageError::Taken { id: message.id().to_string() });
             }
         }
-        Write::RemoveMessage(id) => {
-            remove_message(connection, id)?;
-        }
+        Write::RemoveMessage(id) => remove_message(connection, id)?,
         Write::RemovePart(id) => {
             connection.prepare_cached("DELETE FROM part WHERE id = ?1")?.execute([id.as_str()])?;
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde::{Deserialize, de::IgnoredAny};
-use windlass_protocol::opencode::{id::SessionId, message::Tokens, session::Session};
+use windlass_protocol::opencode::{id::SessionId, message::Tokens, part::EXECUTED_BY_USER, session::Session};
 
 use super::{Storage, StorageError, decode_session};
 use crate::base::text;
@@ -70,14 +70,24 @@ struct PartRow<'a> {
 }
 
 impl PartRow<'_> {
-    /// Returns true for what the user asks a model about, rather than windlass in the user's place, or a command.
+    fn text(&self) -> Option<&str> {
+        let text = self.text.as_ref().filter(|_| &*self.kind.0 == "text");
+        text.map(|text| &*text.0).filter(|text| !text.trim().is_empty())
+    }
+
+    fn is_other(&self) -> bool {
+        matches!(&*self.kind.0, "file" | "subtask")
+    }
+
+    /// Returns true for what the user said, rather than windlass in the user's place.
     fn is_said(&self) -> bool {
-        let is_said = self.synthetic != Some(true) && self.ignored != Some(true);
-        match &*self.kind.0 {
-            "file" | "subtask" => true,
-            "text" => is_said && self.text.as_ref().is_some_and(|text| !text.0.trim().is_empty()),
-            _other => false,
-        }
+        self.is_other() || self.synthetic != Some(true) && self.text().is_some()
+    }
+
+    /// Returns true for what a model is asked about: a command of windlass or the shell asks for no answer.
+    fn is_asked(&self) -> bool {
+        let is_read = |text: &str| self.ignored != Some(true) && text != EXECUTED_BY_USER;
+        self.is_other() || self.text().is_some_and(is_read)
     }
 }
 
@@ -145,14 +155,14 @@ impl Storage {
                 for session in &sessions {
                     let session_id = session.as_str();
                     // The parts of a user's message say if it is a prompt.
-                    let mut asked: HashMap<String, (i64, bool)> = HashMap::new();
+                    let mut users: HashMap<String, (i64, bool, bool)> = HashMap::new();
                     let mut rows = messages.query([session_id])?;
                     while let Some(row) = rows.next()? {
                         let data = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
                         let MessageRow { time: Time { created }, provider_id, model_id, cost, tokens } =
                             serde_json::from_str(data)?;
                         if !text::head(data, 40).contains(r#""role":"assistant""#) {
-                            asked.insert(row.get(0)?, (created, false));
+                            users.insert(row.get(0)?, (created, false, false));
                             continue;
                         }
                         let model = provider_id.as_ref().zip(model_id.as_ref());
@@ -165,8 +175,10 @@ impl Storage {
                     while let Some(row) = rows.next()? {
                         let message_id = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
                         let data = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
-                        if let Some((_, is_prompt)) = asked.get_mut(message_id) {
-                            *is_prompt |= serde_json::from_str::<PartRow<'_>>(data)?.is_said();
+                        if let Some((_, is_said, is_asked)) = users.get_mut(message_id) {
+                            let part: PartRow<'_> = serde_json::from_str(data)?;
+                            *is_said |= part.is_said();
+                            *is_asked |= part.is_asked();
                         }
                         if text::head(data, 400).contains(r#""type":"tool""#) {
                             let row: CallRow<'_> = serde_json::from_str(data)?;
@@ -179,7 +191,8 @@ impl Storage {
                             count(&mut counts, Counted::Call(call));
                         }
                     }
-                    for (created, is_prompt) in asked.into_values() {
+                    for (created, is_said, is_asked) in users.into_values() {
+                        let is_prompt = is_said && is_asked;
                         let (model, cost, tokens) = (None, 0.0, Tokens::default());
                         let message = CountedMessage { session_id, created, model, is_prompt, cost, tokens };
                         count(&mut counts, Counted::Message(message));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use windlass_protocol::opencode::{
     id::SessionId,
     message::{Message, MessageWithParts, Tokens},
-    part::{Part, PartKind, TextPart, ToolPart, ToolState},
+    part::{EXECUTED_BY_USER, Part, PartKind, TextPart, ToolPart, ToolState},
 };
 
 use super::call;
@@ -41,7 +41,9 @@ pub struct Sums {
 pub fn turns(messages: &[MessageWithParts]) -> Vec<Turn<'_>> {
     let mut turns: Vec<Turn<'_>> = Vec::new();
     for message in messages {
-        let is_prompt = matches!(message.info, Message::User(_)) && message.parts.iter().any(is_said);
+        let is_prompt = matches!(message.info, Message::User(_))
+            && message.parts.iter().any(is_said)
+            && message.parts.iter().any(is_asked);
         match turns.last_mut() {
             _ if is_prompt => turns.push(Turn { prompt: Some(message), rest: Vec::new() }),
             Some(turn) => turn.rest.push(message),
@@ -51,13 +53,10 @@ pub fn turns(messages: &[MessageWithParts]) -> Vec<Turn<'_>> {
     turns
 }
 
-/// Returns true for text and files that the user asks a model about: neither words of windlass in the user's place, nor
-/// a command of windlass or the shell, whose line no model reads (`/undo`, `/compact`, `!ls`).
+/// Returns true for text and files of the user, rather than of windlass in the user's place.
 fn is_said(part: &Part) -> bool {
     match &part.kind {
-        PartKind::Text(text) => {
-            text.synthetic != Some(true) && text.ignored != Some(true) && !text.text.trim().is_empty()
-        }
+        PartKind::Text(text) => text.synthetic != Some(true) && !text.text.trim().is_empty(),
         PartKind::File(_) | PartKind::Subtask { .. } => true,
         PartKind::Reasoning(_)
         | PartKind::Tool(_)
@@ -66,6 +65,24 @@ fn is_said(part: &Part) -> bool {
         | PartKind::Snapshot { .. }
         | PartKind::Patch { .. }
         | PartKind::Agent { .. }
+        | PartKind::Compaction { .. }
+        | PartKind::Retry { .. } => false,
+    }
+}
+
+/// Returns true for what a model is asked about: commands such as `/undo`, `/compact` and `!ls` ask for no answer.
+fn is_asked(part: &Part) -> bool {
+    match &part.kind {
+        PartKind::Text(text) => {
+            text.ignored != Some(true) && !text.text.trim().is_empty() && text.text != EXECUTED_BY_USER
+        }
+        PartKind::File(_) | PartKind::Subtask { .. } | PartKind::Agent { .. } => true,
+        PartKind::Reasoning(_)
+        | PartKind::Tool(_)
+        | PartKind::StepStart { .. }
+        | PartKind::StepFinish { .. }
+        | PartKind::Snapshot { .. }
+        | PartKind::Patch { .. }
         | PartKind::Compaction { .. }
         | PartKind::Retry { .. } => false,
     }

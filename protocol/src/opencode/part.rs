@@ -8,6 +8,9 @@ use super::{
     message::{ApiError, CreatedTime, ModelRef, Tokens},
 };
 
+/// Text for the model in front of a call that the user made in a shell, in OpenCode's words.
+pub const EXECUTED_BY_USER: &str = "The following tool was executed by the user";
+
 /// A piece of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Part {

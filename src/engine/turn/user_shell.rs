@@ -3,7 +3,7 @@
 use serde_json::json;
 use windlass_protocol::opencode::{
     message::{Message, MessageWithParts},
-    part::PartKind,
+    part::{EXECUTED_BY_USER, PartKind},
     permission::Action,
 };
 
@@ -20,8 +20,6 @@ use crate::{
     },
 };
 
-/// Text for the model in front of a call that the user made.
-pub const EXECUTED: &str = "The following tool was executed by the user";
 /// Milliseconds after which the command is ended; the user sees it run and can cancel it.
 const LIMIT_MS: u64 = 60 * 60 * 1000;
 
@@ -31,7 +29,7 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, line: &str) -> Resul
     let mut journal = Journal::default();
     cx.push_prompt(state, &mut journal);
     state.push_part(text_part(format!("!{line}"), false, true), &mut journal);
-    state.push_part(text_part(EXECUTED.to_owned(), true, false), &mut journal);
+    state.push_part(text_part(EXECUTED_BY_USER.to_owned(), true, false), &mut journal);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
     let granted = [rule("bash", "*", Action::Allow), rule("external_directory", "*", Action::Allow)];
     let mut toolbox = Toolbox::of_one(cx, state, "bash", &granted);
@@ -45,7 +43,7 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, line: &str) -> Resul
 pub fn is_command(message: &MessageWithParts) -> bool {
     matches!(message.info, Message::User(_))
         && message.parts.iter().any(|part| match &part.kind {
-            PartKind::Text(text) => text.synthetic == Some(true) && text.text == EXECUTED,
+            PartKind::Text(text) => text.synthetic == Some(true) && text.text == EXECUTED_BY_USER,
             _other => false,
         })
 }
