@@ -86,6 +86,8 @@ pub struct Config {
     pub fetched_rules: BTreeMap<String, Vec<Rule>>,
     /// Lists of tools and other limits, each a layer of every policy that it concerns.
     pub limits: Vec<limits::Bound>,
+    /// Agents that are left out, because a restriction of theirs cannot be understood.
+    pub left_out: BTreeSet<String>,
     pub commands: BTreeMap<String, CommandConfig>,
     pub skills: SkillsConfig,
     /// Directories whose subdirectories hold agents, commands and skills as files, the weakest first.

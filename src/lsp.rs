@@ -239,13 +239,8 @@ impl Servers {
         let mut found: BTreeMap<PathBuf, Vec<Value>> = BTreeMap::new();
         let mut late = Vec::new();
         for outcome in join_all(waiting).await {
-            let of_server = match outcome {
-                Ok(of_server) => of_server,
-                Err(later) => {
-                    late.push(later);
-                    continue;
-                }
-            };
+            let Outcome { found: of_server, later } = outcome;
+            late.extend(later);
             for (uri, diagnostics) in of_server {
                 let path = reqwest::Url::parse(&uri).ok().and_then(|url| url.to_file_path().ok());
                 let Some(path) = path.filter(|_| !diagnostics.is_empty()) else { continue };
@@ -389,14 +384,27 @@ pub fn urls<'a>(answer: &'a Value, found: &mut BTreeSet<&'a str>) {
     }
 }
 
+/// A server's word on a changed file, by the files' URLs, and the rest of it.
+struct Outcome {
+    found: BTreeMap<String, Vec<Value>>,
+    later: Option<Later>,
+}
+
 /// Waits for a server's word on a changed file for as long as the change may be held up.
-async fn in_time(client: Arc<Client>, path: PathBuf) -> Result<BTreeMap<String, Vec<Value>>, Later> {
+async fn in_time(client: Arc<Client>, path: PathBuf) -> Outcome {
     let mut task = AbortOnDropHandle::new(tokio::spawn(client.clone().diagnose(path.clone())));
-    tokio::select! {
+    let found = tokio::select! {
         biased;
-        found = &mut task => Ok(found.unwrap_or_default()),
-        () = client.patience() => Err(Later { path, task }),
-    }
+        found = &mut task => found.unwrap_or_default(),
+        () = client.patience() => {
+            return Outcome { found: BTreeMap::new(), later: Some(Later { path, task }) };
+        }
+    };
+    let uri = documents::url(&path).unwrap_or_default();
+    let is_empty = found.get(&uri).is_some_and(Vec::is_empty);
+    let again = || AbortOnDropHandle::new(tokio::spawn(client.diagnose_again(path.clone())));
+    let task = is_empty.then(again);
+    Outcome { found, later: task.map(|task| Later { path, task }) }
 }
 
 async fn ask(client: &Arc<Client>, question: &Question<'_>) -> Result<Vec<Value>, String> {

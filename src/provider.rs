@@ -206,6 +206,19 @@ pub enum Quirk {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Quirks(u32);
 
+impl Model {
+    /// Returns the setting by which the model takes another kind of input besides.
+    pub fn taking(&self, kind: &str) -> String {
+        let known = [("text", true), ("image", self.takes_images), ("pdf", self.takes_pdf)];
+        let known = known.into_iter().filter(|(name, is_taken)| *is_taken && *name != kind);
+        let kinds: Vec<String> =
+            known.map(|(name, _)| name).chain([kind]).map(|it| format!("{it:?}")).collect();
+        let (provider, model) = (&self.provider_id, &self.id);
+        let kinds = kinds.join(", ");
+        format!("`provider.{provider}.models.{model}.modalities` to `{{\"input\": [{kinds}]}}`")
+    }
+}
+
 impl Quirks {
     pub const fn of(quirks: &[Quirk]) -> Quirks {
         let mut bits = 0;

@@ -429,3 +429,24 @@ async fn an_agent_of_claude_code_has_the_tools_of_its_list_and_no_others() {
         agent.finish().await;
     }
 }
+
+#[tokio::test]
+async fn a_session_of_an_agent_that_is_left_out_goes_on_with_no_other_unasked() {
+    let scratch = Scratch::new();
+    scratch.write(".opencode/agent/reviewer.md", "---\nmode: primary\ntools: Read\n---\nReview.\n");
+    let agent = Agent::builder().scratch(&scratch).start().await;
+    let session = session_of(&agent, "reviewer").await;
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go").await;
+    let successor = agent.successor();
+    agent.finish().await;
+    scratch.write(".opencode/agent/reviewer.md", "---\nmode: primary\ntools: 5\n---\nReview.\n");
+    let agent = successor.start().await;
+    agent.load(&session).await;
+    let error = agent.send_prompt(&session, "go on").answer().await.unwrap_err();
+    assert!(error.message.contains("The agent reviewer of this session is left out"), "{error:?}");
+    agent.request("session/set_mode", json!({"sessionId": session, "modeId": "plan"})).await.unwrap();
+    agent.llm.reply(Reply::text("ok"));
+    agent.prompt(&session, "go on").await;
+    agent.finish().await;
+}

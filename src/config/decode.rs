@@ -99,6 +99,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         agents: agents(&raw, &layers),
         fetched_rules: fetched_rules(&layers, home),
         limits,
+        left_out: BTreeSet::new(),
         commands: decode_key(&raw, "command").unwrap_or_default(),
         skills: decode_key(&raw, "skills").unwrap_or_default(),
         directories,
@@ -128,9 +129,10 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         notes: findings.notes,
         environment,
     };
-    for name in left_out {
-        config.agents.entry(name).or_default().disable = Some(true);
+    for name in &left_out {
+        config.agents.entry(name.clone()).or_default().disable = Some(true);
     }
+    config.left_out = left_out;
     config.protected = Arc::new(ProtectedPaths::new(&config, &layers));
     (config, layers)
 }
@@ -300,11 +302,21 @@ fn agents(raw: &Map<String, Value>, layers: &[Layer]) -> BTreeMap<String, AgentC
 
 /// Returns the limits as rules, and the agents that are left out.
 fn bounds(layers: &[Layer], home: &Path) -> (Vec<Bound>, BTreeSet<String>) {
+    let is_own = |name: &str| {
+        let agents =
+            layers.iter().filter(|it| it.kind != Kind::Market).filter_map(|it| it.value.get("agent"));
+        agents.into_iter().any(|agents| agents.get(name).is_some())
+    };
     let mut bounds = Vec::new();
     let mut left_out = BTreeSet::new();
     for layer in layers {
         for Limit { agent, kind } in &layer.limits {
             match (agent, kind) {
+                // What was fetched does not turn off an agent of the user's own, and may do no more than ask.
+                (Some(name), limits::Kind::LeftOut) if layer.kind == Kind::Market && is_own(name) => {
+                    let (agent, rules) = (Some(name.clone()), limits::Kind::Ask.rules(home));
+                    bounds.push(Bound { agent, is_fetched: true, rules });
+                }
                 (Some(name), limits::Kind::LeftOut) => drop(left_out.insert(name.clone())),
                 _ => {
                     let (agent, is_fetched) = (agent.clone(), layer.kind == Kind::Market);

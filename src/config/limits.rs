@@ -2,10 +2,10 @@
 
 use std::{borrow::Cow, path::Path};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use windlass_protocol::opencode::permission::{Action, Rule};
 
-use super::rules::{PERMISSIONS, expand_home, is_edit, rule};
+use super::rules::{PERMISSIONS, expand_home, is_edit, read_rules, rule};
 
 /// Permissions that no tool is called by. A list of tools says nothing of them.
 const NO_TOOLS: [&str; 4] = ["external_directory", "doom_loop", "sandbox", "sampling"];
@@ -24,6 +24,8 @@ pub enum Kind {
     Only(Vec<Tool>),
     /// Tools that are denied, or asked about.
     Restricted(Action, Vec<Tool>),
+    /// A `permission` that restricts beside another one, and allows nothing.
+    Stricter(Map<String, Value>),
     /// Everything asks: a restriction cannot be understood.
     Ask,
     /// The agent is left out: a restriction of its own cannot be understood.
@@ -57,6 +59,11 @@ impl Kind {
             }
             Self::Restricted(action, tools) => {
                 tools.iter().flat_map(|tool| tool.rules(*action, home)).collect()
+            }
+            Self::Stricter(permission) => {
+                let (mut rules, _) = read_rules(&Value::Object(permission.clone()), home);
+                rules.retain(|rule| rule.action != Action::Allow);
+                rules
             }
             Self::Ask => vec![rule("*", "*", Action::Ask)],
             Self::LeftOut => vec![rule("*", "*", Action::Deny)],

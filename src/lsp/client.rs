@@ -395,6 +395,29 @@ impl Client {
         found
     }
 
+    /// Waits until the server has published what is wrong with a file once more, and returns that by its URL: many publish
+    /// an empty list first.
+    pub async fn diagnose_again(self: Arc<Self>, path: PathBuf) -> BTreeMap<String, Vec<Value>> {
+        let Some(uri) = documents::url(&path) else { return BTreeMap::new() };
+        let mut published = self.connection.published();
+        let n_times =
+            |published: &BTreeMap<String, Published>| published.get(&uri).map_or(0, |it| it.n_times);
+        let before = n_times(&published.borrow());
+        let again = async {
+            // The sender lives as long as `self`.
+            let _ = published.wait_for(|published| n_times(published) > before).await;
+        };
+        tokio::select! {
+            _ = timeout(self.limits.work, again) => {}
+            () = self.ended() => {}
+        }
+        sleep(QUIET_PUBLISHER).await;
+        let published = self.connection.published();
+        let of_file =
+            published.borrow().get(&uri).filter(|it| it.n_times > before).map(|it| it.diagnostics.clone());
+        of_file.map(|diagnostics| BTreeMap::from([(uri, diagnostics)])).unwrap_or_default()
+    }
+
     /// Asks a server that offers it for the diagnostics of a file and of those that depend on it. `None` without an
     /// answer.
     async fn pull(&self, uri: &str, limit: Duration) -> Option<BTreeMap<String, Vec<Value>>> {

@@ -96,7 +96,7 @@ fn offered(tool: Tool, server: &str, slot_id: usize) -> Option<McpTool> {
     })
 }
 
-/// Checks a schema by the draft that it names, or by the newest where nobody knows that one.
+/// Checks a schema by the draft that it names, or by the newest where that one is unknown.
 fn usable(schema: &Value) -> Result<(), String> {
     let by_draft = JsonSchema::compile(schema);
     let known = match (&by_draft, schema) {

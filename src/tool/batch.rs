@@ -39,6 +39,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     if args.tool_calls.is_empty() {
         return Err(ToolError::Model("tool_calls is empty: provide at least one tool call".to_owned()));
     }
+    // It asks nothing itself.
+    cx.host.progress(None, Map::new());
     let n_calls = args.tool_calls.len();
     let tools: Vec<String> = args.tool_calls.iter().map(|call| call.tool.clone()).take(MAX_SHOWN).collect();
     let running =

@@ -175,6 +175,8 @@ struct Chat {
     first: Option<String>,
     /// Something was said in the session.
     is_begun: bool,
+    /// Another client's turn has begun, and its end was not seen.
+    is_elsewhere: bool,
     /// The session was made here.
     is_new: bool,
 }
@@ -206,6 +208,7 @@ impl Chat {
             model,
             first: prompt.filter(|prompt| !prompt.trim().is_empty()),
             is_begun: false,
+            is_elsewhere: false,
             is_new,
         };
         chat.shown.rest().await?;
@@ -224,7 +227,7 @@ impl Chat {
         self.look.directory = self.directory.clone();
         self.agent = self.agent.take().or(session.agent);
         self.shown.attend(&self.id);
-        self.is_begun = false;
+        (self.is_begun, self.is_elsewhere) = (false, false);
         self.catch_up(interrupts).await?;
         if !self.is_begun {
             self.shown.print_wrapped("/help lists the commands, Ctrl-D leaves.").await?;
@@ -251,9 +254,14 @@ impl Chat {
         Ok(())
     }
 
-    /// Deletes the session if nothing was said in it.
+    /// Deletes the session if nobody said anything in it.
     async fn leave(&self) {
-        if self.is_new && !self.is_begun {
+        let is_empty = async || {
+            let path = format!("/session/{}/message?limit=1", self.id);
+            let said: Result<Vec<serde::de::IgnoredAny>, _> = self.remote.http.get(&path).await;
+            said.is_ok_and(|said| said.is_empty())
+        };
+        if self.is_new && !self.is_begun && is_empty().await {
             // One that stays is no harm.
             let _ = self.remote.http.delete(&format!("/session/{}", self.id)).await;
         }
@@ -285,10 +293,12 @@ impl Chat {
                     Happened::Begun if is_told => {}
                     Happened::Begun => {
                         is_told = true;
+                        (self.is_begun, self.is_elsewhere) = (true, true);
                         self.editor.notice(&line::wrapped_text(ELSEWHERE, output::columns()));
                     }
                     Happened::Ended => {
                         is_told = false;
+                        self.is_elsewhere = false;
                         // A server that has gone is told with the next prompt.
                         let messages = news(&self.remote, &self.id, self.shown.newest()).await.unwrap_or_default();
                         if let Some(last) = messages.last() {
@@ -378,6 +388,10 @@ impl Chat {
         invocation: Invocation,
         interrupts: &mut Interrupts,
     ) -> Result<(), Failure> {
+        if std::mem::take(&mut self.is_elsewhere) {
+            // The server takes one prompt after another; the answer to the other client's is shown first.
+            self.catch_up(interrupts).await?;
+        }
         let mut parts = Vec::new();
         if invocation != Invocation::Shell {
             for name in words.split_whitespace().filter_map(|word| word.strip_prefix('@')) {

@@ -181,11 +181,12 @@ impl Remote {
 
     /// Asks the server for each turn that is followed: one that had ended when it was looked for tells no end.
     fn check_followed(&self) {
-        let followed: Vec<(SessionId, PathBuf)> = lock(&self.state)
-            .followers
-            .iter()
-            .map(|follower| (follower.session_id.clone(), follower.directory.clone()))
-            .collect();
+        let followed: Vec<(SessionId, PathBuf)> = {
+            let mut state = lock(&self.state);
+            state.followers.retain(|follower| !follower.end.is_closed());
+            let places = state.followers.iter().map(|it| (it.session_id.clone(), it.directory.clone()));
+            places.collect()
+        };
         for (id, directory) in followed {
             let Some(own) = self.own.upgrade() else { return };
             self.tasks.spawn(async move {

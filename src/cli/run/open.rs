@@ -107,14 +107,18 @@ impl Place {
         for file in files {
             let PromptPart::File(file) = file else { continue };
             let (kind, is_taken) = match held(&file.url) {
-                Some("application/pdf") => ("PDF files", model.takes_pdf),
-                Some(_) => ("images", model.takes_images),
+                Some("application/pdf") => (("PDF files", "pdf"), model.takes_pdf),
+                Some(_) => (("images", "image"), model.takes_images),
                 None => continue,
             };
             if !is_taken {
                 let name = file.filename.as_deref().unwrap_or(&file.url);
-                let hint = "choose another model by `--model`, or leave the file out";
-                return Err(Failure::Misuse(format!("{reference} takes no {kind}, such as {name}: {hint}.")));
+                let (kind, modality) = kind;
+                let setting = model.taking(modality);
+                return Err(Failure::Misuse(format!(
+                    "{reference} takes no {kind}, such as {name}: choose another model by `--model`, leave the file out, or, \
+                     if it takes them, set {setting}."
+                )));
             }
         }
         Ok(())

@@ -18,12 +18,15 @@ use crate::{
 };
 
 /// Keys that restrict, by their letters, and the letters that may be wrong in them.
-const RESTRICTING: [(&str, Meaning, usize); 5] = [
+const RESTRICTING: [(&str, Meaning, usize); 7] = [
     ("permission", Meaning::Permission, 2),
     ("permissionmode", Meaning::Mode, 1),
     ("tools", Meaning::Tools, 1),
     ("allowedtools", Meaning::Only, 2),
     ("disallowedtools", Meaning::Without, 2),
+    // Gemini's.
+    ("coretools", Meaning::Only, 1),
+    ("excludetools", Meaning::Without, 1),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +37,8 @@ enum Meaning {
     Tools,
     Only,
     Without,
+    /// Its words say that it restricts something.
+    Unclear,
 }
 
 /// The owner of restrictions: an agent by its name, or none for the whole configuration.
@@ -75,6 +80,7 @@ impl Normalizer<'_> {
                 }
                 continue;
             };
+            let value = if meaning == Meaning::Permission { in_lower_case(value) } else { value };
             match meaning {
                 Meaning::Permission if key == "permission" => {
                     let value = self.permission(owner, &key, value);
@@ -115,6 +121,12 @@ impl Normalizer<'_> {
                     let switches = self.tool_switches(owner, value);
                     object.insert("tools".to_owned(), switches);
                 }
+                Meaning::Unclear => {
+                    object.shift_remove(&key);
+                    if !matches!(value, Value::Bool(false)) {
+                        self.unread(owner, &[&key], "is not understood; use `permission`");
+                    }
+                }
                 Meaning::Tools | Meaning::Only | Meaning::Without => {
                     object.shift_remove(&key);
                     match tools(&value).map_err(|odd| cut(&odd, 60)) {
@@ -151,58 +163,60 @@ impl Normalizer<'_> {
             }
             return value;
         };
+        let said: Map<String, Value> = said.into_iter().filter(|(_, actions)| !actions.is_null()).collect();
+        let n_keys = |wanted: &str| said.keys().filter(|name| target(name) == wanted).count();
         let mut permission = Map::new();
-        let mut restricting = Vec::new();
-        for (name, actions) in said.into_iter().filter(|(_, actions)| !actions.is_null()) {
-            let action = match name.as_str() {
+        for (name, actions) in &said {
+            let action = match name.to_lowercase().as_str() {
                 "deny" => Some(Action::Deny),
                 "ask" => Some(Action::Ask),
                 _ => None,
             };
-            match (action, tools(&actions)) {
-                (Some(action), Ok(tools)) if actions.is_array() => {
-                    self.warn(owner, &[key, &name], "is read as a list of tools".to_owned());
-                    self.limit(owner, Kind::Restricted(action, tools));
-                    continue;
+            if let Some(action) = action.filter(|_| !is_action(actions)) {
+                match tools(actions) {
+                    Ok(tools) => {
+                        self.warn(owner, &[key, name], "is read as a list of tools".to_owned());
+                        self.limit(owner, Kind::Restricted(action, tools));
+                    }
+                    Err(odd) => self.unread(owner, &[key, name], &format!("{} is not a tool", cut(&odd, 60))),
                 }
-                (Some(_), Err(odd)) if actions.is_array() => {
-                    let problem = format!("{} is not a tool", cut(&odd, 60));
-                    self.unread(owner, &[key, &name], &problem);
-                    continue;
-                }
-                (Some(_) | None, _) => {}
+                continue;
             }
             if name.contains('(') {
-                let Some(tool) = Tool::parse(&name).filter(|_| is_action(&actions)) else {
-                    self.unread(owner, &[key, &name], "is not understood");
-                    continue;
-                };
-                let action = if actions == "allow" { Action::Allow } else { Action::Deny };
-                for rule in tool.rules(action, Path::new("~")) {
-                    put(
-                        &mut permission,
-                        rule.permission,
-                        Value::from_iter([(rule.pattern, actions.clone())]),
-                    );
+                match (Tool::parse(name), actions.as_str()) {
+                    (Some(tool), Some("allow")) => {
+                        for rule in tool.rules(Action::Allow, Path::new("~")) {
+                            let patterns = Value::from_iter([(rule.pattern, actions.clone())]);
+                            put(&mut permission, rule.permission, patterns);
+                        }
+                    }
+                    (Some(tool), Some("ask")) => self.limit(owner, Kind::Restricted(Action::Ask, vec![tool])),
+                    (Some(tool), _) if is_action(actions) => {
+                        self.limit(owner, Kind::Restricted(Action::Deny, vec![tool]));
+                    }
+                    _ => self.unread(owner, &[key, name], "is not understood"),
                 }
                 continue;
             }
-            let own = own_name(&name).into_owned();
-            if own != name {
-                self.note(&path(owner, &[key, &name]), &format!("is read as `{own}`"));
-                self.layer.move_places(&path(owner, &[key, &name]), &path(owner, &[key, &own]));
-            }
-            if own != "edit" && is_edit(&own) && !allows(&actions) {
-                restricting.push((own, actions));
+            let meant = target(name);
+            // Another name of `edit` loosens nothing; the check says that it has no effect.
+            let has_effect = meant == own_name(name) || !allows(actions);
+            if meant == *name || !has_effect {
+                put(&mut permission, name.clone(), actions.clone());
                 continue;
             }
-            put(&mut permission, own, actions);
-        }
-        // Behind the others, so that no rule for `edit` lifts them.
-        for (name, actions) in restricting {
-            let message = format!("is read as `edit`, which the tool `{name}` asks for");
-            self.note(&path(owner, &[key, &name]), &message);
-            put(&mut permission, "edit".to_owned(), actions);
+            let message = match own_name(name) {
+                own if own == meant => format!("is read as `{own}`"),
+                own => format!("is read as `{meant}`, which the tool `{own}` asks for"),
+            };
+            self.note(&path(owner, &[key, name]), &message);
+            if n_keys(&meant) > 1 {
+                // No order of the keys decides between two names of one tool: the stricter holds.
+                self.limit(owner, Kind::Stricter(Map::from_iter([(meant, actions.clone())])));
+            } else {
+                self.layer.move_places(&path(owner, &[key, name]), &path(owner, &[key, &meant]));
+                put(&mut permission, meant, actions.clone());
+            }
         }
         Value::Object(permission)
     }
@@ -213,6 +227,10 @@ impl Normalizer<'_> {
         let mut switches = Map::new();
         for (name, value) in said.into_iter().filter(|(_, value)| !value.is_null()) {
             let place = ["tools", name.as_str()];
+            if value.is_array() {
+                self.unread(owner, &place, "is a list where true or false is expected; use `permission`");
+                continue;
+            }
             let is_enabled = switch(&value).unwrap_or(false);
             if !value.is_boolean() {
                 let shown = cut(&value.to_string(), 60);
@@ -227,11 +245,13 @@ impl Normalizer<'_> {
                     self.warn(owner, &place, "is denied as a whole; write `permission`".to_owned());
                     own_name(tool.trim()).into_owned()
                 }
+                None if name == "all" => "*".to_owned(),
                 None => own_name(&name).into_owned(),
             };
             self.layer.move_places(&path(owner, &place), &path(owner, &["tools", &own]));
-            switches.shift_remove(&own);
-            switches.insert(own, Value::from(is_enabled));
+            // Of two spellings of one name the stricter holds.
+            let was_off = switches.shift_remove(&own) == Some(Value::Bool(false));
+            switches.insert(own, Value::from(is_enabled && !was_off));
         }
         Value::Object(switches)
     }
@@ -298,7 +318,37 @@ fn meaning(key: &str, owner: Owner<'_>) -> Option<Meaning> {
     }
     let letters: String = key.chars().filter(|it| it.is_alphanumeric()).collect::<String>().to_lowercase();
     let near = RESTRICTING.iter().find(|(known, _, most)| distance(&letters, known) <= *most);
-    exact.or(near).map(|(_, meaning, _)| *meaning)
+    let unclear = || is_restricting(&letters).then_some(Meaning::Unclear);
+    exact.or(near).map(|(_, meaning, _)| *meaning).or_else(unclear)
+}
+
+/// Returns true for the letters of a key that speaks of tools that there are or are not, or of permissions. Options of
+/// providers say how tools are called (`tool_choice`, `parallel_tool_calls`).
+fn is_restricting(letters: &str) -> bool {
+    let has = |word: &str| letters.contains(word);
+    let limits =
+        ["allow", "avail", "ban", "block", "deni", "deny", "disab", "enab", "exclud", "forbid", "only"];
+    has("readonly") || has("permission") || (has("tool") && limits.into_iter().any(has))
+}
+
+/// Returns a permission whose actions are in lower case.
+fn in_lower_case(value: Value) -> Value {
+    match value {
+        Value::String(text) => match text.to_lowercase() {
+            lower if matches!(lower.as_str(), "allow" | "ask" | "deny") => lower.into(),
+            _ => text.into(),
+        },
+        Value::Object(said) => said.into_iter().map(|(key, value)| (key, in_lower_case(value))).collect(),
+        other => other,
+    }
+}
+
+/// Returns the permission that a key of `permission` is about.
+fn target(name: &str) -> String {
+    match own_name(name) {
+        own if is_edit(&own) => "edit".to_owned(),
+        own => own.into_owned(),
+    }
 }
 
 fn is_action(value: &Value) -> bool {

@@ -325,7 +325,8 @@ fn language_servers(config: &Config) -> Vec<Finding> {
 }
 
 async fn programs(config: &Config) -> Vec<Finding> {
-    let git = match first_line(config, OsStr::new("git"), &["--version"]).await {
+    let version = output(config, OsStr::new("git"), &["--version"]).await.unwrap_or_default();
+    let git = match version.lines().next().map(str::trim).filter(|line| !line.is_empty()) {
         Some(version) => Finding::ok("programs", version),
         None => Finding::warning(
             "programs",
@@ -337,8 +338,10 @@ async fn programs(config: &Config) -> Vec<Finding> {
     let search = config.environment.get("PATH");
     let shell = match program::find(search, &config.directory, Path::new(&shell)) {
         Some(path)
-            if first_line(config, path.as_os_str(), &["-c", "echo ready"]).await.as_deref()
-                != Some("ready") =>
+            // The user's own start-up files may print as well.
+            if !output(config, path.as_os_str(), &["-c", "echo ready"])
+                .await
+                .is_some_and(|printed| printed.lines().any(|line| line == "ready")) =>
         {
             Some(Finding::wrong(
                 "programs",
@@ -358,8 +361,8 @@ async fn programs(config: &Config) -> Vec<Finding> {
     shell.into_iter().chain([git]).collect()
 }
 
-/// Returns the first line that a program prints; `None` without one in time.
-async fn first_line(config: &Config, program: &OsStr, args: &[&str]) -> Option<String> {
+/// Returns what a program prints; `None` where it does not end in time.
+async fn output(config: &Config, program: &OsStr, args: &[&str]) -> Option<String> {
     let args: Vec<OsString> = args.iter().map(OsString::from).collect();
     let environment = Default::default();
     let spawn = Spawn {
@@ -371,9 +374,8 @@ async fn first_line(config: &Config, program: &OsStr, args: &[&str]) -> Option<S
         stdin: false,
         is_parent: false,
     };
-    let output = timeout(VERSION_LIMIT, process::output(&spawn, 4096)).await.ok()?.ok()?;
-    let line = String::from_utf8_lossy(&output).lines().next()?.trim().to_owned();
-    (!line.is_empty()).then_some(line)
+    let printed = timeout(VERSION_LIMIT, process::output(&spawn, 4096)).await.ok()?.ok()?;
+    Some(String::from_utf8_lossy(&printed).into_owned())
 }
 
 /// Returns the sandbox that this machine can hold, and the one that the default agent's commands get.

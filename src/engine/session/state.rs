@@ -161,11 +161,10 @@ impl Journal {
 
     pub fn part(&mut self, part: &Part) {
         self.writes.push(Write::Part(part.clone()));
-        self.shown(part);
+        self.updated(part);
     }
 
-    /// Notes a change of a part that is shown and not stored.
-    pub fn shown(&mut self, part: &Part) {
+    fn updated(&mut self, part: &Part) {
         self.events.push(EventPayload::PartUpdated {
             session_id: part.session_id.clone(),
             part: part.clone(),
@@ -182,7 +181,7 @@ impl Journal {
             offset,
             text: more,
         }));
-        self.shown(part);
+        self.updated(part);
     }
 
     /// Notes text that was added to a part that held `offset` bytes.

@@ -238,6 +238,8 @@ impl CallHost {
             cancel: &self.parent.cancel,
             plugins: self.parent.plugins.as_deref(),
         };
+        // The tool's own question comes behind these.
+        let is_last = !matches!(ask.permission.as_str(), "doom_loop" | "external_directory");
         let began = clock::now_ms();
         let result = tokio::select! {
             biased;
@@ -248,7 +250,9 @@ impl CallHost {
         let allowed_by = result?;
         let (shown, is_shown) = oneshot::channel();
         self.report(|changes| {
-            changes.allowed.push((self.part, shown));
+            if is_last {
+                changes.allowed.push((self.part, shown));
+            }
             if now > began {
                 changes.resumed.insert(self.part, now);
             }

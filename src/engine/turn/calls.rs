@@ -480,9 +480,9 @@ fn note_reports(
         let Some(part) = state.part_mut(index) else { continue };
         let PartKind::Tool(tool) = &mut part.kind else { continue };
         let ToolState::Running { metadata: metadata @ None, .. } = &mut tool.state else { continue };
-        // A call that runs is told by its metadata from one that waits to be allowed.
+        // Its metadata tells a call that runs from one that waits to be allowed.
         *metadata = Some(Map::new());
-        journal.shown(part);
+        journal.part(part);
     }
     waiting
 }

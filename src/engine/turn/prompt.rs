@@ -393,10 +393,10 @@ pub fn untaken_note(model: &Model, parts: &[Part]) -> Option<String> {
     });
     let (name, kind) = untaken?;
     let reference = model.reference();
-    let (provider, model) = (&reference.provider_id, &reference.model_id);
     Some(format!(
-        "{provider}/{model} is not known to take {kind} input, so it is only told that {name} cannot be read. If it takes \
-         it, set `provider.{provider}.models.{model}.modalities` to `{{\"input\": [\"text\", \"{kind}\"]}}`."
+        "{reference} is not known to take {kind} input, so it is only told that {name} cannot be read. If it takes it, set \
+         {}.",
+        model.taking(kind)
     ))
 }
 

@@ -9,8 +9,8 @@ use crate::provider::{Media, Prompt, PromptMessage, ProviderError, UserContent};
 
 /// Statuses of a provider that does not understand a request, or a part of it.
 const REFUSALS: [u16; 4] = [400, 413, 415, 422];
-/// Words of one that says what it does not take, whatever its status.
-const WORDS: [&str; 4] = ["image", "multimodal", "mmproj", "vision"];
+/// Words of one that says that it does not support these, whatever its status.
+const WORDS: [&str; 4] = ["image", "images", "multimodal", "vision"];
 
 /// The media that a session's provider refuses. They would end the session for good, since every request sends them
 /// again.
@@ -106,7 +106,8 @@ impl RefusedMedia {
 fn is_refusal(error: &ProviderError) -> bool {
     let ProviderError::Api { message, status, body } = error else { return false };
     let said = format!("{message}\n{}", body.as_deref().unwrap_or_default()).to_lowercase();
-    status.is_some_and(|status| REFUSALS.contains(&status)) || WORDS.iter().any(|word| said.contains(word))
+    let names_them = || said.split(|it: char| !it.is_alphanumeric()).any(|word| WORDS.contains(&word));
+    status.is_some_and(|status| REFUSALS.contains(&status)) || (said.contains("support") && names_them())
 }
 
 fn hash(media: &Media<'_>) -> u64 {

@@ -1,6 +1,6 @@
 //! One turn: from a prompt to the answer that ends it, over as many steps as the model's tool calls take.
 
-use std::{path::Path, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -154,12 +154,12 @@ async fn run_prompt(
     tokio::select! {
         biased;
         () = cancel.cancelled() => {}
-        () = session.engine.sync_config(&session.workspace) => {}
+        ready = ready(session) => ready?,
     }
-    check_directory(session.workspace.directory()).await?;
     session.engine.refresh_remote_config();
     let (loaded, mcp, plugins) = generation(session);
     session.engine.refresh_listed::<Skills>(&loaded);
+    check_left_out(&loaded, state, &input)?;
     if input.on_missing == OnMissing::Fallback {
         input.agent = Some(loaded.agent_name(input.agent.as_deref()).to_owned());
     }
@@ -241,8 +241,10 @@ async fn run_prompt(
     take_steps(&mut cx, state, inbox).await
 }
 
-/// Fails where the directory of a session is gone, which can be read without it.
-async fn check_directory(directory: &Path) -> Result<(), EngineError> {
+/// Reads changes of the configuration. Fails where the directory of the session is gone, which can be read without it.
+async fn ready(session: &SessionCx) -> Result<(), EngineError> {
+    session.engine.sync_config(&session.workspace).await;
+    let directory = session.workspace.directory();
     if tokio::fs::metadata(directory).await.is_ok_and(|it| it.is_dir()) {
         return Ok(());
     }
@@ -415,6 +417,22 @@ async fn insist_on_form(
     state.touch_answer(&mut journal);
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
     Err(EngineError::new(EngineErrorKind::StructuredOutput { retries }, message))
+}
+
+/// Refuses to go on with another agent than a session's own that is left out: it may do more.
+fn check_left_out(loaded: &Loaded, state: &SessionState, input: &PromptInput) -> Result<(), EngineError> {
+    let own = state.info.agent.as_deref().filter(|name| loaded.config.left_out.contains(*name));
+    let is_chosen = input.on_missing == OnMissing::Fails && input.agent.is_some();
+    match own.filter(|_| !is_chosen) {
+        Some(name) => {
+            let reason = format!(
+                "The agent {name} of this session is left out, because a restriction of it cannot be understood; mend its \
+                 definition (`windlass config check` says where), or choose another agent."
+            );
+            Err(EngineError::new(EngineErrorKind::InvalidInput, reason))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Returns the agent that answers a prompt: the prompt's own wish, what the session used last, the default.

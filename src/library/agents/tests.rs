@@ -386,7 +386,7 @@ fn a_list_of_tools_denies_the_others_and_loosens_no_rule() {
 
 #[test]
 fn tools_that_are_taken_away_are_denied_whatever_a_rule_says() {
-    for key in ["disallowedTools", "disallowed-tools", "disalowedTools"] {
+    for key in ["disallowedTools", "disallowed-tools", "disalowedTools", "excludeTools"] {
         let text = json!({"agent": {"a": {key: "Bash(git push:*), Write", "permission": {"edit": "allow"}}}});
         let expected =
             [("bash", "git push", Deny), ("bash", "ls", Allow), ("edit", "a", Deny), ("read", "a", Allow)];
@@ -428,9 +428,34 @@ fn a_rule_by_another_name_restricts() {
         check_rules(said.clone(), "build", &expected);
         check_rules(json!({"agent": {"a": said}}), "a", &expected);
     }
-    // No other name of `edit` loosens it.
-    let text = json!({"permission": {"edit": "deny", "multiedit": "allow"}});
-    check_rules(text, "build", &[("edit", "a", Deny)]);
+    // No other name loosens, whatever the order.
+    for permission in [
+        json!({"edit": "deny", "multiedit": "allow", "bash": "deny", "Bash": "allow"}),
+        json!({"Write": "deny", "edit": {"*": "allow"}, "Bash(rm:*)": "deny", "Bash": "deny", "bash": "allow"}),
+        json!({"edit": "deny", "write": {"*": "allow", "x": "ask"}, "bash": "deny", "Bash": "ask"}),
+    ] {
+        check_rules(
+            json!({"permission": permission}),
+            "build",
+            &[("edit", "a", Deny), ("bash", "rm x", Deny)],
+        );
+    }
+    let text = json!({"permission": {"Bash(rm:*)": "deny", "bash": "allow"}});
+    check_rules(text, "build", &[("bash", "rm x", Deny), ("bash", "ls", Allow)]);
+    for text in [json!({"permission": "Deny"}), json!({"tools": {"all": false}})] {
+        check_rules(text, "build", &[("bash", "ls", Deny)]);
+    }
+    // Options of providers speak of tools too.
+    check_rules(
+        json!({"agent": {"a": {"parallel_tool_calls": false, "tool_choice": "auto"}}}),
+        "a",
+        &[("bash", "ls", Allow)],
+    );
+    let text = json!({"permission": {"Deny": "Write, Bash(rm:*)"}});
+    check_rules(text, "build", &[("edit", "a", Deny), ("bash", "rm x", Deny), ("bash", "ls", Allow)]);
+    let text = json!({"permission": {"Bash": {"*": "allow", "rm *": "deny"}}});
+    check_rules(text, "build", &[("bash", "rm x", Deny), ("bash", "ls", Allow)]);
+    check_rules(json!({"tools": {"bash": false, "Bash": true}}), "build", &[("bash", "ls", Deny)]);
 }
 
 #[test]
@@ -444,6 +469,9 @@ fn an_agent_whose_restriction_cannot_be_understood_is_left_out() {
         json!({"disallowedTools": ["Bash", 5]}),
         json!({"permissions": [{"action": "bash", "resource": "*", "effect": "deny"}]}),
         json!({"permissions": {"bash": "deny"}, "permission": {"edit": "deny"}}),
+        json!({"disabledTools": ["Bash"]}),
+        json!({"readonly": true}),
+        json!({"tools": {"deny": ["Bash"]}}),
     ] {
         let text = json!({"permission": {"webfetch": "deny"}, "default_agent": "own", "agent": {"own": said, "build": said}});
         let config = config(&text);

@@ -90,7 +90,7 @@ fn a_refusal_is_known_by_its_words_too() {
             Some(500),
             "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
         ),
-        (None, "this model has no Vision"),
+        (None, "Vision is unsupported"),
     ] {
         let mut refused_media = RefusedMedia::default();
         sent(&mut refused_media);
@@ -104,6 +104,9 @@ fn only_a_request_that_is_not_understood_is_asked_without_media() {
     let mut refused_media = RefusedMedia::default();
     sent(&mut refused_media);
     assert!(!refused_media.suspect(&refusal(404)));
+    let passing = "no capacity is provisioned to support this revision of the model";
+    let passing = ProviderError::Api { message: passing.to_owned(), status: Some(500), body: None };
+    assert!(!refused_media.suspect(&passing));
     assert!(!refused_media.suspect(&ProviderError::Auth { message: String::new() }));
     assert_eq!(refused_media.acquit(refusal(404)), refusal(404));
 }
