@@ -567,6 +567,8 @@ struct State {
     /// `None` until the server was asked for them.
     prompts: Option<Vec<McpPrompt>>,
     connection: Option<client::Connection>,
+    /// True from the end of a connection until it is decided what becomes of the server.
+    has_lost_connection: bool,
     /// True once the login that it had is no longer good.
     has_lost_login: bool,
     /// False once a prompt has waited in vain for the server to start.
@@ -582,6 +584,7 @@ impl State {
             tools: Vec::new(),
             prompts: None,
             connection: None,
+            has_lost_connection: false,
             has_lost_login: false,
             is_awaited: true,
             is_replaced: false,
@@ -613,32 +616,6 @@ impl Shared {
         self.rebuild_table();
         self.changes.send_replace(());
         self.bus.publish(EventPayload::McpToolsChanged { server: slot.spec.name.clone() });
-    }
-
-    /// Records that a server which died is being started again.
-    fn begin_again(&self, slot: &Slot, is_awaited: bool) {
-        {
-            let mut state = slot.lock();
-            state.status = Status::Connecting;
-            state.is_awaited = is_awaited;
-        }
-        self.changes.send_replace(());
-    }
-
-    /// Records that a server has ended. Prompts wait for one whose status is then [`Status::Connecting`].
-    fn end(&self, slot: &Slot, status: Status) {
-        let was_connected = {
-            let mut state = slot.lock();
-            state.is_awaited |= status == Status::Connecting;
-            state.status = status;
-            state.connection.take().is_some()
-        };
-        self.retire(&slot.spec.name);
-        self.rebuild_table();
-        self.changes.send_replace(());
-        if was_connected {
-            self.bus.publish(EventPayload::McpToolsChanged { server: slot.spec.name.clone() });
-        }
     }
 
     /// Drops the server of this name that has served until its successor was decided.

@@ -107,6 +107,37 @@ async fn text_that_was_typed_during_a_turn_is_in_the_line_behind_it() {
 }
 
 #[tokio::test]
+async fn a_letter_of_words_answers_no_permission_and_the_words_are_in_the_line() {
+    let machine = Machine::new().await.with("permission", json!({"bash": "ask"}));
+    let mut terminal = start(&machine, &["chat"]);
+    prompt(&terminal).await;
+    machine.llm.reply(Reply::text("Before").and_call("c1", "bash", json!({"command": "touch made"})));
+    terminal.types("go on\r");
+    terminal.shows_text("[y] once").await;
+    terminal.types("why not");
+    terminal.types("\x03");
+    let screen = terminal.shows("the line", |screen| is_at_prompt(screen, "› why not")).await;
+    assert!(!machine.scratch.exists("made"), "{screen}");
+    terminal.types("\x15");
+    prompt(&terminal).await;
+
+    // An answer that stands alone is one.
+    machine.llm.reply(Reply::call("c2", "bash", json!({"command": "touch made"})));
+    machine.llm.reply(Reply::text("Done."));
+    terminal.types("again\r");
+    let is_asked_twice =
+        |screen: &Screen| screen.lines().iter().filter(|line| line.contains("[y] once")).count() == 2;
+    terminal.shows("the question", is_asked_twice).await;
+    terminal.types("y");
+    terminal.shows_text("Done.").await;
+    assert!(machine.scratch.exists("made"));
+    prompt(&terminal).await;
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
+    machine.finish().await;
+}
+
+#[tokio::test]
 async fn a_session_is_picked_up_and_its_last_words_are_shown() {
     let machine = Machine::new().await;
     machine.llm.reply(Reply::text("Hello Ada."));

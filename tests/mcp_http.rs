@@ -25,7 +25,8 @@ async fn server(port: u16, form: &str) -> (Child, String) {
 }
 
 async fn opened(url: &str) -> (Agent, String) {
-    let agent = Agent::start().await;
+    // A busy machine may need longer than the usual limit for a long result.
+    let agent = Agent::start_with(json!({"experimental": {"mcp_timeout": 600_000}})).await;
     let servers = json!([{"type": "http", "name": "far", "url": url, "headers": []}]);
     let session = session_with(&agent, servers).await;
     until_offered(&agent, &session, "far_price").await;

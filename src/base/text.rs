@@ -213,7 +213,9 @@ pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option
     };
     // Swapped letters are the commonest mistake: `modle` is `model` rather than `mode`.
     let is_swapped = |name: &str| letters(&wanted) == letters(name);
-    let near = names.map(|name| (plain(name), name));
+    // Others are too far away, and need no comparison.
+    let is_as_long = |name: &str| wanted.chars().count().abs_diff(name.chars().count()) <= 2;
+    let near = names.map(|name| (plain(name), name)).filter(|(plain, _)| is_as_long(plain));
     let near = near.map(|(plain, name)| (!is_swapped(&plain), distance(&wanted, &plain), name));
     let (is_other, away, name) = near.min_by_key(|&(is_other, away, _)| (is_other, away))?;
     (!is_other || away <= 2 && away * 3 <= name.len()).then_some(name)

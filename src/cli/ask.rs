@@ -1,6 +1,6 @@
 //! Asks the person at the terminal what waits for an answer: one dialogue at a time, settled ones go away.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Instant};
 
 use windlass_protocol::opencode::{
     event::EventPayload,
@@ -51,6 +51,8 @@ pub struct Person {
     raw: Option<Raw>,
     /// Keeps the text that was typed before a dialogue was shown, where it is for a line behind it.
     ahead: Option<Arc<Ahead>>,
+    /// When the last letter of a text was typed that was not meant for a dialogue, where nothing keeps it.
+    text_at: Option<Instant>,
 }
 
 /// Result of a person's keys.
@@ -76,6 +78,7 @@ impl Person {
             open: None,
             raw: None,
             ahead: None,
+            text_at: None,
         })
     }
 
@@ -97,7 +100,8 @@ impl Person {
             // What was typed before the person could see the dialogue is no answer to it.
             match &self.ahead {
                 Some(ahead) => _ = ahead.take_in(),
-                None => self.keyboard.discard(),
+                None if self.keyboard.discard() => self.text_at = Some(Instant::now()),
+                None => {}
             }
             if self.raw.is_none() {
                 // A terminal that has gone answers nothing.
@@ -201,7 +205,24 @@ impl Person {
             self.give_up();
             return Typed::Gone;
         };
-        if keys.contains(&Key::Interrupt) {
+        let is_typed = self.text_at.is_some_and(|at| at.elapsed() < ahead::IN_ONE_GO)
+            || self.ahead.as_ref().is_some_and(|ahead| ahead.is_typed_now());
+        let is_text = match dialog {
+            Dialog::Permission(_, dialog) => dialog.is_text(&keys, is_typed),
+            Dialog::Question(_, dialog) => dialog.is_text(&keys, is_typed),
+        };
+        let is_interrupted = keys.contains(&Key::Interrupt);
+        if is_text {
+            // Letters of a text answer nothing: it is for the line behind the turn.
+            match &self.ahead {
+                Some(ahead) => ahead.add(self.keyboard.bytes()),
+                None => self.text_at = Some(Instant::now()),
+            }
+            if !is_interrupted {
+                return Typed::Text(String::new());
+            }
+        }
+        if is_interrupted {
             self.open = None;
             // All other requests go away with the turn.
             self.waiting.clear();

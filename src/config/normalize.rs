@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::{layer::Layer, merge::merge, warning::Findings};
 
 mod restrictions;
+mod spelling;
 
 /// Keys that are OpenCode's terminal interface's own.
 pub const TERMINAL_KEYS: [&str; 3] = ["theme", "keybinds", "tui"];
@@ -22,6 +23,7 @@ pub const RENAMED: [(&str, &str); 5] = [
 pub fn normalize(layer: &mut Layer, findings: &mut Findings) {
     layer.value.values_mut().for_each(whole_numbers);
     let mut normalizer = Normalizer { layer, findings };
+    normalizer.spelling();
     for key in TERMINAL_KEYS {
         if normalizer.layer.value.shift_remove(key).is_some() {
             normalizer.note(&[key], "is of OpenCode's terminal interface and has no effect here");

@@ -290,7 +290,10 @@ fn is_near(word: &str, name: &str) -> bool {
         letters.sort_unstable();
         letters
     };
-    word.len().min(name.len()) >= MIN_MISSPELT && (distance(word, name) <= 1 || sorted(word) == sorted(name))
+    // Most differ in their lengths already.
+    word.len().min(name.len()) >= MIN_MISSPELT
+        && word.chars().count().abs_diff(name.chars().count()) <= 1
+        && (distance(word, name) <= 1 || sorted(word) == sorted(name))
 }
 
 /// Returns the words of a key in lower case: `clientSecret` and `CLIENT_SECRET` have two.

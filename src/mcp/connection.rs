@@ -11,6 +11,7 @@ use std::{
 
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use windlass_protocol::opencode::event::EventPayload;
 
 use super::{
     Server, Shared, Slot, Status, linked,
@@ -66,7 +67,10 @@ pub(super) async fn run(shared: Arc<Shared>, slot: Arc<Slot>, slot_id: usize) {
             }
             Status::Disabled | Status::Connecting | Status::Connected => false,
         };
-        let was_connected = slot.lock().connection.is_some();
+        let was_connected = {
+            let state = slot.lock();
+            state.connection.is_some() || state.has_lost_connection
+        };
         let delay = if has_failed { revivals.delay(was_connected, began.elapsed()) } else { None };
         // One that is started again at once is never seen as failed: a prompt between would go on without it.
         let is_back_at_once = was_connected && delay == Some(Duration::ZERO);
@@ -153,6 +157,51 @@ async fn once(task: &Task<'_>) -> Status {
     }
 }
 
+impl Shared {
+    /// Records that a server which died is being started again.
+    fn begin_again(&self, slot: &Slot, is_awaited: bool) {
+        {
+            let mut state = slot.lock();
+            state.status = Status::Connecting;
+            state.is_awaited = is_awaited;
+        }
+        self.changes.send_replace(());
+    }
+
+    /// Records that a connection has ended: none of its tools is offered from now on. Prompts wait until it is decided
+    /// what becomes of the server.
+    pub(super) fn lose(&self, slot: &Slot) {
+        {
+            let mut state = slot.lock();
+            if state.connection.take().is_none() {
+                return;
+            }
+            state.has_lost_connection = true;
+            state.status = Status::Connecting;
+            state.is_awaited = true;
+        }
+        self.rebuild_table();
+        self.changes.send_replace(());
+    }
+
+    /// Records that a server has ended. Prompts wait for one whose status is then [`Status::Connecting`].
+    fn end(&self, slot: &Slot, status: Status) {
+        let was_connected = {
+            let mut state = slot.lock();
+            state.is_awaited |= status == Status::Connecting;
+            state.status = status;
+            let has_lost = std::mem::take(&mut state.has_lost_connection);
+            state.connection.take().is_some() || has_lost
+        };
+        self.retire(&slot.spec.name);
+        self.rebuild_table();
+        self.changes.send_replace(());
+        if was_connected {
+            self.bus.publish(EventPayload::McpToolsChanged { server: slot.spec.name.clone() });
+        }
+    }
+}
+
 async fn local(task: &Task<'_>, spawn: &Spawn<'_>) -> Status {
     let spawned = {
         // One after another: each start takes the runtime's thread for milliseconds.
@@ -204,6 +253,7 @@ async fn local(task: &Task<'_>, spawn: &Spawn<'_>) -> Status {
                 // Closes the pipe even if another process of the group has it open, so that the session reads
                 // the last answers and then ends by itself.
                 child.kill_group();
+                task.shared.lose(task.slot);
                 let end = timeout(AFTERMATH, &mut session).await.unwrap_or(SessionEnd::Closed);
                 exited.map_or(LocalEnd::Lost(end), LocalEnd::Exited)
             }

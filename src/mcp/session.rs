@@ -122,7 +122,7 @@ where
         return end;
     }
     let connection = running.service().connection(running.peer().clone());
-    tokio::select! {
+    let end = tokio::select! {
         never = refresh_tools(task, &connection, &tools_changed) => match never {},
         never = refresh_prompts(task, &connection, &prompts_changed) => match never {},
         never = tell_roots(&connection, &mut roots), if !is_stateless => match never {},
@@ -131,7 +131,9 @@ where
         }
         wants_login = connection.lost() => if wants_login { SessionEnd::Refused } else { SessionEnd::Closed },
         _ = running.waiting() => SessionEnd::Closed,
-    }
+    };
+    task.shared.lose(task.slot);
+    end
 }
 
 /// Returns the version that the server chose where it is none that we know (MCP, lifecycle: version negotiation).

@@ -8,6 +8,7 @@ use std::{
     io::{self, Read},
     os::{fd::OwnedFd, unix::fs::OpenOptionsExt},
     sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -24,6 +25,8 @@ use crate::base::lock::lock;
 const MAX_BYTES: usize = 1 << 20;
 /// Bytes that are read at a time.
 const CHUNK: usize = 4096;
+/// A key that comes so soon behind others is one of a text. Whoever types slowly takes about 0.3 s for a key.
+pub const IN_ONE_GO: Duration = Duration::from_millis(500);
 
 /// See the module's comment.
 pub struct Ahead {
@@ -36,6 +39,8 @@ struct State {
     /// The modes that the terminal was found in.
     found: Termios,
     bytes: Vec<u8>,
+    /// When the last of them came.
+    last_at: Option<Instant>,
     phase: Phase,
 }
 
@@ -57,7 +62,7 @@ impl Ahead {
             File::options().read(true).write(true).custom_flags(flags.bits()).open("/dev/tty").ok()?;
         let ready = keyboard::readiness(&terminal)?;
         let found = tcgetattr(&terminal).ok()?;
-        let state = Mutex::new(State { found, bytes: Vec::new(), phase: Phase::Left });
+        let state = Mutex::new(State { found, bytes: Vec::new(), last_at: None, phase: Phase::Left });
         let ahead = Self { terminal, ready, state };
         ahead.keep();
         Some(Arc::new(ahead))
@@ -105,7 +110,10 @@ impl Ahead {
         while state.bytes.len() < MAX_BYTES && !self.is_background() {
             match (&self.terminal).read(&mut chunk) {
                 Ok(0) => return false,
-                Ok(n_read) => state.bytes.extend_from_slice(&chunk[..n_read]),
+                Ok(n_read) => {
+                    state.bytes.extend_from_slice(&chunk[..n_read]);
+                    state.last_at = Some(Instant::now());
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
             }
@@ -113,11 +121,26 @@ impl Ahead {
         true
     }
 
+    /// Keeps what was typed elsewhere and is no answer there.
+    pub fn add(&self, typed: &[u8]) {
+        let mut state = lock(&self.state);
+        let n_kept = typed.len().min(MAX_BYTES.saturating_sub(state.bytes.len()));
+        state.bytes.extend_from_slice(&typed[..n_kept]);
+        state.last_at = Some(Instant::now());
+    }
+
+    /// Returns true while somebody is typing a text.
+    pub fn is_typed_now(&self) -> bool {
+        lock(&self.state).last_at.is_some_and(|at| at.elapsed() < IN_ONE_GO)
+    }
+
     /// Returns all that was typed, as text; once.
     pub fn take(&self) -> String {
         self.keep();
         self.take_in();
-        keyboard::text(&mut lock(&self.state).bytes)
+        let mut state = lock(&self.state);
+        state.last_at = None;
+        keyboard::text(&mut state.bytes)
     }
 
     /// Takes what was typed and leaves the terminal to others, such as the shell when the process is about to stop; returns

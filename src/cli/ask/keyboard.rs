@@ -65,6 +65,8 @@ pub struct Keyboard {
     ready: Option<AsyncFd<OwnedFd>>,
     /// The beginning of a character whose end has not come.
     rest: Vec<u8>,
+    /// The bytes of the keys that were read last.
+    bytes: Vec<u8>,
 }
 
 /// Gives typed keys as they are, unseen, until it is dropped.
@@ -87,7 +89,12 @@ impl Keyboard {
         let terminal = options.open("/dev/tty").ok()?;
         // The keys of a job in the background are for the shell.
         let is_foreground = tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp());
-        is_foreground.then(|| Self { terminal: Arc::new(terminal), ready: None, rest: Vec::new() })
+        is_foreground.then(|| Self {
+            terminal: Arc::new(terminal),
+            ready: None,
+            rest: Vec::new(),
+            bytes: Vec::new(),
+        })
     }
 
     /// Takes keys one by one from now on.
@@ -116,7 +123,9 @@ impl Keyboard {
                 Ok(0) => return None,
                 Ok(n_read) => {
                     self.rest.extend_from_slice(&chunk[..n_read]);
+                    self.bytes.clone_from(&self.rest);
                     let keys = decode(&mut self.rest);
+                    self.bytes.truncate(self.bytes.len() - self.rest.len());
                     if !keys.is_empty() {
                         return Some(keys);
                     }
@@ -128,11 +137,20 @@ impl Keyboard {
         }
     }
 
-    /// Drops what was typed up to now.
-    pub fn discard(&self) {
+    /// Returns the bytes of the keys that were read last.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Drops what was typed up to now; returns true if there was any.
+    pub fn discard(&self) -> bool {
         let mut chunk = [0; CHUNK];
+        let mut is_any = false;
         // It makes no reader wait.
-        while (&*self.terminal).read(&mut chunk).is_ok_and(|n_read| n_read > 0) {}
+        while (&*self.terminal).read(&mut chunk).is_ok_and(|n_read| n_read > 0) {
+            is_any = true;
+        }
+        is_any
     }
 
     /// Columns of the terminal.

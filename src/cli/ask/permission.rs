@@ -11,7 +11,7 @@ use super::{
     },
     keyboard::Key,
     question,
-    step::{Answer, Step},
+    step::{self, Answer, Step},
     typing::{State, Typing},
 };
 use crate::{
@@ -49,6 +49,12 @@ impl PermissionDialog {
         let choices = question::keys(&choices.collect::<Vec<_>>(), draw.width);
         let text = format!("{}{choices}", view::text(&subject(request, draw), draw.look));
         (Self { choices, columns: draw.width, can_remember, reason: None }, text)
+    }
+
+    /// Returns true if keys are part of a text that was not meant for the dialogue: `is_typed` says that one is typed now.
+    pub fn is_text(&self, keys: &[Key], is_typed: bool) -> bool {
+        let is_answer = |key: char| "yYnNfF".contains(key) || (self.can_remember && "aA".contains(key));
+        self.reason.is_none() && step::is_text(keys, is_typed, is_answer)
     }
 
     pub fn keys(&mut self, keys: &[Key]) -> Step {

@@ -5,7 +5,7 @@ use windlass_protocol::opencode::question::Question;
 use super::{
     super::view::line::{self, Line, PLAIN},
     keyboard::Key,
-    step::{ANSWER_COLUMNS, Answer, Step},
+    step::{self, ANSWER_COLUMNS, Answer, Step},
     typing::{State, Typing},
 };
 use crate::base::text;
@@ -40,6 +40,13 @@ impl QuestionDialog {
         };
         let text = dialog.show();
         (dialog, text)
+    }
+
+    /// Returns true if keys are part of a text that was not meant for the dialogue: `is_typed` says that one is typed now.
+    pub fn is_text(&self, keys: &[Key], is_typed: bool) -> bool {
+        let takes_custom = self.questions.get(self.answers.len()).is_some_and(Question::takes_custom);
+        let is_answer = |key: char| key.is_ascii_digit() || (takes_custom && "oO".contains(key));
+        self.own_words.is_none() && step::is_text(keys, is_typed, is_answer)
     }
 
     pub fn keys(&mut self, keys: &[Key]) -> Step {

@@ -55,6 +55,29 @@ fn a_wrong_field_of_a_server_is_named_and_the_rest_holds() {
 }
 
 #[test]
+fn keys_in_other_capitals_and_misspelt_ones_that_restrict_are_read() {
+    let config = config(
+        r#"{"Agent": {"build": {"Disable": true}}, "agent": {"plan": {"disable": true}},
+"MCP": {"shop": {"type": "local", "command": ["x"], "Enabled": false}},
+"Windlass": {"sandbx": {"mode": "read-only"}}, "disabled_provider": ["a"]}"#,
+    );
+    assert_eq!(
+        warnings(&config),
+        [
+            "1:2: Agent: is read as `agent`",
+            "2:1: MCP: is read as `mcp`",
+            "3:1: Windlass: is read as `windlass`",
+            "3:48: disabled_provider: is read as `disabled_providers`",
+            "1:22: agent.build.Disable: is read as `disable`",
+            "2:53: mcp.shop.Enabled: is read as `enabled`",
+            "3:14: windlass.sandbx: is read as `sandbox`",
+        ]
+    );
+    let sandbox = serde_json::to_value(&config.settings.windlass.sandbox).unwrap();
+    assert_eq!(sandbox["mode"], "read-only");
+}
+
+#[test]
 fn a_limit_that_is_no_number_is_told() {
     let config = config(
         r#"{"provider": {"x": {"options": {"timeout": "5", "enterpriseUrl": "https://e"}},

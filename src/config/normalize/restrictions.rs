@@ -323,12 +323,12 @@ fn meaning(key: &str, owner: Owner<'_>) -> Option<Meaning> {
 }
 
 /// Returns true for the letters of a key that speaks of tools that there are or are not, or of permissions. Options of
-/// providers say how tools are called (`tool_choice`, `parallel_tool_calls`).
+/// providers say how a tool is called (`tool_choice`, `disable_parallel_tool_use`).
 fn is_restricting(letters: &str) -> bool {
     let has = |word: &str| letters.contains(word);
     let limits =
         ["allow", "avail", "ban", "block", "deni", "deny", "disab", "enab", "exclud", "forbid", "only"];
-    has("readonly") || has("permission") || (has("tool") && limits.into_iter().any(has))
+    has("readonly") || has("permission") || (has("tools") && limits.into_iter().any(has))
 }
 
 /// Returns a permission whose actions are in lower case.

@@ -33,7 +33,7 @@ impl Tickets {
     }
 
     /// Returns the token that cancels the turn this ticket begins; `None` when it was cancelled while it
-    /// waited.
+    /// waited behind others.
     pub fn begin(&self, ticket: u64) -> Option<CancellationToken> {
         let (cancel, on_begin) = {
             let mut open = self.lock();
@@ -60,12 +60,14 @@ impl Tickets {
         }
     }
 
-    /// Cancels one prompt: a running turn stops, a waiting prompt is answered at once.
+    /// Cancels one prompt: a running turn stops, and a prompt behind others is answered at once. The next to begin does so
+    /// and ends: its words are on a screen already, so they are kept.
     pub fn cancel(&self, ticket: u64) {
         let waiting = {
             let mut open = self.lock();
+            let is_next = open.keys().all(|other| *other >= ticket);
             match open.get(&ticket) {
-                Some(entry) if entry.is_running => {
+                Some(entry) if entry.is_running || is_next => {
                     entry.cancel.cancel();
                     None
                 }

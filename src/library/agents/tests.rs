@@ -40,6 +40,18 @@ fn check_rules(text: Value, name: &str, expected: &[(&str, &str, Action)]) {
 }
 
 #[test]
+fn options_that_say_how_tools_are_called_restrict_nothing() {
+    for option in
+        ["disableParallelToolUse", "disable_parallel_tool_use", "tool_choice", "parallel_tool_calls"]
+    {
+        let (agents, warnings) =
+            agents(&config(&json!({"agent": {"mine": {"prompt": "x", option: true}}})), &[]);
+        assert!(agents.iter().any(|agent| agent.name == "mine"), "{option}");
+        assert_eq!(warnings, [], "{option}");
+    }
+}
+
+#[test]
 fn the_seven_built_in_agents_exist_with_the_default_first() {
     let (agents, warnings) = agents(&config(&json!({})), &[]);
     let shown: Vec<_> = agents.iter().map(|agent| (agent.name.as_str(), agent.mode, agent.hidden)).collect();

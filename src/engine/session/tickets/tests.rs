@@ -56,12 +56,22 @@ fn a_turn_that_ends_answers_its_prompt_once() {
 }
 
 #[test]
-fn cancelling_a_waiting_prompt_answers_it_at_once_and_it_never_begins() {
+fn cancelling_a_prompt_behind_others_answers_it_at_once_and_it_never_begins() {
+    let scene = Scene::new(&[1, 2]);
+    scene.tickets.cancel(2);
+    scene.check(&[(2, "Cancelled")]);
+    assert!(scene.tickets.begin(2).is_none());
+    scene.end(2);
+    scene.check(&[(2, "Cancelled")]);
+}
+
+#[test]
+fn a_prompt_that_is_cancelled_before_its_turn_begins_keeps_its_words() {
     let scene = Scene::new(&[1]);
     scene.tickets.cancel(1);
-    scene.check(&[(1, "Cancelled")]);
-    assert!(scene.tickets.begin(1).is_none());
-    scene.end(1);
+    scene.check(&[]);
+    assert!(scene.tickets.begin(1).unwrap().is_cancelled());
+    scene.tickets.end(1, Ok(TurnOutcome::cancelled()));
     scene.check(&[(1, "Cancelled")]);
 }
 
