@@ -126,10 +126,11 @@ async fn a_terminal_chats_with_the_servers_sessions() {
     server.llm.reply(Reply::text("All done."));
     terminal.types("run it\r");
     terminal.shows_text("echo out").await;
+    // The call is shown before it is asked about.
+    terminal.shows_text("[y] once").await;
     // The same permission is on the page of a phone.
     let waiting = server.get("/permission").await.ok();
     assert_eq!(waiting.as_array().unwrap().len(), 1);
-    terminal.shows_text("[y] once").await;
     terminal.types("y");
     terminal.shows_text("All done.").await;
     chat::prompt(&terminal).await;

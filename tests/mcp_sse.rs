@@ -28,7 +28,8 @@ async fn server(arguments: &[&str]) -> (Child, String) {
 #[tokio::test]
 async fn a_server_of_the_older_kind_is_used_like_any_other() {
     let (_server, url) = server(&["secret"]).await;
-    let agent = Agent::start().await;
+    // A busy machine may need longer than the usual limit for a long result.
+    let agent = Agent::start_with(json!({"experimental": {"mcp_timeout": 600_000}})).await;
     let headers = json!([{"name": "Authorization", "value": "Bearer secret"}]);
     let session =
         session_with(&agent, json!([{"type": "http", "name": "old", "url": url, "headers": headers}])).await;
