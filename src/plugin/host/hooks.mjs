@@ -141,12 +141,15 @@ const MAX_PENDING = 1000;
 const CAUGHT_UP = 500;
 /** Milliseconds for which a batch of events waits for a plugin that works on too many. */
 const PATIENCE = 1000;
+/** Milliseconds that event hooks get to end before the process does. */
+const LAST_MOMENTS = 500;
 
 /** The events that a plugin works on. */
 class Backlog {
   #pending = 0;
   #isBehind = false;
   #waiting = null;
+  #idle = null;
 
   begin() {
     this.#pending += 1;
@@ -156,6 +159,15 @@ class Backlog {
     this.#pending -= 1;
     if (this.#pending < CAUGHT_UP) this.#isBehind = false;
     if (this.#pending < MAX_PENDING) this.#waiting?.(true);
+    if (this.#pending === 0) this.#idle?.();
+  }
+
+  /** Resolves once the plugin works on none. */
+  idle() {
+    return new Promise((resolve) => {
+      this.#idle = resolve;
+      if (this.#pending === 0) resolve();
+    });
   }
 
   /** Tells if the plugin may have one more, at this time at the latest; one that is behind may not until it has caught up. */
@@ -199,6 +211,13 @@ async function hand(plugin, events) {
 }
 
 export async function dispose(plugins) {
+  // What a hook writes behind the last events is not cut off.
+  let timer;
+  const limit = new Promise((resolve) => {
+    timer = setTimeout(resolve, LAST_MOMENTS);
+  });
+  await Promise.race([Promise.all(plugins.map((plugin) => backlogs.get(plugin)?.idle())), limit]);
+  clearTimeout(timer);
   for (const plugin of withHook(plugins, "dispose")) {
     try {
       await within(plugin.name, () => plugin.hooks.dispose());
