@@ -9,6 +9,7 @@ pub mod diff;
 pub mod event_stream;
 pub mod figures;
 pub mod file_change;
+pub mod git;
 pub mod hash;
 pub mod home;
 pub mod ids;

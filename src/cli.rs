@@ -45,6 +45,7 @@ mod serve;
 mod session;
 mod stats;
 mod trace;
+mod trust;
 mod view;
 
 use auth::LoginArgs;
@@ -112,6 +113,9 @@ struct Global {
     /// Leave all plugins out, as OPENCODE_PURE=1 does.
     #[arg(long, global = true)]
     pure: bool,
+    /// Let everything act that the projects bring, as WINDLASS_TRUST=1 does.
+    #[arg(long, global = true)]
+    trust: bool,
     /// Lowest level to log.
     #[arg(long, global = true, value_name = "LEVEL", ignore_case = true)]
     log_level: Option<LogLevel>,
@@ -164,6 +168,8 @@ enum Command {
     Config(config::ConfigArgs),
     /// List and revoke a project's remembered answers.
     Permission(permission::PermissionArgs),
+    /// Show what a project brings, and let it act.
+    Trust(trust::TrustArgs),
     /// Check everything that a session needs; exits with 1 when something is wrong.
     Doctor(doctor::DoctorArgs),
     /// Start the MCP servers and list their tools or errors.
@@ -206,6 +212,7 @@ pub fn run() -> ExitCode {
     if cli.global.pure {
         environment.variables.insert("OPENCODE_PURE".to_owned(), "1".to_owned());
     }
+    environment.trusts_projects |= cli.global.trust;
     let least = match &cli.command {
         // Their answers are what is wrong.
         Some(Command::Doctor(_) | Command::Lsp(_) | Command::Mcp(_) | Command::Plugin(_)) => LevelFilter::OFF,
@@ -252,6 +259,7 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         Some(Command::Log(args)) => log::run(&environment, cli.global.log_level, &args),
         Some(Command::Trace(args)) => trace::run(&args),
         Some(Command::Permission(args)) => permission::run(&environment, args),
+        Some(Command::Trust(args)) => trust::run(environment, args),
         Some(Command::Run(args)) if args.interactive => chat::run(environment, args.into()),
         Some(Command::Run(args)) => match args.attach.clone() {
             Some(url) => attach::prompt::run(environment, &url, args),

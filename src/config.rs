@@ -47,6 +47,7 @@ pub mod schema;
 pub mod secrets;
 pub mod sources;
 pub mod text_file;
+pub mod trust;
 mod warning;
 mod wording;
 pub mod worktree;
@@ -96,6 +97,8 @@ pub struct Config {
     pub watched: BTreeSet<PathBuf>,
     /// Files and directories that rules, agents, commands and programs come from.
     pub protected: Arc<protected_paths::ProtectedPaths>,
+    /// The part of the project that does not act, because nobody has trusted it.
+    pub held: trust::Held,
     /// Last readable state of each file of the configuration, for the time when it is broken.
     pub kept: BTreeMap<String, layer::Layer>,
     pub providers: BTreeMap<String, ProviderConfig>,
@@ -190,6 +193,11 @@ impl Config {
     /// Returns the directory that `OPENCODE_CONFIG_DIR` names, from the session's directory.
     pub fn named_directory(&self) -> Option<PathBuf> {
         self.environment.get("OPENCODE_CONFIG_DIR").map(|named| self.directory.join(named))
+    }
+
+    /// Returns the directories whose plugins and tools are loaded.
+    pub fn script_directories(&self) -> impl Iterator<Item = &PathBuf> {
+        self.directories.iter().filter(|it| !self.held.directories.contains(*it))
     }
 
     /// Returns the session's directory, its parent, and so on up to the worktree's root.

@@ -23,7 +23,7 @@ use windlass_protocol::opencode::{
 
 use self::asking::granted::Granted;
 use crate::{
-    base::{clock, ids, lock::lock},
+    base::{clock, git::Program, ids, lock::lock},
     bus::Bus,
     config::{self, Environment, Hook, paths::Paths, sandbox::enclosure::Enclosure},
     mcp,
@@ -103,10 +103,9 @@ pub use session::{
     stats::{Counts, Scope, Stats},
     title::is_default as is_default_title,
 };
-pub use tools::{is_own_permission, permission_names, tool_look};
+pub use tools::{is_about_configuration, is_own_permission, permission_names, tool_look};
 pub use turn::{attach::check_readable, structured::check_format};
 pub use workspace::{
-    config_change::PERMISSION as CONFIG_PERMISSION,
     directory::Workspace,
     loaded::{Choice, CommandChoice, Loaded},
     server_login::ServerLoginError,
@@ -139,6 +138,7 @@ struct EngineState {
     environment: Environment,
     paths: Paths,
     hooks: Vec<Hook>,
+    git: Program,
     storage: Storage,
     bus: Bus,
     http: http::Client,
@@ -235,6 +235,7 @@ impl Engine {
             pages: pages::Pages::new(http.clone(), paths.pages()),
             asked: download::Asked::default(),
             storage: Storage::new(paths.database()),
+            git: Program::new(environment.get("PATH")),
             environment,
             paths,
             hooks,
@@ -292,8 +293,8 @@ impl Engine {
     /// Returns the snapshots of a worktree.
     pub(crate) fn snapshots(&self, worktree: &Path) -> Arc<Snapshots> {
         let mut snapshots = lock(&self.0.snapshots);
-        let known = snapshots.entry(worktree.to_owned());
-        known.or_insert_with(|| Arc::new(Snapshots::new(&self.0.paths.snapshots(), worktree))).clone()
+        let make = || Snapshots::new(self.0.git.clone(), &self.0.paths.snapshots(), worktree);
+        snapshots.entry(worktree.to_owned()).or_insert_with(|| Arc::new(make())).clone()
     }
 
     /// Removes old tool outputs in the background, at the first use and then once an hour at most.
@@ -372,8 +373,10 @@ impl Engine {
             return;
         }
         let start = |servers: Vec<ClientServer>| {
-            let sandbox = Enclosure::of_mcp(&workspace.loaded().config);
-            let specs = servers.into_iter().map(|server| server.spec(sandbox.clone())).collect();
+            let loaded = workspace.loaded();
+            let timeout = mcp::usual_timeout(&loaded.config);
+            let sandbox = Enclosure::of_mcp(&loaded.config);
+            let specs = servers.into_iter().map(|server| server.spec(timeout, sandbox.clone())).collect();
             let directory = workspace.directory().to_owned();
             let place = mcp::Place {
                 directory,

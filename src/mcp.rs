@@ -23,7 +23,7 @@ use windlass_protocol::opencode::{
 use crate::{
     base::lock::lock,
     bus::Bus,
-    config::{sandbox::enclosure::Enclosure, secrets},
+    config::{Config, sandbox::enclosure::Enclosure, secrets},
 };
 
 mod asking;
@@ -58,7 +58,7 @@ pub use linked::{AskServer, Link, LinkAnswer, LinkNotification, LinkRequest, Not
 pub use wishes::{Caller, Completion, Elicitation, Elicited, Sampled, Sampling, Speaker, Wanted};
 
 /// Default time limit for each of connecting, listing and calling.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The way to reach a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,14 +124,25 @@ pub struct ServerSpec {
     pub sandbox: Option<Enclosure>,
 }
 
+/// Returns the time limit of servers that name none: `experimental.mcp_timeout`, else 30 seconds.
+pub fn usual_timeout(config: &Config) -> Duration {
+    config.settings.experimental.mcp_timeout.map_or(DEFAULT_TIMEOUT, Duration::from_millis)
+}
+
 impl ServerSpec {
-    /// Reads `mcp.<name>`; `None` if the server is switched off. `sandbox` is for a local one.
-    pub fn from_config(name: &str, config: &McpConfig, sandbox: Option<Enclosure>) -> Option<Self> {
+    /// Reads `mcp.<name>`; `None` if the server is switched off. `usual` is the time limit of a server that names none,
+    /// `sandbox` is for a local one.
+    pub fn from_config(
+        name: &str,
+        config: &McpConfig,
+        usual: Duration,
+        sandbox: Option<Enclosure>,
+    ) -> Option<Self> {
         let (McpConfig::Local { enabled, timeout, .. } | McpConfig::Remote { enabled, timeout, .. }) = config;
         if *enabled == Some(false) {
             return None;
         }
-        let timeout = timeout.map_or(DEFAULT_TIMEOUT, Duration::from_millis);
+        let timeout = timeout.map_or(usual, Duration::from_millis);
         Some(Self { name: name.to_owned(), server: Server::of(config), timeout, sandbox })
     }
 

@@ -13,7 +13,7 @@ use std::{
 
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::base::{hash, ids};
+use crate::base::{git::Program, hash, ids};
 
 mod cleaning;
 mod git;
@@ -122,9 +122,9 @@ type IndexStamp = (SystemTime, u64, u64);
 
 impl Snapshots {
     /// Makes the snapshots of a worktree; nothing is read or written yet.
-    pub fn new(root: &Path, worktree: &Path) -> Self {
+    pub fn new(program: Program, root: &Path, worktree: &Path) -> Self {
         let name = format!("{:016x}", hash::fnv(worktree.as_os_str().as_encoded_bytes()));
-        let git = Git::new(root.join(name), worktree.to_owned());
+        let git = Git::new(program, root.join(name), worktree.to_owned());
         Self {
             root: root.to_owned(),
             worktree: worktree.to_owned(),
@@ -353,10 +353,9 @@ impl Snapshots {
     }
 
     async fn prepare(&self) -> Result<(), SnapshotError> {
-        let users = git::Users::find(&self.worktree).await?;
-        let (git, root, worktree) = (self.git.clone(), self.root.clone(), self.worktree.clone());
-        let prepared = tokio::task::spawn_blocking(move || git.prepare(&users, &root, &worktree));
-        Ok(prepared.await.map_err(io::Error::other)??)
+        let (git, root) = (self.git.clone(), self.root.clone());
+        let prepared = tokio::task::spawn_blocking(move || git.prepare(&root));
+        prepared.await.map_err(io::Error::other)?
     }
 
     /// Removes old snapshots; what cannot be removed is left to the next time.

@@ -75,6 +75,7 @@ impl Machine {
             .current_dir(&self.scratch.work)
             .env_clear()
             .env("PATH", std::env::var("PATH").unwrap())
+            .env("WINDLASS_TRUST", "1")
             .env("HOME", &self.scratch.home)
             .env("SHELL", "/bin/bash")
             .env("OPENCODE_CONFIG_CONTENT", self.config.to_string())

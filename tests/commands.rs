@@ -563,6 +563,7 @@ async fn run_takes_a_command_by_its_option() {
                 .current_dir(work)
                 .env_clear()
                 .env("PATH", std::env::var("PATH").unwrap())
+                .env("WINDLASS_TRUST", "1")
                 .env("HOME", home)
                 .env("OPENCODE_CONFIG_CONTENT", provider)
                 .stdin(std::process::Stdio::null())

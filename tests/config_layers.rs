@@ -232,7 +232,12 @@ impl Shell {
 
     pub async fn run(&self, arguments: &[&str]) -> (String, String, Option<i32>) {
         let mut command = Command::new(binary());
-        command.args(arguments).current_dir(&self.directory).env_clear().env("HOME", &self.home);
+        command
+            .args(arguments)
+            .current_dir(&self.directory)
+            .env_clear()
+            .env("WINDLASS_TRUST", "1")
+            .env("HOME", &self.home);
         command.envs(self.variables.clone());
         let Output { stdout, stderr, status } = command.output().await.unwrap();
         (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap(), status.code())

@@ -98,7 +98,12 @@ async fn a_directory_that_cannot_be_written_is_one_warning_and_fails_nothing() {
 async fn following_shows_what_is_added_until_it_is_interrupted() {
     let scratch = Scratch::new();
     let mut command = Command::new(binary());
-    command.args(["log", "-f"]).current_dir(&scratch.work).env_clear().env("HOME", &scratch.home);
+    command
+        .args(["log", "-f"])
+        .current_dir(&scratch.work)
+        .env_clear()
+        .env("WINDLASS_TRUST", "1")
+        .env("HOME", &scratch.home);
     let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     std::fs::create_dir_all(log_file(&scratch).parent().unwrap()).unwrap();

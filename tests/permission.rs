@@ -438,6 +438,7 @@ async fn permission_command(agent: &Agent, arguments: &[&str]) -> (bool, String)
         .args(arguments)
         .current_dir(agent.scratch.cwd())
         .env_clear()
+        .env("WINDLASS_TRUST", "1")
         .env("HOME", &agent.scratch.home)
         .output()
         .await

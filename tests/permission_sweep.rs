@@ -242,6 +242,7 @@ impl<'a> Run<'a> {
             .args(arguments)
             .current_dir(self.stage.scratch.cwd())
             .env_clear()
+            .env("WINDLASS_TRUST", "1")
             .env("HOME", &self.stage.scratch.home)
             .output()
             .await

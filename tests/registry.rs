@@ -57,6 +57,7 @@ async fn the_first_line_of_a_bare_environment_is_the_answer_with_a_way_to_log_in
     let mut agent = Command::new(binary())
         .arg("acp")
         .env_clear()
+        .env("WINDLASS_TRUST", "1")
         .env("HOME", &scratch.home)
         .env("TERM", "dumb")
         .current_dir(scratch.cwd())

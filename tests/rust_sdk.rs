@@ -46,6 +46,7 @@ fn spawn(scratch: &Scratch, llm: &Llm) -> (Child, impl ConnectTo<Client> + use<>
         .current_dir(&scratch.work)
         .env_clear()
         .env("PATH", std::env::var("PATH").unwrap())
+        .env("WINDLASS_TRUST", "1")
         .env("HOME", &scratch.home)
         .env("OPENCODE_CONFIG_CONTENT", config.to_string())
         .stdin(Stdio::piped())

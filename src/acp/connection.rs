@@ -95,7 +95,7 @@ impl Connection {
         handled: mpsc::UnboundedSender<Handled>,
     ) -> Self {
         // Every client can be asked: each must know how to ask for a permission (facts: ACP §1.2).
-        let lease = Arc::new(engine.client(Answerable::Everything));
+        let lease = Arc::new(engine.client(Answerable::Person));
         Self {
             engine,
             lease,

@@ -19,8 +19,13 @@ pub fn find(search: Option<&str>, directory: &Path, program: &Path) -> Option<Pa
 /// Finds a program in the absolute directories of `search`: those that are relative are a project's, whose programs the
 /// user may not have meant to run.
 pub fn find_outside(search: Option<&str>, program: &Path) -> Option<PathBuf> {
+    find(Some(&absolute_directories(search)), Path::new("/"), program)
+}
+
+/// Returns the absolute directories of `search` as a value of `PATH`.
+pub fn absolute_directories(search: Option<&str>) -> String {
     let directories = search.unwrap_or_default().split(':').filter(|it| Path::new(it).is_absolute());
-    find(Some(&directories.collect::<Vec<_>>().join(":")), Path::new("/"), program)
+    directories.collect::<Vec<_>>().join(":")
 }
 
 /// Returns true if the file may be executed.

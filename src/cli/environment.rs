@@ -11,5 +11,7 @@ pub fn read() -> Environment {
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     let home = std::env::home_dir().unwrap_or_else(|| PathBuf::from("/"));
-    Environment { variables, home }
+    let mut environment = Environment { variables, home, trusts_projects: false };
+    environment.trusts_projects = environment.is_on("WINDLASS_TRUST");
+    environment
 }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use super::{output, runtime};
+use super::{output, runtime, trust};
 use crate::{
     base::text::visible_line,
     config::{Environment, merge::plugin_name, paths::Paths},
@@ -67,13 +67,18 @@ pub fn run(environment: Environment, args: PluginArgs) -> ExitCode {
         Err(code) => return code,
     };
     let paths = Paths::new(&environment);
-    let engine = Engine::new(environment, paths);
+    let engine = Engine::new(environment.clone(), paths);
     runtime::block_on(async move {
         runtime::serve_plugins(&engine);
         let done = match args.command {
             PluginCommand::List { format } => return list(&engine, &directory, format).await,
             PluginCommand::Add { package, global } => {
-                add(&engine, &directory, &package, global).await.map(|()| format!("{package} is installed."))
+                let before = trust::held(&environment, &directory);
+                let added = add(&engine, &directory, &package, global).await;
+                if added.is_ok() {
+                    trust::trust_written(&environment, &directory, &before);
+                }
+                added.map(|()| format!("{package} is installed."))
             }
             PluginCommand::Remove { package, global } => remove(&engine, &directory, &package, global).await,
             PluginCommand::Update { package } => update(&engine, &directory, package.as_deref()).await,

@@ -45,7 +45,8 @@ pub struct Place<'a> {
 
 /// Resolves what was read, and returns the layers too, which know the source of each value.
 pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, Vec<Layer>) {
-    let Sources { environment, mut layers, mut findings, directories, watched, kept, broken: _ } = sources;
+    let Sources { environment, mut layers, mut findings, directories, watched, kept, broken: _, held } =
+        sources;
     for hook in hooks {
         let first_managed = layers.iter().position(|layer| layer.kind == Kind::Managed);
         let at = first_managed.unwrap_or(layers.len());
@@ -106,6 +107,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         watched,
         protected: Arc::default(),
         kept,
+        held,
         providers: decode_key(&raw, "provider").unwrap_or_default(),
         disabled_providers: strings("disabled_providers").unwrap_or_default(),
         enabled_providers: strings("enabled_providers"),

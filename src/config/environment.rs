@@ -7,6 +7,8 @@ use std::{collections::BTreeMap, path::PathBuf};
 pub struct Environment {
     pub variables: BTreeMap<String, String>,
     pub home: PathBuf,
+    /// Everything that a project brings acts at once, because whoever started this process says so.
+    pub trusts_projects: bool,
 }
 
 impl Environment {

@@ -1,6 +1,7 @@
 //! One source of configuration: its value, and the position of every part of it.
 
 use std::{
+    cell::RefCell,
     collections::HashMap,
     ops::Range,
     path::{Path, PathBuf},
@@ -150,6 +151,48 @@ pub fn parse(
     parse_part(environment, kind, source, base, Part { whole: text, range: 0..text.len() }, findings)
 }
 
+/// Does the same for a text that is not trusted: variables, and files that do not lie beneath `root` once links are
+/// followed, count as empty. Returns the placeholders of those too.
+pub fn parse_held(
+    environment: &Environment,
+    source: &str,
+    base: &Path,
+    text: &str,
+    root: &Path,
+    findings: &mut Findings,
+) -> (Layer, Vec<String>) {
+    let names = RefCell::new(Vec::new());
+    let note = |name: String| {
+        let mut names = names.borrow_mut();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    };
+    let variable = |name: &str| {
+        note(format!("{{env:{name}}}"));
+        Some(String::new())
+    };
+    let read_file = |name: &str| {
+        let file = substituted(environment, base, name);
+        if file.canonicalize().is_ok_and(|real| !real.starts_with(root)) {
+            note(format!("{{file:{name}}}"));
+            return Ok(String::new());
+        }
+        read_named(&file, name)
+    };
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let document = jsonc::parse(text, &Substitutes { variable: &variable, file: &read_file });
+    let layer = Layer::new(Kind::File, source, base, Map::new());
+    let layer = placed(document, layer, Part { whole: text, range: 0..text.len() }, findings);
+    (layer, names.take())
+}
+
+fn read_named(file: &Path, name: &str) -> Result<String, String> {
+    text_file::read(file)
+        .map(|content| content.trim().to_owned())
+        .map_err(|err| format!("{{file:{name}}} cannot be read: {err}; it counts as empty"))
+}
+
 /// A part of a text that is a source of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part<'a> {
@@ -172,9 +215,7 @@ pub fn parse_part(
                 "{{file:{name}}} is not read for a remote configuration; it counts as empty"
             ));
         }
-        text_file::read(&substituted(environment, &base, name))
-            .map(|content| content.trim().to_owned())
-            .map_err(|err| format!("{{file:{name}}} cannot be read: {err}; it counts as empty"))
+        read_named(&substituted(environment, &base, name), name)
     };
     let substitutes =
         Substitutes { variable: &|name| environment.get(name).map(str::to_owned), file: &read_file };

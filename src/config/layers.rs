@@ -127,7 +127,7 @@ pub fn unread(environment: &Environment, paths: &Paths, directory: &Path) -> Fin
     let read_now = read(environment, paths, directory, &worktree);
     let mut variables = environment.variables.clone();
     variables.remove(SWITCH);
-    let without_switch = Environment { variables, home: environment.home.clone() };
+    let without_switch = Environment { variables, ..environment.clone() };
     let all = read(&without_switch, paths, directory, &worktree);
     let is_read = |source: &str| read_now.layers.iter().any(|layer| layer.source == source);
     let unread: Vec<&Layer> = all.layers.iter().filter(|layer| !is_read(&layer.source)).collect();

@@ -48,6 +48,11 @@ impl Paths {
         self.data.join("windlass.db-wal")
     }
 
+    /// Returns the file of the projects that the user trusts.
+    pub fn trust(&self) -> PathBuf {
+        self.data.join("trust.json")
+    }
+
     /// Returns the directory of the full texts of cut tool outputs.
     pub fn tool_output(&self) -> PathBuf {
         self.data.join("tool-output")
@@ -146,7 +151,7 @@ mod tests {
     fn a_variable_adds_a_weaker_directory_and_displaces_none() {
         let managed = |value: &str| {
             let variables = [("WINDLASS_MANAGED_CONFIG".to_owned(), value.to_owned())].into();
-            Paths::new(&Environment { variables, home: "/h".into() }).managed
+            Paths::new(&Environment { trusts_projects: true, variables, home: "/h".into() }).managed
         };
         let system: &Path = if cfg!(target_os = "macos") {
             Path::new("/Library/Application Support/opencode")

@@ -67,6 +67,7 @@ impl ProtectedPaths {
             paths.opencode_auth(),
             paths.mcp_auth(),
             paths.opencode_mcp_auth(),
+            paths.trust(),
         ];
         let programs = programs(&config.raw, directory, &environment.home);
         for file in config.watched.iter().chain(&own).chain(&programs) {
@@ -162,7 +163,7 @@ mod tests {
         link(PathBuf::from("../elsewhere/wanted.json"), root.join("p/opencode.jsonc")).expect("linked");
         let variables = [("OPENCODE_CONFIG", "rules.json"), ("OPENCODE_CONFIG_DIR", "market/../conf")];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let environment = Environment { variables, home: root.join("home") };
+        let environment = Environment { trusts_projects: true, variables, home: root.join("home") };
         let config = fixture::load(&environment, &Paths::new(&environment), &project);
         let ProtectedPaths { files, trees, directories } = config.protected.as_ref();
         for file in [

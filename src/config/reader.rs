@@ -16,6 +16,7 @@ use super::{
     normalize::normalize,
     paths::Paths,
     remote, text_file,
+    trust::{self, Gate, Held},
     worktree::upwards,
 };
 use crate::base::home;
@@ -43,6 +44,8 @@ pub struct Sources {
     pub kept: BTreeMap<String, Layer>,
     /// Files of definitions that cannot be used.
     pub broken: Vec<Broken>,
+    /// The part of the project that does not act.
+    pub held: Held,
 }
 
 /// Reads every source that exists.
@@ -63,6 +66,7 @@ pub fn read_again(
         sources: Sources { environment: environment.clone(), ..Sources::default() },
         paths,
         directory,
+        gate: None,
         seen: HashSet::new(),
     };
     let entries = remote::entries(environment, paths);
@@ -81,12 +85,14 @@ pub fn read_again(
     }
     if !environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
         let from_root = project_directories(directory, worktree);
+        reader.gate = Some(Gate::new(environment, paths, directory, worktree, &reader.sources.layers));
         for ancestor in &from_root {
             reader.files(ancestor);
         }
         for ancestor in &from_root {
             reader.directory(&ancestor.join(".opencode"));
         }
+        reader.end_of_project();
     }
     if let Some(named) = environment.get("OPENCODE_CONFIG_DIR") {
         reader.named_directory(named);
@@ -111,6 +117,8 @@ struct Reader<'a> {
     sources: Sources,
     paths: &'a Paths,
     directory: &'a Path,
+    /// Set while the project's files are read.
+    gate: Option<Gate>,
     /// Paths that were looked for already: the home directory may be the project as well.
     seen: HashSet<PathBuf>,
 }
@@ -119,13 +127,48 @@ impl Reader<'_> {
     fn push(&mut self, mut layer: Layer) {
         normalize(&mut layer, &mut self.sources.findings);
         check(&mut layer, &mut self.sources.findings);
+        if let Some(gate) = &mut self.gate {
+            gate.hold_back(&mut layer, &self.sources.layers);
+        }
         self.sources.layers.push(layer);
     }
 
+    /// Parses a text with what it takes from variables and files; from outside of a project only once that is trusted.
+    fn parse(&mut self, kind: Kind, source: String, base: &Path, text: &str) -> Layer {
+        let Sources { environment, findings, .. } = &mut self.sources;
+        if let Some(gate) = self.gate.as_mut().filter(|gate| !gate.is_open()) {
+            let mut found = Findings::default();
+            let root = gate.root().to_owned();
+            let (layer, names) = layer::parse_held(environment, &source, base, text, &root, &mut found);
+            if !gate.admits_values(Path::new(&source), &names) || names.is_empty() {
+                findings.warnings.append(&mut found.warnings);
+                findings.notes.append(&mut found.notes);
+                return layer;
+            }
+        }
+        layer::parse(environment, kind, source, base.to_owned(), text, findings)
+    }
+
+    /// Keeps what was held back of the project, and says so.
+    fn end_of_project(&mut self) {
+        let Some(gate) = self.gate.take() else { return };
+        if !gate.is_open() {
+            self.sources.watched.insert(self.paths.trust());
+        }
+        self.sources.held = gate.into_held();
+        if let Some(sentence) = self.sources.held.sentence() {
+            let root = self.sources.held.root.display().to_string();
+            self.warn(&root, sentence);
+            if let Some(problem) = trust::problem(self.paths) {
+                self.warn(&root, problem);
+            }
+        }
+    }
+
     fn text(&mut self, kind: Kind, source: String, base: &Path, text: &str) {
-        let Sources { environment, findings, watched, .. } = &mut self.sources;
+        let Sources { environment, watched, .. } = &mut self.sources;
         watched.extend(layer::substituted_files(environment, base, text));
-        let layer = layer::parse(environment, kind, source, base.to_owned(), text, findings);
+        let layer = self.parse(kind, source, base, text);
         if layer.is_broken && self.keep(&layer.source) {
             return;
         }
@@ -265,6 +308,9 @@ impl Reader<'_> {
 
     fn definitions(&mut self, directory: &Path) {
         self.sources.directories.push(directory.to_owned());
+        if let Some(gate) = &mut self.gate {
+            gate.scripts(directory);
+        }
         let read = markdown::read(directory, &mut self.sources.findings);
         self.sources.watched.extend(read.watched);
         self.sources.broken.extend(read.broken);

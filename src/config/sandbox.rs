@@ -108,6 +108,30 @@ impl Wanted {
         self.mode != SandboxMode::Off && (level.is_full() || !self.is_default)
     }
 
+    /// Returns the parts that are wider than in another sandbox.
+    pub fn wider_than(&self, old: &Self) -> Vec<String> {
+        let new = self;
+        let mut acc = Vec::new();
+        if new.mode > old.mode {
+            acc.push(format!("mode {} → {}", old.mode.name(), new.mode.name()));
+        } else if new.is_default && !old.is_default && new.mode != SandboxMode::Off {
+            acc.push("its mode holds only where the machine can hold all of it".to_owned());
+        }
+        if new.network > old.network {
+            acc.push("more of the network".to_owned());
+        }
+        for (word, old, new) in [
+            ("writes", &old.writable, &new.writable),
+            ("sees the variable", &old.environment, &new.environment),
+        ] {
+            acc.extend(new.iter().filter(|it| !old.contains(it)).map(|it| format!("{word} {it}")));
+        }
+        if new.ask_less && !old.ask_less {
+            acc.push("`ask` rules of `bash` are skipped".to_owned());
+        }
+        acc
+    }
+
     /// Returns what both allow.
     fn narrowed(self, other: Self) -> Self {
         let both = |mine: Vec<String>, others: &[String]| -> Vec<String> {

@@ -1,6 +1,6 @@
 //! MCP servers that a client brings along for one session.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use windlass_protocol::opencode::config::McpOauthClient;
 
@@ -28,7 +28,7 @@ pub enum ClientServer {
 }
 
 impl ClientServer {
-    pub(super) fn spec(self, sandbox: Option<Enclosure>) -> mcp::ServerSpec {
+    pub(super) fn spec(self, timeout: Duration, sandbox: Option<Enclosure>) -> mcp::ServerSpec {
         let (name, server) = match self {
             Self::Stdio { name, command, environment } => {
                 (name, mcp::Server::Local { command, cwd: None, environment })
@@ -39,6 +39,6 @@ impl ClientServer {
             }
             Self::Linked { name, link } => (name, mcp::Server::Linked(link)),
         };
-        mcp::ServerSpec { name, server, timeout: mcp::DEFAULT_TIMEOUT, sandbox }
+        mcp::ServerSpec { name, server, timeout, sandbox }
     }
 }

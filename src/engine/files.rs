@@ -3,7 +3,7 @@
 pub mod branch;
 mod find;
 mod fuzzy;
-mod git;
+pub mod git;
 mod look;
 mod projects;
 mod roots;

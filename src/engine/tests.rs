@@ -38,7 +38,7 @@ fn engine() -> (tempfile::TempDir, Engine) {
 fn engine_with(variables: &[(&str, String)]) -> (tempfile::TempDir, Engine) {
     let home = tempfile::tempdir().expect("temp dir");
     let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    let environment = Environment { home: home.path().to_owned(), variables };
+    let environment = Environment { trusts_projects: true, home: home.path().to_owned(), variables };
     let paths = Paths::new(&environment);
     (home, Engine::new(environment, paths))
 }
@@ -48,7 +48,8 @@ async fn what_hooks_change_holds_and_is_named_as_theirs() {
     let home = tempfile::tempdir().expect("temp dir");
     std::fs::write(home.path().join("opencode.json"), r#"{"share": "manual", "model": "own/one"}"#)
         .expect("written");
-    let environment = Environment { home: home.path().to_owned(), variables: Default::default() };
+    let environment =
+        Environment { trusts_projects: true, home: home.path().to_owned(), variables: Default::default() };
     let paths = Paths::new(&environment);
     let change = |config: &mut serde_json::Map<String, serde_json::Value>| {
         config.insert("share".to_owned(), "auto".into());

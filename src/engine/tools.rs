@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 use windlass_protocol::opencode::tool::Look;
 
 use crate::{
-    engine::{CONFIG_PERMISSION, Engine, Workspace},
+    engine::{
+        Engine, Workspace,
+        workspace::{config_change, trust},
+    },
     tool::{self, row::Tool},
 };
 
@@ -19,7 +22,14 @@ pub fn permission_names() -> Vec<&'static str> {
 
 /// Returns true if a permission is asked for by windlass itself, which then chose what the question shows.
 pub fn is_own_permission(name: &str) -> bool {
-    permission_names().contains(&name) || tool::OTHER_PERMISSIONS.contains(&name) || name == CONFIG_PERMISSION
+    permission_names().contains(&name)
+        || tool::OTHER_PERMISSIONS.contains(&name)
+        || is_about_configuration(name)
+}
+
+/// Returns true if a permission is about what the configuration may do. No rule and no option answers it.
+pub fn is_about_configuration(name: &str) -> bool {
+    matches!(name, config_change::PERMISSION | trust::PERMISSION)
 }
 
 /// Returns the look of a tool's calls.

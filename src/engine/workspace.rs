@@ -16,3 +16,4 @@ pub mod server_login;
 pub mod servers;
 pub mod settings;
 pub mod state_file;
+pub mod trust;

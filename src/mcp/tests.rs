@@ -144,7 +144,7 @@ async fn servers_hear_of_other_roots_while_they_run() {
 fn configuration_becomes_a_spec() {
     let check = |json: Value, expected: Option<ServerSpec>| {
         let config: McpConfig = serde_json::from_value(json).expect("decodes");
-        assert_eq!(ServerSpec::from_config("x", &config, None), expected);
+        assert_eq!(ServerSpec::from_config("x", &config, DEFAULT_TIMEOUT, None), expected);
     };
     check(json!({"type": "local", "command": ["a"], "enabled": false}), None);
     let server = Server::Local {

@@ -104,9 +104,9 @@ impl Plan {
         let (superseded, plugins): (Vec<_>, Vec<_>) =
             plugins.into_iter().partition(|it| is_superseded(&it.spec));
         let superseded = superseded.into_iter().map(|it| it.spec).collect();
-        let tools = config.directories.iter().flat_map(|it| scripts(it, &TOOLS)).collect();
+        let tools = config.script_directories().flat_map(|it| scripts(it, &TOOLS)).collect();
         let mut plan = Self { plugins, tools, superseded, ..Self::default() };
-        for directory in config.directories.iter().flat_map(|it| TOOLS.map(|name| it.join(name))) {
+        for directory in config.script_directories().flat_map(|it| TOOLS.map(|name| it.join(name))) {
             let (manifests, problems) = manifest::read(&directory);
             plan.manifests.extend(manifests);
             plan.problems.extend(problems);
@@ -194,7 +194,9 @@ fn listed(config: &Config, layers: &[Layer]) -> Vec<Planned> {
         for layer in layers.iter().filter(|it| directory != global && is_of(it, directory)) {
             found.extend(entries(config, layer));
         }
-        found.extend(scripts(directory, &PLUGINS).into_iter().map(|file| Planned {
+        let is_loaded = config.script_directories().any(|it| it == directory);
+        let files = if is_loaded { scripts(directory, &PLUGINS) } else { Vec::new() };
+        found.extend(files.into_iter().map(|file| Planned {
             spec: file.display().to_string(),
             source: Source::Path(file),
             options: None,

@@ -1,59 +1,33 @@
 //! Runs git with a repository of our own on the user's worktree.
 
 use std::{
-    collections::BTreeMap,
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fs, io,
-    os::unix::{
-        ffi::{OsStrExt, OsStringExt},
-        fs::DirBuilderExt,
-    },
+    os::unix::{ffi::OsStrExt, fs::DirBuilderExt},
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    time::timeout,
-};
-
 use super::SnapshotError;
-use crate::base::process::{self, Spawn};
+use crate::base::git::{
+    GitError, Place, Program, Run,
+    repository::{self, Repository},
+};
 
 /// Time limit for one command; the first snapshot of a large repository reads every file.
 const LIMIT: Duration = Duration::from_secs(300);
 /// Bytes of a command's output.
 const MAX_OUTPUT: u64 = 128 << 20;
-const MAX_ERROR: u64 = 2_000;
 
-/// Variables by which git would work with another repository.
-const VARIABLES: [&str; 12] = [
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_COMMON_DIR",
-    "GIT_NAMESPACE",
-    "GIT_PREFIX",
-    "GIT_CONFIG",
-    "GIT_CONFIG_PARAMETERS",
-    "GIT_CONFIG_COUNT",
-    "GIT_ATTR_SOURCE",
-];
-
-/// Settings that hold over the user's: contents stay as they are, and nothing of the repository is run.
-const SETTINGS: [&str; 13] = [
+/// Settings that hold over the user's: contents stay as they are.
+const SETTINGS: [&str; 10] = [
     // Copies live for days; calls wait for them.
     "core.looseCompression=1",
     "core.autocrlf=false",
     "core.safecrlf=false",
-    "core.fsmonitor=false",
-    "core.hooksPath=/dev/null",
     "core.attributesFile=/dev/null",
     "core.fileMode=true",
     "core.symlinks=true",
-    "core.quotePath=false",
     "core.splitIndex=false",
     "gc.auto=0",
     "index.sparse=false",
@@ -67,46 +41,36 @@ const ATTRIBUTES: &str = "* -text -crlf -eol -ident -filter -working-tree-encodi
 /// A repository of our own on the user's worktree.
 #[derive(Debug, Clone)]
 pub struct Git {
+    program: Program,
     directory: PathBuf,
     worktree: PathBuf,
 }
 
 /// The user's repository, as far as a snapshot needs it.
 #[derive(Debug)]
-pub struct Users {
+struct Users {
     objects: PathBuf,
-    exclude: PathBuf,
+    exclude: Vec<u8>,
     format: String,
 }
 
 impl Users {
-    /// Asks git about the repository of a worktree, which may be linked to another or be a submodule.
-    pub async fn find(worktree: &Path) -> Result<Self, SnapshotError> {
-        let args = [
-            "rev-parse",
-            "--path-format=absolute",
-            "--git-path",
-            "objects",
-            "--git-path",
-            "info/exclude",
-            "--show-object-format",
-        ];
-        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
-        let printed = run(&args, worktree, &[], MAX_OUTPUT).await?;
-        let mut lines = printed.split(|byte| *byte == b'\n');
-        let mut next = || lines.next().filter(|line| !line.is_empty());
-        let (Some(objects), Some(exclude), Some(format)) = (next(), next(), next()) else {
-            return Err(SnapshotError::Git("it does not say where the repository is".to_owned()));
+    /// Reads the repository of a worktree, which may be linked to another or be a submodule.
+    fn read(worktree: &Path) -> io::Result<Self> {
+        let repository = Repository::of(worktree)?;
+        let exclude = match repository::read(&repository.common_dir.join("info/exclude")) {
+            Ok(exclude) => exclude,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error),
         };
-        let path = |line: &[u8]| PathBuf::from(OsStr::from_bytes(line));
-        let format = String::from_utf8_lossy(format).into_owned();
-        Ok(Self { objects: path(objects), exclude: path(exclude), format })
+        let objects = repository.common_dir.join("objects");
+        Ok(Self { objects, exclude, format: repository.object_format() })
     }
 }
 
 impl Git {
-    pub fn new(directory: PathBuf, worktree: PathBuf) -> Self {
-        Self { directory, worktree }
+    pub fn new(program: Program, directory: PathBuf, worktree: PathBuf) -> Self {
+        Self { program, directory, worktree }
     }
 
     pub fn directory(&self) -> &Path {
@@ -129,7 +93,13 @@ impl Git {
     }
 
     /// Makes the repository, or brings it in step with the user's.
-    pub fn prepare(&self, users: &Users, root: &Path, worktree: &Path) -> io::Result<()> {
+    pub fn prepare(&self, root: &Path) -> Result<(), SnapshotError> {
+        let users = Users::read(&self.worktree).map_err(|error| {
+            SnapshotError::Git(format!(
+                "the repository of {} cannot be read: {error}",
+                self.worktree.display()
+            ))
+        })?;
         for name in ["objects/info", "objects/pack", "refs/heads", "info"] {
             make_private(&self.directory.join(name))?;
         }
@@ -144,20 +114,16 @@ impl Git {
         let mut alternates = users.objects.as_os_str().as_bytes().to_vec();
         alternates.push(b'\n');
         write("objects/info/alternates", &alternates)?;
-        let mut exclude = match fs::read(&users.exclude) {
-            Ok(exclude) => exclude,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(error),
-        };
+        let mut exclude = users.exclude;
         // A home directory may be a repository: our own files in it are no part of the work.
         let real = |path: &Path| path.canonicalize().unwrap_or(path.to_owned());
         let data = real(root.parent().unwrap_or(root));
-        if let Ok(inside) = data.strip_prefix(real(worktree)) {
+        if let Ok(inside) = data.strip_prefix(real(&self.worktree)) {
             exclude.extend_from_slice(b"\n/");
             exclude.extend_from_slice(inside.as_os_str().as_bytes());
             exclude.extend_from_slice(b"/\n");
         }
-        write("info/exclude", &exclude)
+        Ok(write("info/exclude", &exclude)?)
     }
 
     /// Runs a command and returns what it prints.
@@ -202,98 +168,43 @@ impl Git {
         max_output: u64,
     ) -> Result<Vec<u8>, SnapshotError> {
         let literal = ["--literal-pathspecs".into()].into_iter();
-        run(&self.arguments(literal.chain(args)), &self.worktree, input, max_output).await
+        self.output(literal.chain(args), input, max_output).await
     }
 
     /// Returns those of some directories that are ignored themselves, not only all that they hold. Each begins with `./`,
     /// since this command knows no literal paths, and ends with `/` and a zero.
     pub async fn ignored(&self, directories: &[u8]) -> Result<Vec<u8>, SnapshotError> {
         let args = ["check-ignore", "-z", "--stdin"].map(OsString::from).into_iter();
-        match run(&self.arguments(args), &self.worktree, directories, MAX_OUTPUT).await {
+        match self.output(args, directories, MAX_OUTPUT).await {
             // It ends with 1 where none is ignored.
             Err(SnapshotError::Git(_)) => Ok(Vec::new()),
             ignored => ignored,
         }
     }
 
-    fn arguments(&self, args: impl Iterator<Item = OsString>) -> Vec<OsString> {
-        let option = |name: &str, path: &Path| {
-            let mut option = name.as_bytes().to_vec();
-            option.extend_from_slice(path.as_os_str().as_bytes());
-            OsString::from_vec(option)
+    async fn output(
+        &self,
+        args: impl Iterator<Item = OsString>,
+        input: &[u8],
+        max_output: u64,
+    ) -> Result<Vec<u8>, SnapshotError> {
+        let run = Run {
+            program: &self.program,
+            place: Some(Place { git_dir: &self.directory, common_dir: None, worktree: &self.worktree }),
+            directory: &self.worktree,
+            settings: &SETTINGS,
+            args: args.collect(),
+            index: None,
+            input,
+            limit: LIMIT,
+            max_output,
+            is_parent: false,
         };
-        let mut all = vec![option("--git-dir=", &self.directory), option("--work-tree=", &self.worktree)];
-        for setting in SETTINGS {
-            all.extend(["-c".into(), setting.into()]);
-        }
-        all.extend(args);
-        all
+        run.output().await.map_err(|error| match error {
+            GitError::Slow(_) => SnapshotError::Slow,
+            GitError::Start(_) | GitError::Refused(_) => SnapshotError::Git(error.to_string()),
+        })
     }
-}
-
-/// Runs git to its end.
-async fn run(
-    args: &[OsString],
-    directory: &Path,
-    input: &[u8],
-    max_output: u64,
-) -> Result<Vec<u8>, SnapshotError> {
-    let failed = |error: io::Error| SnapshotError::Git(crate::base::cause::innermost(&error));
-    let environment = BTreeMap::from([
-        ("LC_ALL".to_owned(), "C".to_owned()),
-        ("GIT_TERMINAL_PROMPT".to_owned(), "0".to_owned()),
-        ("GIT_OPTIONAL_LOCKS".to_owned(), "0".to_owned()),
-        // A repository without some of its objects would ask its server for them.
-        ("GIT_NO_LAZY_FETCH".to_owned(), "1".to_owned()),
-    ]);
-    let spawn = Spawn {
-        program: OsStr::new("git"),
-        args,
-        directory,
-        environment: &environment,
-        without: &VARIABLES.map(str::to_owned),
-        stdin: !input.is_empty(),
-        is_parent: false,
-    };
-    let mut child = process::spawn(&spawn).map_err(failed)?;
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let feed = async {
-        if let Some(mut stdin) = stdin {
-            // A command that ends early says why.
-            let _ = stdin.write_all(input).await;
-        }
-    };
-    let mut printed = Vec::new();
-    let read = async {
-        if let Some(stdout) = stdout {
-            stdout.take(max_output).read_to_end(&mut printed).await?;
-        }
-        Ok::<(), io::Error>(())
-    };
-    let mut said = Vec::new();
-    let listen = async {
-        if let Some(mut stderr) = stderr {
-            (&mut stderr).take(MAX_ERROR).read_to_end(&mut said).await?;
-            tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await?;
-        }
-        Ok::<(), io::Error>(())
-    };
-    let whole = async {
-        let ((), read, listen) = tokio::join!(feed, read, listen);
-        read.and(listen)?;
-        child.wait().await
-    };
-    let status = match timeout(LIMIT, whole).await {
-        Ok(status) => status.map_err(failed)?,
-        Err(_) => return Err(SnapshotError::Slow),
-    };
-    let is_cut = printed.len() as u64 == max_output;
-    if !status.success() && !is_cut {
-        let said = String::from_utf8_lossy(&said);
-        let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it gives no reason");
-        return Err(SnapshotError::Git(line.trim().to_owned()));
-    }
-    Ok(printed)
 }
 
 /// Makes a directory that only its owner may read: it holds the contents of files.

@@ -13,7 +13,10 @@ use std::{
 };
 
 use super::{FileStatus, MAX_FILE, Restored, SnapshotError, Snapshots, StepChanges, cleaning, locking};
-use crate::base::process::{self, Spawn};
+use crate::base::{
+    git::Program,
+    process::{self, Spawn},
+};
 
 pub(super) struct Scene {
     directory: tempfile::TempDir,
@@ -34,7 +37,7 @@ impl Scene {
         let directory = tempfile::tempdir().unwrap();
         let work = directory.path().join("work");
         fs::create_dir(&work).unwrap();
-        let snapshots = Snapshots::new(&directory.path().join("data/snapshot"), &work);
+        let snapshots = Snapshots::new(program(), &directory.path().join("data/snapshot"), &work);
         let scene = Self { directory, snapshots };
         scene.git(&["init", "-q", "-b", "main"]).await;
         scene
@@ -75,6 +78,10 @@ impl Scene {
         restored.skipped.sort();
         restored
     }
+}
+
+fn program() -> Program {
+    Program::new(Some("/usr/local/bin:/usr/bin:/bin"))
 }
 
 async fn git(directory: &Path, args: &[&str]) -> String {
@@ -212,7 +219,7 @@ async fn a_repository_without_commits_a_linked_worktree_and_a_submodule_have_sna
     let linked = origin.directory.path().join("linked");
     for worktree in [linked, origin.path("module")] {
         assert!(worktree.join(".git").is_file(), "{}", worktree.display());
-        let snapshots = Snapshots::new(&origin.directory.path().join("data/snapshot"), &worktree);
+        let snapshots = Snapshots::new(program(), &origin.directory.path().join("data/snapshot"), &worktree);
         let first = snapshots.track().await.unwrap();
         fs::write(worktree.join("a.txt"), "changed").unwrap();
         fs::write(worktree.join("b.txt"), "new").unwrap();
@@ -419,7 +426,8 @@ async fn our_own_data_in_a_home_that_is_a_repository_is_left_out() {
     let directory = tempfile::tempdir().unwrap();
     git(directory.path(), &["init", "-q"]).await;
     fs::write(directory.path().join("file"), "x").unwrap();
-    let snapshots = Snapshots::new(&directory.path().join(".local/windlass/snapshot"), directory.path());
+    let snapshots =
+        Snapshots::new(program(), &directory.path().join(".local/windlass/snapshot"), directory.path());
     let first = snapshots.track().await.unwrap();
     fs::write(directory.path().join(".local/windlass/windlass.db"), "store").unwrap();
     assert_eq!(snapshots.track().await.unwrap(), first);
@@ -437,7 +445,7 @@ async fn a_lock_that_a_dead_process_left_is_no_obstacle() {
 #[tokio::test]
 async fn two_processes_take_snapshots_of_one_worktree() {
     let scene = Scene::new().await;
-    let other = Snapshots::new(&scene.directory.path().join("data/snapshot"), &scene.work());
+    let other = Snapshots::new(program(), &scene.directory.path().join("data/snapshot"), &scene.work());
     for round in 0..5 {
         scene.write("a.txt", format!("{round}").as_bytes());
         let (one, two) = tokio::join!(scene.snapshots.track(), other.track());
@@ -547,6 +555,6 @@ async fn unused_snapshots_are_removed_unless_locked_and_their_process_makes_new_
 #[tokio::test]
 async fn outside_of_a_repository_there_are_none() {
     let directory = tempfile::tempdir().unwrap();
-    let snapshots = Snapshots::new(&directory.path().join("snapshot"), Path::new("/"));
+    let snapshots = Snapshots::new(program(), &directory.path().join("snapshot"), Path::new("/"));
     assert!(matches!(snapshots.track().await, Err(SnapshotError::Git(_))));
 }

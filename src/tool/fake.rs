@@ -204,7 +204,7 @@ impl Project {
         let root = temporary.path().canonicalize().expect("exists");
         fs::create_dir(root.join("project")).expect("created");
         let variables = BTreeMap::from([("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())]);
-        let environment = Environment { variables, home: root.join("home") };
+        let environment = Environment { trusts_projects: true, variables, home: root.join("home") };
         let paths = Paths {
             data: root.join("data"),
             opencode_config: root.join("opencode-config"),

@@ -143,6 +143,7 @@ impl Builder {
             .current_dir(scratch.root())
             .env_clear()
             .env("PATH", std::env::var("PATH").unwrap())
+            .env("WINDLASS_TRUST", "1")
             .env("HOME", &scratch.home)
             .env("SHELL", "/bin/bash")
             .env("OPENCODE_CONFIG_CONTENT", config.to_string())

@@ -85,6 +85,7 @@ impl Builder {
             .current_dir(&self.scratch.work)
             .env_clear()
             .env("PATH", std::env::var("PATH").unwrap())
+            .env("WINDLASS_TRUST", "1")
             .env("HOME", &self.scratch.home)
             .env("SHELL", "/bin/bash")
             .env("LANG", "C.UTF-8")

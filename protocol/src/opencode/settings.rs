@@ -219,8 +219,7 @@ pub struct ExperimentalSettings {
     pub primary_tools: Vec<String>,
     /// True if a turn continues after a refused call.
     pub continue_loop_on_deny: Option<bool>,
-    /// Time limit in milliseconds.
-    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
+    /// Time limit in milliseconds of the MCP servers that name none.
     pub mcp_timeout: Option<u64>,
     #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
     pub policies: Option<Value>,
@@ -280,6 +279,8 @@ pub struct WindlassSettings {
     pub plugin: PluginSettings,
     /// The sandbox of the commands that agents run.
     pub sandbox: SandboxSettings,
+    /// Patterns of directories whose projects are trusted. No project can set it.
+    pub trust: Vec<String>,
     /// The protocols of providers, by their ids, that their npm packages do not tell.
     pub wire: BTreeMap<String, WireName>,
 }

@@ -40,7 +40,7 @@ impl Scene {
             "m": {"limit": {"context": 1000, "output": 100}}, "unlimited": {},
         }}}});
         let variables = [("OPENCODE_CONFIG_CONTENT".to_owned(), config.to_string())].into();
-        let environment = Environment { variables, home: home.path().to_owned() };
+        let environment = Environment { trusts_projects: true, variables, home: home.path().to_owned() };
         let engine = Engine::new(environment.clone(), Paths::new(&environment));
         let workspace = engine.workspace(home.path()).await.unwrap();
         Self { workspace, encoder: Encoder::default(), engine, home }

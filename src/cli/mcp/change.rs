@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    cli::{output, runtime},
+    cli::{output, runtime, trust},
     config::{Environment, paths::Paths},
     engine::Engine,
 };
@@ -88,7 +88,8 @@ fn write(
         Err(code) => return code,
     };
     let paths = Paths::new(&environment);
-    let engine = Engine::new(environment, paths);
+    let before = trust::held(&environment, &directory);
+    let engine = Engine::new(environment.clone(), paths);
     runtime::block_on(async move {
         let written = match engine.written_setting(&directory, "mcp", is_global).await {
             Ok(written) => written,
@@ -106,7 +107,10 @@ fn write(
         }
         let patch = Map::from_iter([("mcp".to_owned(), json!({name: server}))]);
         match engine.write_config(&directory, patch, is_global).await {
-            Ok(()) => output::print_answer(said),
+            Ok(()) => {
+                trust::trust_written(&environment, &directory, &before);
+                output::print_answer(said)
+            }
             Err(error) => output::fail(&format!("{error}.")),
         }
     })

@@ -38,7 +38,7 @@ use super::{
 use crate::{
     base::{figures, ids, queue::Queue},
     config::policy::LEAVE_SANDBOX,
-    engine::{self, Answerable, CONFIG_PERMISSION, PromptInput, StopReason},
+    engine::{self, Answerable, PromptInput, StopReason},
 };
 
 /// Time limit for the last words after a signal.
@@ -128,7 +128,7 @@ impl Shown {
     pub fn new(daemon: &Daemon, format: Format, args: &TalkArgs, look: Look) -> Self {
         let person = if args.auto || args.no_ask { None } else { Person::find(daemon, look.clone()) };
         if person.is_some() {
-            daemon.set_answerable(Answerable::Everything);
+            daemon.set_answerable(Answerable::Person);
         }
         let directory = args.dir.clone().unwrap_or_else(|| PathBuf::from("."));
         let directory = directory.canonicalize().unwrap_or(directory);
@@ -548,7 +548,7 @@ impl Shown {
     }
 
     fn reply(&mut self, request: &PermissionRequest) {
-        if request.permission == CONFIG_PERMISSION {
+        if engine::is_about_configuration(&request.permission) {
             // Not for `--auto` either: a denial that goes away would be nobody's decision.
             let changes = request.metadata.get("prompt").and_then(Value::as_str).unwrap_or_default();
             let line = format!(

@@ -71,7 +71,8 @@ impl Look {
     /// Returns the look of text alone, for files, pipes and the simplest of terminals.
     #[cfg(test)]
     pub fn plain() -> Self {
-        let environment = Environment { variables: Default::default(), home: PathBuf::from("/") };
+        let environment =
+            Environment { trusts_projects: true, variables: Default::default(), home: PathBuf::from("/") };
         Self::new(&environment, false, PathBuf::from("/work"))
     }
 
@@ -79,7 +80,7 @@ impl Look {
     #[cfg(test)]
     pub fn full() -> Self {
         let variables = [("TERM".to_owned(), "xterm-256color".to_owned())].into_iter().collect();
-        let environment = Environment { variables, home: PathBuf::from("/") };
+        let environment = Environment { trusts_projects: true, variables, home: PathBuf::from("/") };
         Self { links: Some("host".to_owned()), ..Self::new(&environment, true, PathBuf::from("/work")) }
     }
 }

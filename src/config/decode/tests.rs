@@ -16,7 +16,7 @@ use crate::config::{
 
 fn config(text: &str) -> Config {
     let variables = [("OPENCODE_CONFIG_CONTENT".to_owned(), text.to_owned())].into();
-    let environment = Environment { variables, home: "/nowhere".into() };
+    let environment = Environment { trusts_projects: true, variables, home: "/nowhere".into() };
     load(&environment, &Paths::new(&environment), Path::new("/nowhere/project"), &[], None).0
 }
 
@@ -111,7 +111,7 @@ fn resolved(files: &[(&str, Value)], hooks: &[Hook]) -> (Config, Vec<Layer>) {
     for (name, value) in files {
         std::fs::write(home.join(name), value.to_string()).unwrap();
     }
-    let environment = Environment { home: home.to_owned(), ..Environment::default() };
+    let environment = Environment { trusts_projects: true, home: home.to_owned(), ..Environment::default() };
     let paths = Paths { managed: vec![home.join("managed")], ..Paths::new(&environment) };
     load(&environment, &paths, home, hooks, None)
 }
@@ -170,7 +170,7 @@ fn an_administrators_link_to_nowhere_lets_everything_ask() {
     let (home, managed) = (temporary.path().join("home"), temporary.path().join("managed"));
     std::fs::create_dir(&managed).unwrap();
     std::os::unix::fs::symlink("nowhere", managed.join("opencode.json")).unwrap();
-    let environment = Environment { home: home.clone(), ..Environment::default() };
+    let environment = Environment { trusts_projects: true, home: home.clone(), ..Environment::default() };
     let paths = Paths { managed: vec![managed], ..Paths::new(&environment) };
     let (config, _) = load(&environment, &paths, &home, &[], None);
     assert_eq!(Policy::new(config.permission).evaluate("bash", "ls"), Action::Ask);
@@ -189,7 +189,7 @@ fn an_administrators_rules_hold_where_the_user_names_their_directory() {
     let variables = [("OPENCODE_CONFIG_DIR", &managed), ("OPENCODE_CONFIG", &managed.join("opencode.json"))];
     let variables =
         variables.map(|(name, path)| (name.to_owned(), path.display().to_string())).into_iter().collect();
-    let environment = Environment { home: home.clone(), variables };
+    let environment = Environment { trusts_projects: true, home: home.clone(), variables };
     let paths = Paths { managed: vec![managed], ..Paths::new(&environment) };
     let (config, _) = load(&environment, &paths, &home, &[], None);
     let policy = Policy::default().with(Origin::Administrator, &config.managed.rules("build"));

@@ -41,7 +41,8 @@ fn check(name: &str) {
     if let Some(repository) = &case.repository {
         fs::create_dir(root.join(repository).join(".git")).unwrap();
     }
-    let environment = Environment { variables: case.variables, home: root.join("home") };
+    let environment =
+        Environment { trusts_projects: true, variables: case.variables, home: root.join("home") };
     let directory = root.join(&case.directory);
     let mut paths = Paths::new(&environment);
     // The machine's own administrator has no say here.
@@ -158,7 +159,7 @@ fn older_and_newer_forms_are_lowered_and_typing_errors_recognised() {
 fn layer(text: &str) -> (Layer, Vec<String>) {
     let mut findings = Findings::default();
     let variables = BTreeMap::from([("LONG".to_owned(), "0123456789\n0123456789".to_owned())]);
-    let environment = Environment { variables, home: PathBuf::from("/nowhere") };
+    let environment = Environment { trusts_projects: true, variables, home: PathBuf::from("/nowhere") };
     let base = PathBuf::from("/nowhere");
     let layer = layer::parse(&environment, Kind::File, "f".to_owned(), base, text, &mut findings);
     (layer, findings.warnings.iter().map(ToString::to_string).collect())
@@ -210,7 +211,8 @@ fn a_link_into_a_repository_belongs_to_it() {
     fs::write(root.join("repo/sub/opencode.json"), r#"{"model": "a/sub"}"#).unwrap();
     fs::write(root.join("repo/.opencode/agent/x.md"), "X").unwrap();
     std::os::unix::fs::symlink(root.join("repo/sub"), root.join("link")).unwrap();
-    let environment = Environment { home: PathBuf::from("/nowhere"), ..Environment::default() };
+    let environment =
+        Environment { trusts_projects: true, home: PathBuf::from("/nowhere"), ..Environment::default() };
     let config = load(&environment, &Paths::new(&environment), &root.join("link"));
     assert_eq!(config.worktree, root.join("repo"));
     assert_eq!(config.upwards(), [root.join("repo/sub"), root.join("repo")]);
@@ -226,7 +228,7 @@ fn a_link_into_a_repository_belongs_to_it() {
 fn variables_say_what_is_shared() {
     let share = |variables: &[(&str, &str)]| {
         let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let environment = Environment { variables, home: PathBuf::from("/nowhere") };
+        let environment = Environment { trusts_projects: true, variables, home: PathBuf::from("/nowhere") };
         let paths = Paths { managed: Vec::new(), ..Paths::new(&environment) };
         load(&environment, &paths, Path::new("/nowhere/p")).raw.get("share").cloned()
     };
@@ -242,7 +244,7 @@ fn variables_say_what_is_shared() {
 fn project_files_are_skipped_on_request() {
     let listed = |variables: &[(&str, &str)]| {
         let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let environment = Environment { variables, home: PathBuf::from("/h") };
+        let environment = Environment { trusts_projects: true, variables, home: PathBuf::from("/h") };
         let paths = Paths { managed: Vec::new(), ..Paths::new(&environment) };
         let watched = read(&environment, &paths, Path::new("/h/p"), Path::new("/h")).watched;
         watched.iter().map(|file| file.display().to_string()).collect::<Vec<_>>()
@@ -273,7 +275,7 @@ fn what_is_named_and_leads_nowhere_is_told() {
     fs::create_dir(root.join("there")).unwrap();
     let warnings = |named: &str| {
         let variables = BTreeMap::from([("OPENCODE_CONFIG_DIR".to_owned(), named.to_owned())]);
-        let environment = Environment { variables, home: root.join("home") };
+        let environment = Environment { trusts_projects: true, variables, home: root.join("home") };
         let paths = Paths { managed: Vec::new(), ..Paths::new(&environment) };
         let sources = read(&environment, &paths, root, root);
         sources.findings.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
@@ -295,7 +297,8 @@ fn a_merge_key_makes_rules_of_an_agent() {
     let text =
         "---\npermission:\n  edit: &d {'*': ask, '*.md': allow}\n  bash:\n    <<: *d\n    '*': deny\n---\nP";
     fs::write(root.join(".opencode/agent/a.md"), text).unwrap();
-    let environment = Environment { home: root.join("home"), ..Environment::default() };
+    let environment =
+        Environment { trusts_projects: true, home: root.join("home"), ..Environment::default() };
     let config = super::load(&environment, &Paths::new(&environment), root, &[], None).0;
     let permission = config.agents["a"].permission.clone().unwrap();
     assert_eq!(permission["bash"], json!({"*": "deny", "*.md": "allow"}));
@@ -307,7 +310,8 @@ fn a_file_name_with_a_line_in_it_forges_none() {
     let root = temporary.path();
     fs::create_dir_all(root.join(".opencode/command")).unwrap();
     fs::write(root.join(".opencode/command/nl\nname\u{1b}[2J.md"), "x").unwrap();
-    let environment = Environment { home: root.join("home"), ..Environment::default() };
+    let environment =
+        Environment { trusts_projects: true, home: root.join("home"), ..Environment::default() };
     let config = super::load(&environment, &Paths::new(&environment), root, &[], None).0;
     let told: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
     assert!(told.len() == 1 && told[0].contains(r"nl\u{a}name\u{1b}[2J"), "{told:?}");

@@ -12,7 +12,11 @@ use crate::config::{
 
 fn environment(variables: &[(&str, &str)]) -> Environment {
     let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
-    Environment { variables: BTreeMap::from_iter(variables), home: PathBuf::from("/nowhere") }
+    Environment {
+        trusts_projects: true,
+        variables: BTreeMap::from_iter(variables),
+        home: PathBuf::from("/nowhere"),
+    }
 }
 
 #[test]

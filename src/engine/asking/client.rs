@@ -21,8 +21,10 @@ pub enum Answerable {
     Nothing,
     /// Requests for a permission, by itself: it has no user.
     Permissions,
-    /// Those, and questions of tools: it has a user.
+    /// Those, and questions of tools: it has a user, or a program in the place of one.
     Everything,
+    /// All of that, and it is a person who answers, so that a prompt may wait for that.
+    Person,
 }
 
 /// A front end's lease. Dropped, it releases the sessions and subscriptions, and its requests are settled as ones that

@@ -325,13 +325,16 @@ fn language_servers(config: &Config) -> Vec<Finding> {
 }
 
 async fn programs(config: &Config) -> Vec<Finding> {
-    let version = output(config, OsStr::new("git"), &["--version"]).await.unwrap_or_default();
+    let version = match program::find_outside(config.environment.get("PATH"), Path::new("git")) {
+        Some(git) => output(config, git.as_os_str(), &["--version"]).await.unwrap_or_default(),
+        None => String::new(),
+    };
     let git = match version.lines().next().map(str::trim).filter(|line| !line.is_empty()) {
         Some(version) => Finding::ok("programs", version),
         None => Finding::warning(
             "programs",
             "git does not answer",
-            "install git: without it every directory is a project of its own",
+            "install git in an absolute directory of PATH: without it every directory is a project of its own",
         ),
     };
     let shell = bash::shell(config);

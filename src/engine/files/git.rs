@@ -1,108 +1,118 @@
-//! Runs git on the user's repository, without its hooks and without changing its index where it is only asked.
+//! Runs git on the user's repository, without obeying it and without changing its index where it is only asked.
 
 use std::{
-    collections::BTreeMap,
     ffi::{OsStr, OsString},
-    io,
     path::Path,
     time::Duration,
 };
 
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    time::timeout,
+use crate::{
+    base::{
+        blocking::blocking,
+        git::{self, Program, Run, repository::Repository, view::View},
+    },
+    engine::Workspace,
 };
-
-use crate::base::process::{self, Spawn};
 
 /// Time limit for one command.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Bytes of a command's output.
 const MAX_OUTPUT: u64 = 32 << 20;
-const MAX_ERROR: u64 = 4_000;
-
-/// Settings that hold over the user's: hooks and the file system's monitor are not run while a repository is looked at.
-/// Its filters are, because without them every filtered file would seem changed.
-const SETTINGS: [&str; 6] =
-    ["-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "core.hooksPath=/dev/null"];
 
 /// The reason for which git did not do what it was asked, in its own words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct GitError(pub String);
 
-/// Runs a command in a directory and returns what it prints.
-pub async fn run(directory: &Path, args: &[&str], input: &[u8]) -> Result<Vec<u8>, GitError> {
-    with_variables(directory, args, input, &[]).await
+impl From<git::GitError> for GitError {
+    fn from(error: git::GitError) -> Self {
+        Self(error.to_string())
+    }
 }
 
-/// Runs a command and returns its output as one line of text.
-pub async fn line(directory: &Path, args: &[&str]) -> Result<String, GitError> {
-    let printed = run(directory, args, &[]).await?;
-    Ok(String::from_utf8_lossy(&printed).trim().to_owned())
+impl Workspace {
+    /// Opens the repository around the directory.
+    pub(super) async fn open_git(&self) -> Result<Git, GitError> {
+        let loaded = self.loaded();
+        Git::open(self.git(), &loaded.config.worktree, &loaded.config.paths.cache()).await
+    }
 }
 
-/// Like [`run`], with more variables.
-pub async fn with_variables(
-    directory: &Path,
-    args: &[&str],
-    input: &[u8],
-    variables: &[(&str, &str)],
-) -> Result<Vec<u8>, GitError> {
-    let args: Vec<OsString> = SETTINGS.iter().chain(args).map(OsString::from).collect();
-    let mut environment: BTreeMap<String, String> =
-        [("LC_ALL", "C"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_OPTIONAL_LOCKS", "0")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into();
-    environment.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-    let failed = |error: io::Error| GitError(format!("git cannot be run: {error}"));
-    let spawn = Spawn {
-        program: OsStr::new("git"),
-        args: &args,
+/// The user's repository, open for a request.
+pub struct Git {
+    program: Program,
+    view: View,
+}
+
+impl Git {
+    /// Opens the repository of a worktree; `scratch` is for files that are not kept.
+    pub async fn open(program: &Program, worktree: &Path, scratch: &Path) -> Result<Self, GitError> {
+        let (owned, scratch) = (worktree.to_owned(), scratch.to_owned());
+        let view = blocking(move || View::make(&owned, &scratch)).await;
+        let view = view.map_err(|error| GitError(format!("{}: {error}", worktree.display())))?;
+        Ok(Self { program: program.clone(), view })
+    }
+
+    pub fn repository(&self) -> &Repository {
+        self.view.repository()
+    }
+
+    pub fn worktree(&self) -> &Path {
+        self.view.worktree()
+    }
+
+    /// Runs a command and returns what it prints.
+    pub async fn run(&self, args: &[impl AsRef<OsStr>], input: &[u8]) -> Result<Vec<u8>, GitError> {
+        self.on_index(None, args, input).await
+    }
+
+    /// Runs a command and returns its output as one line of text.
+    pub async fn line(&self, args: &[&str]) -> Result<String, GitError> {
+        let printed = self.run(args, &[]).await?;
+        Ok(String::from_utf8_lossy(&printed).trim().to_owned())
+    }
+
+    /// Like [`Git::run`], with another index than the user's.
+    pub async fn on_index(
+        &self,
+        index: Option<&Path>,
+        args: &[impl AsRef<OsStr>],
+        input: &[u8],
+    ) -> Result<Vec<u8>, GitError> {
+        let run = Run {
+            program: &self.program,
+            place: Some(self.view.place()),
+            directory: self.worktree(),
+            settings: &[],
+            args: args.iter().map(OsString::from).collect(),
+            index,
+            input,
+            limit: LIMIT,
+            max_output: MAX_OUTPUT,
+            is_parent: true,
+        };
+        let printed = run.output().await?;
+        if printed.len() as u64 == MAX_OUTPUT {
+            return Err(GitError(format!("git printed more than {} MiB", MAX_OUTPUT >> 20)));
+        }
+        Ok(printed)
+    }
+}
+
+/// Makes a repository of a directory.
+pub async fn init(program: &Program, directory: &Path) -> Result<(), GitError> {
+    let run = Run {
+        program,
+        place: None,
         directory,
-        environment: &environment,
-        without: &["GIT_DIR".to_owned(), "GIT_WORK_TREE".to_owned()],
-        stdin: !input.is_empty(),
+        settings: &[],
+        args: vec!["init".into(), "--quiet".into()],
+        index: None,
+        input: &[],
+        limit: LIMIT,
+        max_output: MAX_OUTPUT,
         is_parent: true,
     };
-    let mut child = process::spawn(&spawn).map_err(failed)?;
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let feed = async {
-        if let Some(mut stdin) = stdin {
-            // A command that ends early says why.
-            let _ = stdin.write_all(input).await;
-        }
-    };
-    let (mut printed, mut said) = (Vec::new(), Vec::new());
-    let read = async {
-        if let Some(stdout) = stdout {
-            stdout.take(MAX_OUTPUT).read_to_end(&mut printed).await?;
-        }
-        Ok::<(), io::Error>(())
-    };
-    let listen = async {
-        if let Some(mut stderr) = stderr {
-            (&mut stderr).take(MAX_ERROR).read_to_end(&mut said).await?;
-            tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await?;
-        }
-        Ok::<(), io::Error>(())
-    };
-    let whole = async {
-        let ((), read, listen) = tokio::join!(feed, read, listen);
-        read.and(listen)?;
-        child.wait().await
-    };
-    let status = match timeout(LIMIT, whole).await {
-        Ok(status) => status.map_err(failed)?,
-        Err(_) => return Err(GitError(format!("git did not end within {} s", LIMIT.as_secs()))),
-    };
-    if printed.len() as u64 == MAX_OUTPUT {
-        return Err(GitError(format!("git printed more than {} MiB", MAX_OUTPUT >> 20)));
-    }
-    if status.success() {
-        return Ok(printed);
-    }
-    let said = String::from_utf8_lossy(&said);
-    let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("git gives no reason");
-    Err(GitError(line.trim().trim_start_matches("fatal: ").trim_start_matches("error: ").to_owned()))
+    run.output().await?;
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashSet,
+    ffi::{OsStr, OsString},
     fs, io,
     path::{Path, PathBuf},
 };
@@ -14,12 +15,9 @@ use windlass_protocol::opencode::{
     project::{FileChange, VcsFile},
 };
 
-use super::{
-    git,
-    roots::{FilesError, Roots},
-};
+use super::roots::{FilesError, Roots};
 use crate::{
-    base::{blocking::blocking, mime},
+    base::{blocking::blocking, mime, path::real},
     engine::Workspace,
 };
 
@@ -47,7 +45,8 @@ impl Workspace {
                 Look::Text(file, text) => (file, text),
             }
         };
-        let before = if roots.is_git() && text.len() <= MAX_COMPARED { committed(&file).await } else { None };
+        let is_compared = roots.is_git() && text.len() <= MAX_COMPARED;
+        let before = if is_compared { self.committed(&roots, &file).await } else { None };
         Ok(blocking(move || shown_text(&roots.shown(&file), before, text)).await)
     }
 
@@ -60,6 +59,19 @@ impl Workspace {
             FileStatus { path, added: file.additions, removed: file.deletions, status: file.status }
         };
         Ok(files.into_iter().map(status).collect())
+    }
+
+    /// Returns a file as the last commit has it; `None` if it is not in it, which a file of a repository within this one
+    /// never is.
+    async fn committed(&self, roots: &Roots, file: &Path) -> Option<String> {
+        let name = file.strip_prefix(&roots.worktree).map(Path::to_owned);
+        let name =
+            name.or_else(|_| real(file).strip_prefix(real(&roots.worktree)).map(Path::to_owned)).ok()?;
+        let mut object = OsString::from("HEAD:");
+        object.push(name);
+        let git = self.open_git().await.ok()?;
+        let bytes = git.run(&[OsStr::new("cat-file"), OsStr::new("blob"), &object], &[]).await.ok()?;
+        if bytes.len() > MAX_COMPARED { None } else { String::from_utf8(bytes).ok() }
     }
 }
 
@@ -149,14 +161,6 @@ fn binary(file: &Path, bytes: &[u8]) -> FileContent {
         encoding: Some(Encoding::Base64),
         mime_type: Some(mime.to_owned()),
     }
-}
-
-/// Returns a file as the last commit has it; `None` if it is not in it.
-async fn committed(file: &Path) -> Option<String> {
-    let (directory, name) = (file.parent()?, file.file_name()?.to_str()?);
-    let object = format!("HEAD:./{name}");
-    let bytes = git::run(directory, &["cat-file", "blob", &object], &[]).await.ok()?;
-    if bytes.len() > MAX_COMPARED { None } else { String::from_utf8(bytes).ok() }
 }
 
 /// Compares two texts: as a unified diff, and in pieces.

@@ -33,7 +33,8 @@ impl Engine {
         let id = match known {
             Some(id) => id,
             None => {
-                let Some(id) = root_commit(&roots.worktree).await else {
+                let Some(id) = root_commit(workspace.git(), &roots.worktree, &self.0.paths.cache()).await
+                else {
                     // Without commits it has no name of its own.
                     return Ok(Project { worktree, vcs: Some(Vcs::Git), ..self.global_project() });
                 };
@@ -105,7 +106,7 @@ impl Engine {
     pub async fn init_git(&self, workspace: &Workspace) -> Result<Project, FilesError> {
         let directory = workspace.directory().to_owned();
         if !Roots::of(workspace).is_git() {
-            git::run(&directory, &["init", "--quiet"], &[]).await?;
+            git::init(workspace.git(), &directory).await?;
             self.close_directory(&directory).await;
         }
         let failed = |error: EngineError| FilesError::Failed(error.message);

@@ -1,7 +1,8 @@
 //! The scene of the tests below: an engine and a repository.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
+    ffi::OsString,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -9,9 +10,11 @@ use std::{
 
 use windlass_protocol::opencode::event::{Event, EventPayload};
 
-use super::git;
 use crate::{
-    base::queue::Queue,
+    base::{
+        process::{self, Spawn},
+        queue::Queue,
+    },
     config::{Environment, paths::Paths},
     engine::{Engine, Workspace},
 };
@@ -30,7 +33,7 @@ impl Scene {
         let directory = home.path().canonicalize().unwrap().join("work");
         fs::create_dir(&directory).unwrap();
         let variables = [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into();
-        let environment = Environment { home: home.path().to_owned(), variables };
+        let environment = Environment { trusts_projects: true, home: home.path().to_owned(), variables };
         let paths = Paths::new(&environment);
         Self { _home: home, directory, engine: Engine::new(environment, paths) }
     }
@@ -55,8 +58,17 @@ impl Scene {
 
     pub async fn git(&self, args: &[&str]) {
         let identity = ["-c", "user.name=u", "-c", "user.email=e"];
-        let args: Vec<&str> = identity.iter().chain(args).copied().collect();
-        git::run(&self.directory, &args, &[]).await.unwrap();
+        let args: Vec<OsString> = identity.iter().chain(args).map(OsString::from).collect();
+        let spawn = Spawn {
+            program: "git".as_ref(),
+            args: &args,
+            directory: &self.directory,
+            environment: &BTreeMap::new(),
+            without: &[],
+            stdin: false,
+            is_parent: false,
+        };
+        process::output(&spawn, 1 << 20).await.unwrap();
     }
 
     pub async fn workspace(&self) -> Arc<Workspace> {

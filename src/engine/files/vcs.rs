@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use windlass_protocol::opencode::project::{VcsFile, VcsInfo};
 
 use super::{
-    git::{self, GitError},
+    git::{Git, GitError},
     look::change,
     roots::{FilesError, Roots},
 };
@@ -13,6 +13,10 @@ use crate::{base::ids, engine::Workspace};
 
 /// The tree without files: the base of a repository without commits.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+
+/// A comparison that no program takes part in, and that enters no submodule.
+const DIFF: [&str; 5] =
+    ["diff", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"];
 
 /// The version that files are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,9 +49,8 @@ impl Workspace {
         if !roots.is_git() {
             return VcsInfo::default();
         }
-        let (branch, default_branch) =
-            tokio::join!(current_branch(&roots.worktree), default_branch(&roots.worktree));
-        VcsInfo { branch, default_branch }
+        let Ok(git) = self.open_git().await else { return VcsInfo::default() };
+        branches(&git).await
     }
 
     /// Returns the files that differ from the last commit, new ones as well.
@@ -83,65 +86,55 @@ impl Workspace {
         if !roots.is_git() {
             return Err(ApplyError::NonGit);
         }
-        let applied =
-            git::run(&roots.worktree, &["apply", "--whitespace=nowarn", "-"], patch.as_bytes()).await;
-        applied.map(|_| ()).map_err(|GitError(reason)| ApplyError::NotClean(reason))
+        let apply = async {
+            self.open_git().await?.run(&["apply", "--whitespace=nowarn", "-"], patch.as_bytes()).await
+        };
+        apply.await.map(drop).map_err(|GitError(reason)| ApplyError::NotClean(reason))
     }
 
     async fn compare_files(&self, base: DiffBase) -> Result<Option<Comparison>, FilesError> {
-        let roots = Roots::of(self);
-        if !roots.is_git() {
+        if !Roots::of(self).is_git() {
             return Ok(None);
         }
-        let worktree = roots.worktree;
+        let git = self.open_git().await?;
         let base = match base {
             DiffBase::Head => "HEAD".to_owned(),
             DiffBase::Branch => {
-                let info = self.vcs_info().await;
+                let info = branches(&git).await;
                 let Some(default) = info.default_branch.filter(|it| info.branch.as_ref() != Some(it)) else {
                     return Ok(None);
                 };
-                let merge_base = |name: String| async move {
-                    git::line(&worktree_of(self), &["merge-base", "HEAD", &name]).await
-                };
-                match merge_base(format!("origin/{default}")).await {
+                match git.line(&["merge-base", "HEAD", &format!("origin/{default}")]).await {
                     Ok(base) => base,
-                    Err(_) => merge_base(default).await?,
+                    Err(_) => git.line(&["merge-base", "HEAD", &default]).await?,
                 }
             }
         };
-        let has_base = git::run(&worktree, &["rev-parse", "--verify", "-q", &base], &[]).await.is_ok();
+        let has_base = git.run(&["rev-parse", "--verify", "-q", &base], &[]).await.is_ok();
         let base = if has_base { base } else { EMPTY_TREE.to_owned() };
-        let scratch = self.loaded().config.paths.cache();
-        let index = Index::copy(&worktree, &scratch).await?;
-        let args =
-            ["diff", "--raw", "--numstat", "-z", "--no-renames", "--no-ext-diff", "--no-abbrev", &base];
-        let listed = index.run(&worktree, &args).await?;
-        Ok(Some(Comparison { files: files(&listed), index, worktree, base }))
+        let index = Index::copy(&git, &self.loaded().config.paths.cache()).await?;
+        let listed = ["--raw", "--numstat", "-z", "--no-abbrev", &base];
+        let listed = git.on_index(Some(&index.file), &[&DIFF[..], &listed].concat(), &[]).await?;
+        Ok(Some(Comparison { files: files(&listed), git, index, base }))
     }
-}
-
-fn worktree_of(workspace: &Workspace) -> PathBuf {
-    workspace.loaded().config.worktree.clone()
 }
 
 /// The difference of a worktree to a version.
 struct Comparison {
     files: Vec<VcsFile>,
+    git: Git,
     index: Index,
-    worktree: PathBuf,
     base: String,
 }
 
 impl Comparison {
     async fn patch(&self, context: Option<u32>) -> Result<String, FilesError> {
         let context = context.map(|lines| format!("-U{lines}"));
-        let mut args = vec!["diff", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color"];
-        // The user's settings may name others, or none.
-        args.extend(["--src-prefix=a/", "--dst-prefix=b/"]);
+        // The user's settings may name other prefixes, or none.
+        let mut args = [&DIFF[..], &["--no-color", "--src-prefix=a/", "--dst-prefix=b/"]].concat();
         args.extend(context.as_deref());
         args.push(&self.base);
-        let patch = self.index.run(&self.worktree, &args).await?;
+        let patch = self.git.on_index(Some(&self.index.file), &args, &[]).await?;
         Ok(String::from_utf8_lossy(&patch).into_owned())
     }
 }
@@ -152,9 +145,8 @@ struct Index {
 }
 
 impl Index {
-    async fn copy(worktree: &Path, scratch: &Path) -> Result<Self, FilesError> {
-        let own =
-            git::line(worktree, &["rev-parse", "--path-format=absolute", "--git-path", "index"]).await?;
+    async fn copy(git: &Git, scratch: &Path) -> Result<Self, FilesError> {
+        let own = git.repository().git_dir.join("index");
         let file = scratch.join(format!("index-{}", ids::random(12)));
         let (copy, directory) = (file.clone(), scratch.to_owned());
         let index = Self { file };
@@ -172,13 +164,26 @@ impl Index {
             }
         });
         copied.await.map_err(|error| FilesError::Failed(format!("the index cannot be copied: {error}")))?;
-        index.run(worktree, &["add", "--intent-to-add", "--all", "--", ":/"]).await?;
+        // A file that was removed meanwhile cannot be noted.
+        if index.note_new_files(git).await.is_err() {
+            index.note_new_files(git).await?;
+        }
         Ok(index)
     }
 
-    async fn run(&self, worktree: &Path, args: &[&str]) -> Result<Vec<u8>, GitError> {
-        let file = self.file.display().to_string();
-        git::with_variables(worktree, args, &[], &[("GIT_INDEX_FILE", &file)]).await
+    /// Notes the files that are new. They are named one by one, because to look for them git would enter the submodules.
+    async fn note_new_files(&self, git: &Git) -> Result<(), GitError> {
+        let index = Some(self.file.as_path());
+        let listed = git.on_index(index, &["ls-files", "--others", "--exclude-standard", "-z"], &[]).await?;
+        // A name that ends in a slash is a repository within this one.
+        let is_file = |name: &&[u8]| name.strip_suffix(b"\0").is_some_and(|name| !name.ends_with(b"/"));
+        let new = listed.split_inclusive(|byte| *byte == 0).filter(is_file).collect::<Vec<_>>().concat();
+        if !new.is_empty() {
+            let add = ["--literal-pathspecs", "add", "--intent-to-add"];
+            let add = [&add[..], &["--pathspec-from-file=-", "--pathspec-file-nul"]].concat();
+            git.on_index(index, &add, &new).await?;
+        }
+        Ok(())
     }
 }
 
@@ -261,26 +266,30 @@ fn escaped(name: &str) -> String {
     escaped
 }
 
-async fn current_branch(worktree: &Path) -> Option<String> {
-    git::line(worktree, &["symbolic-ref", "--short", "-q", "HEAD"]).await.ok().filter(|it| !it.is_empty())
+async fn branches(git: &Git) -> VcsInfo {
+    let (branch, default_branch) = tokio::join!(current_branch(git), default_branch(git));
+    VcsInfo { branch, default_branch }
+}
+
+async fn current_branch(git: &Git) -> Option<String> {
+    git.line(&["symbolic-ref", "--short", "-q", "HEAD"]).await.ok().filter(|it| !it.is_empty())
 }
 
 /// Returns the branch that the remote names, else the one of the usual names that is there.
-pub(super) async fn default_branch(worktree: &Path) -> Option<String> {
-    let named =
-        git::line(worktree, &["symbolic-ref", "--short", "-q", "refs/remotes/origin/HEAD"]).await.ok();
+pub(super) async fn default_branch(git: &Git) -> Option<String> {
+    let named = git.line(&["symbolic-ref", "--short", "-q", "refs/remotes/origin/HEAD"]).await.ok();
     if let Some(name) = named.as_deref().and_then(|it| it.strip_prefix("origin/")) {
         return Some(name.to_owned());
     }
-    let configured = git::line(worktree, &["config", "init.defaultBranch"]).await.ok();
+    let configured = git.line(&["config", "init.defaultBranch"]).await.ok();
     let usual = ["main", "master"].map(str::to_owned);
     for name in usual.into_iter().chain(configured.filter(|it| !it.is_empty())) {
         let reference = format!("refs/heads/{name}");
-        if git::run(worktree, &["show-ref", "--verify", "-q", &reference], &[]).await.is_ok() {
+        if git.run(&["show-ref", "--verify", "-q", &reference], &[]).await.is_ok() {
             return Some(name);
         }
     }
-    current_branch(worktree).await
+    current_branch(git).await
 }
 
 #[cfg(test)]

@@ -2,6 +2,9 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsStr,
+    io,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -12,12 +15,12 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    git::{self, GitError},
+    git::{Git, GitError},
     roots::Roots,
     vcs::default_branch,
 };
 use crate::{
-    base::path::real,
+    base::{git::Program, path::real},
     bus::Bus,
     engine::{Engine, Workspace, workspace::project},
     tool::bash,
@@ -71,13 +74,12 @@ impl Engine {
             made.map_err(|error| WorktreeError::Create(format!("{}: {error}", parent.display())))?;
         }
         let text = directory.display().to_string();
-        git::run(&place.worktree, &["worktree", "add", "--no-checkout", "-b", &branch, &text], &[])
-            .await
-            .map_err(failed)?;
+        add(workspace, &directory, &branch).await.map_err(failed)?;
         let own = project.commands.and_then(|commands| commands.start);
         let lines: Vec<String> = own.into_iter().chain(create.start_command).collect();
         let filling = Filling {
             bus: self.bus().clone(),
+            git: workspace.git().clone(),
             config: workspace.loaded(),
             name: name.clone(),
             branch: branch.clone(),
@@ -96,9 +98,9 @@ impl Engine {
         self.close_directory(&path).await;
         let failed = |GitError(reason)| WorktreeError::Remove(reason);
         let text = path.display().to_string();
-        git::run(&place.worktree, &["worktree", "remove", "--force", &text], &[]).await.map_err(failed)?;
+        place.git.run(&["worktree", "remove", "--force", &text], &[]).await.map_err(failed)?;
         if let Some(branch) = branch.filter(|branch| branch.starts_with(PREFIX)) {
-            git::run(&place.worktree, &["branch", "-D", &branch], &[]).await.map_err(failed)?;
+            place.git.run(&["branch", "-D", &branch], &[]).await.map_err(failed)?;
         }
         Ok(())
     }
@@ -108,13 +110,14 @@ impl Engine {
         let place = self.place(workspace).await.ok_or(WorktreeError::NotGit)?;
         let (path, _) = place.find(directory).await.map_err(WorktreeError::Reset)?;
         let failed = |GitError(reason)| WorktreeError::Reset(reason);
-        let base = default_branch(&place.worktree).await;
+        let base = default_branch(&place.git).await;
         let base = base.ok_or_else(|| WorktreeError::Reset("no default branch was found".to_owned()))?;
         let remote = format!("origin/{base}");
-        if git::run(&path, &["reset", "--hard", "--quiet", &remote], &[]).await.is_err() {
-            git::run(&path, &["reset", "--hard", "--quiet", &base], &[]).await.map_err(failed)?;
+        let git = Git::open(workspace.git(), &path, &self.0.paths.cache()).await.map_err(failed)?;
+        if git.run(&["reset", "--hard", "--quiet", &remote], &[]).await.is_err() {
+            git.run(&["reset", "--hard", "--quiet", &base], &[]).await.map_err(failed)?;
         }
-        git::run(&path, &["clean", "-ffdxq"], &[]).await.map_err(failed)?;
+        git.run(&["clean", "-ffdxq"], &[]).await.map_err(failed)?;
         Ok(())
     }
 
@@ -124,22 +127,40 @@ impl Engine {
         if !roots.is_git() {
             return None;
         }
-        let id = project::root_commit(&roots.worktree).await?;
-        Some(Place { root: self.worktree_root().join(id), worktree: roots.worktree })
+        let id = project::root_commit(workspace.git(), &roots.worktree, &self.0.paths.cache()).await?;
+        Some(Place { root: self.worktree_root().join(id), git: workspace.open_git().await.ok()? })
     }
+}
+
+/// Makes a worktree without files.
+async fn add(workspace: &Workspace, directory: &Path, branch: &str) -> Result<(), GitError> {
+    let shared = workspace.open_git().await?.repository().common_dir.join("worktrees");
+    let failed = |error: io::Error| GitError(error.to_string());
+    tokio::fs::create_dir_all(&shared).await.map_err(failed)?;
+    // Opened again, so that git sees the directory.
+    let git = workspace.open_git().await?;
+    let text = directory.display().to_string();
+    git.run(&["worktree", "add", "--no-checkout", "-b", branch, &text], &[]).await?;
+    // It wrote the path by which it was shown its directory, which will not last.
+    let file = directory.join(".git");
+    let written = tokio::fs::read(&file).await.map_err(failed)?;
+    let name = Path::new(OsStr::from_bytes(written.trim_ascii_end())).file_name();
+    let name = name.ok_or_else(|| GitError("git named no directory of the worktree".to_owned()))?;
+    let lasting = [b"gitdir: ", shared.join(name).as_os_str().as_bytes(), b"\n"].concat();
+    tokio::fs::write(&file, lasting).await.map_err(failed)
 }
 
 /// The place of a project's worktrees.
 struct Place {
     root: PathBuf,
-    worktree: PathBuf,
+    git: Git,
 }
 
 impl Place {
     /// Returns the worktrees below the place, as git knows them, with their branches.
     async fn list(&self) -> Result<Vec<(PathBuf, Option<String>)>, GitError> {
         let args = ["worktree", "list", "--porcelain"];
-        let printed = git::run(&self.worktree, &args, &[]).await?;
+        let printed = self.git.run(&args, &[]).await?;
         let printed = String::from_utf8_lossy(&printed).into_owned();
         let root = real(&self.root);
         let mut found: Vec<(PathBuf, Option<String>)> = Vec::new();
@@ -174,7 +195,7 @@ impl Place {
             };
             let (directory, branch) = (self.root.join(&name), format!("{PREFIX}{name}"));
             let reference = format!("refs/heads/{branch}");
-            let has_branch = git::run(&self.worktree, &["show-ref", "--verify", "-q", &reference], &[]).await;
+            let has_branch = self.git.run(&["show-ref", "--verify", "-q", &reference], &[]).await;
             if has_branch.is_err() && !directory.exists() {
                 return Ok((name, directory, branch));
             }
@@ -199,6 +220,7 @@ fn slug(name: &str) -> String {
 /// A new worktree that gets its files.
 struct Filling {
     bus: Bus,
+    git: Program,
     config: std::sync::Arc<crate::engine::Loaded>,
     name: String,
     branch: String,
@@ -220,7 +242,9 @@ impl Filling {
     }
 
     async fn fill(&self) -> Result<(), String> {
-        git::run(&self.directory, &["reset", "--hard", "--quiet"], &[]).await.map_err(|error| error.0)?;
+        let scratch = self.config.config.paths.cache();
+        let git = Git::open(&self.git, &self.directory, &scratch).await.map_err(|error| error.0)?;
+        git.run(&["reset", "--hard", "--quiet"], &[]).await.map_err(|error| error.0)?;
         for line in &self.lines {
             let started = bash::start(&self.config.config, line, &self.directory, &BTreeMap::new(), None);
             let mut child = started.map_err(|error| error.to_string())?;

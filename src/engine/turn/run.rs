@@ -156,6 +156,7 @@ async fn run_prompt(
         () = cancel.cancelled() => {}
         ready = ready(session) => ready?,
     }
+    session.engine.ask_trust(&session.workspace, &session.id, cancel).await;
     session.engine.refresh_remote_config();
     let (loaded, mcp, plugins) = generation(session);
     session.engine.refresh_listed::<Skills>(&loaded);

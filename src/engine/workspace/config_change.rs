@@ -14,7 +14,8 @@ use super::{
     loosening::{Loosening, loosened},
 };
 use crate::{
-    base::lock::lock,
+    base::{blocking::blocking, lock::lock},
+    config::trust::{self, Held},
     engine::{Answerable, Engine, Workspace, asking::asks::Confirmation},
 };
 
@@ -26,14 +27,24 @@ const MAX_LINES: usize = 40;
 impl Engine {
     /// Lets freshly read files hold, and says so when they are different. What loosens something while a session is
     /// open waits for the user; until then what was read before holds.
-    pub(crate) fn apply_reading(&self, workspace: &Arc<Workspace>, reading: Reading) {
+    pub(crate) fn apply_reading(&self, workspace: &Arc<Workspace>, mut reading: Reading) {
         let session = self.session_to_ask(workspace);
+        let before = workspace.loaded();
+        if let (Some(session), Some(whole)) = (&session, reading.whole.take()) {
+            let held = std::mem::replace(&mut reading.loaded, whole).config.held;
+            return self.hold(workspace, reading, session.clone(), held.lines(), Some(held));
+        }
+        // The user has just said that what was held back may act.
+        let (held, still_held) = (&before.config.held.entries, &reading.loaded.config.held.entries);
+        let is_trusted_now = still_held.len() < held.len() && still_held.iter().all(|it| held.contains(it));
         let loosenings = match session {
-            Some(_) => loosened(&workspace.loaded(), &reading.loaded),
-            None => Vec::new(),
+            Some(_) if !is_trusted_now => loosened(&before, &reading.loaded),
+            Some(_) | None => Vec::new(),
         };
         match session {
-            Some(session) if !loosenings.is_empty() => self.hold(workspace, reading, session, &loosenings),
+            Some(session) if !loosenings.is_empty() => {
+                self.hold(workspace, reading, session, lines(&loosenings), None);
+            }
             Some(_) | None => {
                 if workspace.replace(reading) {
                     self.announce_change(workspace);
@@ -47,16 +58,16 @@ impl Engine {
         workspace: &Arc<Workspace>,
         reading: Reading,
         session: SessionId,
-        loosenings: &[Loosening],
+        lines: String,
+        held: Option<Held>,
     ) {
         let Some(id) = workspace.hold(reading) else { return };
-        let lines = lines(loosenings);
         let directory = workspace.directory().display();
         tracing::info!(
             "the changed configuration of {directory} waits for the user's answer: {}",
             lines.replace('\n', "; ")
         );
-        let asking = ask(self.clone(), workspace.clone(), id, session, lines);
+        let asking = ask(self.clone(), workspace.clone(), (id, held), session, lines);
         workspace.set_question(id, AbortOnDropHandle::new(tokio::spawn(asking)));
     }
 
@@ -78,11 +89,25 @@ impl Engine {
 }
 
 /// Asks until an answer comes or no session is left.
-async fn ask(engine: Engine, workspace: Arc<Workspace>, id: Instant, mut session: SessionId, lines: String) {
+///
+/// A yes to what a project brings is remembered.
+async fn ask(
+    engine: Engine,
+    workspace: Arc<Workspace>,
+    (id, held): (Instant, Option<Held>),
+    mut session: SessionId,
+    lines: String,
+) {
     let metadata = encode(&AskedConfig { changes: "apply the changed configuration", prompt: &lines });
     loop {
         match engine.asks().confirm(&session, PERMISSION, metadata.clone()).await {
             Confirmation::Yes => {
+                if let Some(held) = held {
+                    let paths = workspace.loaded().config.paths.clone();
+                    if let Err(error) = blocking(move || trust::remember(&paths, &held)).await {
+                        tracing::warn!("trust in the changed project cannot be remembered: {error}");
+                    }
+                }
                 if workspace.accept(id) {
                     engine.announce_change(&workspace);
                     engine.load_accepted(workspace);

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
     time::{Instant, SystemTime},
@@ -22,9 +22,11 @@ use super::{
     pending_login::PendingLogin,
     server_choice::{self, ServerChoices},
     state_file,
+    trust::Asked,
 };
 use crate::{
     base::{
+        git::Program,
         lock::lock,
         watch::{Stamp, Survey, Target},
     },
@@ -49,7 +51,9 @@ pub struct Workspace {
     /// Logins at servers that wait for the browser.
     pub(super) server_logins: Mutex<BTreeMap<String, PendingLogin>>,
     lsp: lsp::Servers,
+    git: Program,
     pub(crate) approvals: Approvals,
+    asked_trust: Mutex<Asked>,
     /// Time at which a client last asked for it.
     used_at: Mutex<Instant>,
 }
@@ -91,6 +95,8 @@ pub(crate) struct Reading {
     pub stamp: Option<Stamp>,
     /// With the keys that the user has stored.
     pub use_stored_keys: bool,
+    /// What the files say where all that `loaded` holds back acts, for a project of which nothing was held back before.
+    pub whole: Option<Loaded>,
 }
 
 /// A moment by both clocks: one that never goes back, to tell which reading is newer, and the one of files.
@@ -108,8 +114,8 @@ impl Moment {
 
 impl Workspace {
     /// Starts the directory's services.
-    pub(crate) fn start(reading: Reading, bus: &Bus, storage: Storage) -> Self {
-        let Reading { loaded, read_at, stamp, use_stored_keys } = reading;
+    pub(crate) fn start(reading: Reading, bus: &Bus, storage: Storage, git: Program) -> Self {
+        let Reading { loaded, read_at, stamp, use_stored_keys, whole: _ } = reading;
         let directory = loaded.config.directory.clone();
         let results = loaded.config.paths.tool_output();
         let logins = mcp::login::LoginFiles::new(&loaded.config.paths);
@@ -127,6 +133,7 @@ impl Workspace {
                     bus.publish(EventPayload::Service(event));
                 }
             }),
+            git,
             directory,
             current: Mutex::new(Current {
                 loaded: Arc::new(loaded),
@@ -138,8 +145,14 @@ impl Workspace {
             reloading: Mutex::default(),
             polls_each_turn: AtomicBool::new(false),
             approvals,
+            asked_trust: Mutex::default(),
             used_at: Mutex::new(Instant::now()),
         }
+    }
+
+    /// Returns what the user has said of the project in this process.
+    pub(crate) fn asked_trust(&self) -> MutexGuard<'_, Asked> {
+        lock(&self.asked_trust)
     }
 
     /// Notes that a client uses it now.
@@ -170,6 +183,11 @@ impl Workspace {
     /// Returns the language servers, each started when it is asked.
     pub fn lsp(&self) -> &lsp::Servers {
         &self.lsp
+    }
+
+    /// Returns the git program.
+    pub(crate) fn git(&self) -> &Program {
+        &self.git
     }
 
     /// Returns the time at which the reading of the current files began.
@@ -266,7 +284,7 @@ impl Workspace {
 impl Current {
     /// Notes that the files were read, and returns what they say unless newer ones were read already.
     fn note(&mut self, reading: Reading) -> Option<Loaded> {
-        let Reading { loaded, read_at, stamp, use_stored_keys } = reading;
+        let Reading { loaded, read_at, stamp, use_stored_keys, whole: _ } = reading;
         if read_at.order < self.read_at.order {
             return None;
         }

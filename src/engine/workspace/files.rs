@@ -8,7 +8,7 @@ use std::{
 use super::directory::{Moment, Reading};
 use crate::{
     base::{blocking::blocking, lock::lock, memory, watch::Survey},
-    config::Hook,
+    config::{Environment, Hook},
     engine::{Engine, EngineError, EngineErrorKind, EngineState, Loaded, Workspace, plugins},
     library::{self, Instructions},
     plugin::host::Host,
@@ -89,8 +89,16 @@ impl Engine {
             let mut loaded = Loaded::read(environment, paths, readers, &directory, use_stored_keys, before);
             let Survey { stamp, overfull } = Survey::of(&loaded.sources(), read_at.wall);
             loaded.warn_of_overfull(&overfull);
+            // What held before stays until the user has seen what is new.
+            let was_whole = before.is_some_and(|before| before.config.held.entries.is_empty());
+            let whole = (was_whole && !loaded.config.held.entries.is_empty()).then(|| {
+                let trusting = Environment { trusts_projects: true, ..environment.clone() };
+                let mut whole = Loaded::read(&trusting, paths, readers, &directory, use_stored_keys, before);
+                whole.config.environment.trusts_projects = environment.trusts_projects;
+                whole
+            });
             memory::give_back();
-            Ok(Reading { loaded, read_at, stamp, use_stored_keys })
+            Ok(Reading { loaded, read_at, stamp, use_stored_keys, whole })
         });
         read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?
     }
@@ -122,7 +130,8 @@ impl Engine {
                 Some(workspace) => workspace.clone(),
                 None => {
                     let storage = self.0.storage.clone();
-                    let workspace = Arc::new(Workspace::start(reading, &self.0.bus, storage));
+                    let git = self.0.git.clone();
+                    let workspace = Arc::new(Workspace::start(reading, &self.0.bus, storage, git));
                     workspaces.insert(workspace.directory().to_owned(), workspace.clone());
                     return workspace;
                 }

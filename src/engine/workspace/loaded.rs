@@ -164,9 +164,11 @@ impl Loaded {
     /// Returns the MCP servers that are switched on.
     pub(crate) fn servers(&self) -> Vec<mcp::ServerSpec> {
         let sandbox = Enclosure::of_mcp(&self.config);
-        let servers = self.config.mcp.iter();
+        let usual = mcp::usual_timeout(&self.config);
         let specs =
-            servers.filter_map(|(name, config)| mcp::ServerSpec::from_config(name, config, sandbox.clone()));
+            self.config.mcp.iter().filter_map(|(name, config)| {
+                mcp::ServerSpec::from_config(name, config, usual, sandbox.clone())
+            });
         specs.collect()
     }
 

@@ -7,7 +7,7 @@ use std::{
 
 use windlass_protocol::opencode::{
     config::AgentConfig,
-    settings::{HookCommand, PluginSpec, Programs, SandboxMode},
+    settings::{HookCommand, PluginSpec, Programs},
 };
 
 use super::loaded::Loaded;
@@ -15,7 +15,7 @@ use crate::{
     base::text::visible_line,
     config::{
         looser::{Loosened, looser},
-        sandbox::{Wanted, wanted, wanted_of_servers},
+        sandbox::{wanted, wanted_of_servers},
         secrets,
     },
     library::{
@@ -228,31 +228,9 @@ fn sandboxes(old: &Loaded, new: &Loaded) -> Vec<Loosening> {
     ];
     let all = of_agents.chain(of_servers.map(|(of, old, new)| (of.to_owned(), old, new)));
     let changed = all.flat_map(|(of, old, new)| {
-        wider(&old, &new).into_iter().map(move |change| Loosening::Sandbox { of: of.clone(), change })
+        new.wider_than(&old).into_iter().map(move |change| Loosening::Sandbox { of: of.clone(), change })
     });
     changed.collect()
-}
-
-/// Returns the parts of a sandbox that are wider than before.
-fn wider(old: &Wanted, new: &Wanted) -> Vec<String> {
-    let mut acc = Vec::new();
-    if new.mode > old.mode {
-        acc.push(format!("mode {} → {}", old.mode.name(), new.mode.name()));
-    } else if new.is_default && !old.is_default && new.mode != SandboxMode::Off {
-        acc.push("its mode holds only where the machine can hold all of it".to_owned());
-    }
-    if new.network > old.network {
-        acc.push("more of the network".to_owned());
-    }
-    for (word, old, new) in
-        [("writes", &old.writable, &new.writable), ("sees the variable", &old.environment, &new.environment)]
-    {
-        acc.extend(new.iter().filter(|it| !old.contains(it)).map(|it| format!("{word} {it}")));
-    }
-    if new.ask_less && !old.ask_less {
-        acc.push("`ask` rules of `bash` are skipped".to_owned());
-    }
-    acc
 }
 
 fn addresses(old: &Loaded, new: &Loaded) -> Vec<Loosening> {

@@ -1,21 +1,14 @@
 //! The project that a worktree belongs to: its root commit, asked of git (facts: OpenCode §1.1).
 
-use std::{collections::BTreeMap, ffi::OsStr, path::Path, time::Duration};
-
-use tokio::io::AsyncReadExt;
+use std::path::Path;
 
 use crate::{
-    base::{
-        ids,
-        process::{self, Spawn},
-    },
-    engine::{Engine, EngineError, Workspace},
+    base::{git::Program, ids},
+    engine::{Engine, EngineError, Workspace, files::git::Git},
 };
 
 /// Stands for everything outside a repository, and for a repository whose root commit is not known yet.
 pub const GLOBAL: &str = crate::storage::UNKNOWN_PROJECT;
-/// A repository whose history takes longer to walk stays `global`.
-const LIMIT: Duration = Duration::from_secs(60);
 
 impl Engine {
     /// Returns the project id of a workspace, which is `global` until git has named it, and its worktree if it is in one.
@@ -38,8 +31,9 @@ impl Engine {
             return Ok(id);
         }
         let (storage, worktree) = (self.0.storage.clone(), worktree.to_owned());
+        let (git, scratch) = (self.0.git.clone(), self.0.paths.cache());
         tokio::spawn(async move {
-            if let Some(id) = root_commit(&worktree).await
+            if let Some(id) = root_commit(&git, &worktree, &scratch).await
                 && let Err(error) = storage.set_project(key, id).await
             {
                 tracing::warn!(%error, "the project was not stored");
@@ -49,23 +43,12 @@ impl Engine {
     }
 }
 
-/// Returns the root commit of a repository: the first of them in order, when there are several.
-pub async fn root_commit(worktree: &Path) -> Option<String> {
-    let args = ["rev-list", "--max-parents=0", "HEAD"].map(Into::into);
-    let spawn = Spawn {
-        program: OsStr::new("git"),
-        args: &args,
-        directory: worktree,
-        environment: &BTreeMap::new(),
-        stdin: false,
-        without: &[],
-        is_parent: false,
-    };
-    let mut child = process::spawn(&spawn).ok()?;
-    let mut stdout = child.stdout.take()?;
-    let mut text = String::new();
-    tokio::time::timeout(LIMIT, stdout.read_to_string(&mut text)).await.ok()?.ok()?;
-    child.wait().await.ok()?;
+/// Returns the root commit of a repository: the first of them in order, when there are several. A repository whose
+/// history takes too long to walk has none.
+pub async fn root_commit(program: &Program, worktree: &Path, scratch: &Path) -> Option<String> {
+    let git = Git::open(program, worktree, scratch).await.ok()?;
+    let printed = git.run(&["rev-list", "--max-parents=0", "HEAD"], &[]).await.ok()?;
+    let text = String::from_utf8_lossy(&printed);
     let mut roots: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     roots.sort_unstable();
     roots.first().map(|root| (*root).to_owned())

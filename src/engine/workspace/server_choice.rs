@@ -36,8 +36,11 @@ pub(crate) fn specs(loaded: &Loaded, choices: &ServerChoices) -> Vec<mcp::Server
             }
         }
     }
-    let configs = configs.iter();
-    configs.filter_map(|(name, config)| mcp::ServerSpec::from_config(name, config, sandbox.clone())).collect()
+    let usual = mcp::usual_timeout(&loaded.config);
+    configs
+        .iter()
+        .filter_map(|(name, config)| mcp::ServerSpec::from_config(name, config, usual, sandbox.clone()))
+        .collect()
 }
 
 /// Returns a server's settings, switched on.

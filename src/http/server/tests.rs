@@ -14,7 +14,7 @@ use crate::{
 
 fn server(home: &tempfile::TempDir) -> Shared {
     let variables = [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into();
-    let environment = Environment { home: home.path().to_owned(), variables };
+    let environment = Environment { trusts_projects: true, home: home.path().to_owned(), variables };
     let paths = Paths::new(&environment);
     let access = Arc::new(Access::new(None, Vec::new()));
     let options = Options { directory: home.path().to_owned(), access, login_command: Vec::new() };

@@ -22,7 +22,7 @@ fn config(text: &Value) -> Config {
 
 fn config_in(home: &Path, directory: &Path, variables: &[(&str, &str)]) -> Config {
     let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let environment = Environment { variables, home: home.to_owned() };
+    let environment = Environment { trusts_projects: true, variables, home: home.to_owned() };
     load(&environment, &Paths::new(&environment), directory)
 }
 

@@ -8,7 +8,7 @@ use crate::config::{Environment, fixture::load, paths::Paths};
 fn files(root: &Path, variables: &[(&str, &str)], file: &str) -> Vec<String> {
     let variables: BTreeMap<String, String> =
         variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let environment = Environment { variables, home: root.join("home") };
+    let environment = Environment { trusts_projects: true, variables, home: root.join("home") };
     let config = load(&environment, &Paths::new(&environment), &root.join("p/session"));
     let found = Nested::new(&config).files(&root.join("p").join(file));
     let relative =

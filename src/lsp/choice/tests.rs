@@ -37,7 +37,7 @@ impl Project {
         write("project/opencode.json", &json!({ "lsp": lsp }).to_string());
         let path = format!("bin:{}", root.path().join("bin").display());
         let variables = [("PATH".to_owned(), path)].into();
-        let environment = Environment { variables, home: root.path().join("home") };
+        let environment = Environment { trusts_projects: true, variables, home: root.path().join("home") };
         let config = fixture::load(&environment, &Paths::new(&environment), &root.path().join("project"));
         Self { root, config }
     }

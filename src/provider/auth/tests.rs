@@ -9,7 +9,7 @@ use crate::config::{Environment, paths::Paths};
 
 fn environment(home: &Path, content: Option<&str>) -> Environment {
     let variables = content.map(|content| ("OPENCODE_AUTH_CONTENT".to_owned(), content.to_owned()));
-    Environment { variables: variables.into_iter().collect(), home: home.to_owned() }
+    Environment { trusts_projects: true, variables: variables.into_iter().collect(), home: home.to_owned() }
 }
 
 fn key(key: &str) -> AuthEntry {

@@ -13,7 +13,7 @@ use crate::config::Environment;
 fn account(home: &Path, profile: Option<&str>, variables: &[(&str, &str)]) -> Account {
     let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
     let variables: BTreeMap<String, String> = variables.collect();
-    Account::new(&Environment { variables, home: home.to_owned() }, None, profile)
+    Account::new(&Environment { trusts_projects: true, variables, home: home.to_owned() }, None, profile)
 }
 
 fn home(config: &str, credentials: &str) -> tempfile::TempDir {

@@ -18,7 +18,8 @@ fn config(text: &Value, variables: &[(&str, &str)]) -> Config {
     let content = ("OPENCODE_CONFIG_CONTENT".to_owned(), text.to_string());
     let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
     let home = Path::new("/nowhere").to_owned();
-    let environment = Environment { variables: variables.chain([content]).collect(), home };
+    let environment =
+        Environment { trusts_projects: true, variables: variables.chain([content]).collect(), home };
     load(&environment, &Paths::new(&environment), Path::new("/nowhere/project"))
 }
 

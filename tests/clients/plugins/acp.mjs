@@ -24,6 +24,7 @@ const env = {
   PATH: process.env.PATH,
   HOME: root,
   WINDLASS_HOME: home,
+  WINDLASS_TRUST: "1",
   OMO_SEND_ANONYMOUS_TELEMETRY: "0",
 };
 

@@ -32,6 +32,7 @@ const environment = {
   ...process.env,
   HOME: project,
   WINDLASS_HOME: home,
+  WINDLASS_TRUST: "1",
   XDG_CONFIG_HOME: join(project, ".config"),
   OMO_SEND_ANONYMOUS_TELEMETRY: "0",
 };

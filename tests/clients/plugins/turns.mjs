@@ -135,6 +135,7 @@ class Project {
       ...process.env,
       HOME: this.directory,
       WINDLASS_HOME: home,
+      WINDLASS_TRUST: "1",
       XDG_CONFIG_HOME: join(this.directory, ".config"),
       PATH: `${join(this.directory, "bin")}:${process.env.PATH}`,
       OMO_SEND_ANONYMOUS_TELEMETRY: "0",

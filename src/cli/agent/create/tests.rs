@@ -21,7 +21,7 @@ fn no_flags() -> CreateArgs {
 
 /// Returns the result of an interview, and the text that it showed.
 fn interview(args: &CreateArgs, typed: &str) -> (Result<Wanted, String>, String) {
-    let environment = Environment { home: "/home".into(), ..Environment::default() };
+    let environment = Environment { trusts_projects: true, home: "/home".into(), ..Environment::default() };
     let paths = Paths::new(&environment);
     let mut shown = Vec::new();
     let mut input = typed.as_bytes();
@@ -82,7 +82,7 @@ fn a_list_names_the_permissions_there_are() {
 fn what_is_not_allowed_is_denied_and_the_rest_stays_as_the_configuration_has_it() {
     let of = |user: &str, allowed: &[&str]| {
         let variables = [("OPENCODE_PERMISSION".to_owned(), user.to_owned())].into();
-        let environment = Environment { variables, home: "/home/me".into() };
+        let environment = Environment { trusts_projects: true, variables, home: "/home/me".into() };
         let config = load(&environment, &Paths::new(&environment), Path::new("/nowhere"));
         json!(permission(allowed, &config))
     };

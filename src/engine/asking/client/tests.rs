@@ -21,7 +21,7 @@ use crate::{
 
 fn engine() -> Engine {
     let home = std::env::temp_dir();
-    let environment = Environment { home, variables: Default::default() };
+    let environment = Environment { trusts_projects: true, home, variables: Default::default() };
     let paths = Paths::new(&environment);
     Engine::new(environment, paths)
 }

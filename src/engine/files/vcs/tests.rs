@@ -126,3 +126,62 @@ async fn a_patch_is_applied_wholly_or_not_at_all() {
     workspace.vcs_apply(good).await.unwrap();
     assert_eq!(fs::read_to_string(scene.path("a.txt")).unwrap(), "two\n");
 }
+
+#[tokio::test]
+async fn settings_of_the_format_hold_and_programs_do_not() {
+    let scene = Scene::empty();
+    scene.git(&["init", "-q", "-b", "main", "--object-format=sha256"]).await;
+    scene.git(&["config", "core.autocrlf", "true"]).await;
+    for name in ["same.txt", "filtered.txt"] {
+        fs::write(scene.path(name), "one\r\n").unwrap();
+    }
+    fs::write(scene.path(".gitattributes"), "filtered.txt filter=f\n").unwrap();
+    scene.git(&["add", "-A"]).await;
+    scene.git(&["commit", "-qm", "first"]).await;
+    scene.git(&["config", "filter.f.clean", "echo filtered"]).await;
+    // Written again, so that git compares the contents.
+    for name in ["same.txt", "filtered.txt"] {
+        fs::write(scene.path(name), "one\r\n").unwrap();
+    }
+    let workspace = scene.workspace().await;
+    assert_eq!(workspace.vcs_status().await.unwrap(), []);
+    fs::write(scene.path("same.txt"), "two\r\n").unwrap();
+    let patch = workspace.vcs_patch().await.unwrap();
+    assert!(patch.ends_with("-one\n+two\n"), "{patch}");
+}
+
+#[tokio::test]
+async fn linked_worktrees_and_submodules_are_shown_by_their_own_index() {
+    let scene = Scene::with_commit(&[("a.txt", "one\n")]).await;
+    scene.git(&["worktree", "add", "-q", "-b", "linked", "../linked"]).await;
+    let url = scene.directory.display().to_string();
+    scene.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, "sub"]).await;
+    scene.git(&["commit", "-qm", "second"]).await;
+    for (directory, branch) in [("../linked", "linked"), ("sub", "main")] {
+        let directory = scene.path(directory).canonicalize().unwrap();
+        fs::write(directory.join("a.txt"), "two\n").unwrap();
+        fs::write(directory.join("b.txt"), "new\n").unwrap();
+        let workspace = scene.engine.workspace(&directory).await.unwrap();
+        assert_eq!(workspace.vcs_info().await.branch.as_deref(), Some(branch));
+        let files: Vec<String> =
+            workspace.vcs_status().await.unwrap().into_iter().map(|it| it.file).collect();
+        assert_eq!(files, ["a.txt", "b.txt"]);
+    }
+    // Around it, only another commit of a submodule would be a change.
+    let workspace = scene.workspace().await;
+    assert_eq!(workspace.vcs_status().await.unwrap(), []);
+    let left = fs::read_dir(workspace.loaded().config.paths.cache()).unwrap();
+    let left: Vec<_> = left.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(!left.iter().any(|name| name.starts_with("git-") || name.starts_with("index-")), "{left:?}");
+}
+
+#[tokio::test]
+async fn a_repository_within_the_worktree_is_not_part_of_it() {
+    let scene = Scene::with_commit(&[("a.txt", "one\n")]).await;
+    scene.git(&["init", "-q", "nested"]).await;
+    fs::write(scene.path("nested/file"), "x\n").unwrap();
+    fs::write(scene.path("*?[b]\\ \nname"), "x\n").unwrap();
+    let files: Vec<String> =
+        scene.workspace().await.vcs_status().await.unwrap().into_iter().map(|it| it.file).collect();
+    assert_eq!(files, ["*?[b]\\ \nname"]);
+}

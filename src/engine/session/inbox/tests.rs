@@ -26,7 +26,8 @@ enum Came {
 /// Returns the agents that the waiting prompts are answered by, and the session's own.
 async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
     let home = tempfile::tempdir().expect("a directory");
-    let environment = Environment { home: home.path().to_owned(), variables: Default::default() };
+    let environment =
+        Environment { trusts_projects: true, home: home.path().to_owned(), variables: Default::default() };
     let paths = Paths::new(&environment);
     let engine = Engine::new(environment, paths);
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };

@@ -33,7 +33,8 @@ struct Scene {
 
 impl Scene {
     fn new(history: Vec<MessageWithParts>) -> Self {
-        let environment = Environment { home: "/nowhere".into(), ..Environment::default() };
+        let environment =
+            Environment { trusts_projects: true, home: "/nowhere".into(), ..Environment::default() };
         let config = load(&environment, &Paths::new(&environment), Path::new("/nowhere/project"));
         let (agents, _) = library::agents(&config, &[]);
         let (catalog, _) = catalog::resolve(&config, &Credentials::default());

@@ -9,7 +9,8 @@ use crate::{
 /// Returns the configuration of a project that says this, with the configuration's `{…}` in `opencode.json`.
 fn loaded(directory: &std::path::Path, text: &str) -> Loaded {
     std::fs::write(directory.join("opencode.json"), text).expect("written");
-    let environment = Environment { home: directory.join("home"), variables: Default::default() };
+    let environment =
+        Environment { trusts_projects: true, home: directory.join("home"), variables: Default::default() };
     let paths = Paths::new(&environment);
     Loaded::read(&environment, &paths, (&[], None), directory, false, None)
 }

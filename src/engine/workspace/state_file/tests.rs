@@ -8,7 +8,8 @@ use crate::config::{Environment, paths::Paths};
 #[test]
 fn a_broken_file_is_named_and_the_next_choice_mends_it() {
     let home = tempfile::tempdir().unwrap();
-    let environment = Environment { home: home.path().to_owned(), ..Environment::default() };
+    let environment =
+        Environment { trusts_projects: true, home: home.path().to_owned(), ..Environment::default() };
     let paths = Paths::new(&environment);
     assert_eq!(last_used_model(&paths), Ok(None));
     fs::create_dir_all(&paths.data).unwrap();

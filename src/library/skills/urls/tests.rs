@@ -11,7 +11,8 @@ fn read(index: serde_json::Value) -> (Vec<Listed>, Vec<String>) {
 
 fn paths(scratch: &tempfile::TempDir) -> Paths {
     let variables = [("WINDLASS_HOME".to_owned(), scratch.path().display().to_string())];
-    let environment = Environment { home: scratch.path().to_owned(), variables: variables.into() };
+    let environment =
+        Environment { trusts_projects: true, home: scratch.path().to_owned(), variables: variables.into() };
     Paths::new(&environment)
 }
 

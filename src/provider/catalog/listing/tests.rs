@@ -15,6 +15,7 @@ fn every_provider_is_listed_and_the_usable_ones_are_named() {
         "models": {"m": {"name": "Mine", "limit": {"context": 10, "output": 5}}}}}}"#;
     std::fs::write(home.path().join("opencode.json"), json).unwrap();
     let environment = Environment {
+        trusts_projects: true,
         home: home.path().to_owned(),
         variables: [("ANTHROPIC_API_KEY".to_owned(), "k".to_owned())].into(),
     };

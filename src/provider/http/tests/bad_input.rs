@@ -182,7 +182,7 @@ fn signed(model: &mut Model) {
         ("AWS_SESSION_TOKEN", "token-1"),
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect();
-    let environment = Environment { variables, home: "/nowhere".into() };
+    let environment = Environment { trusts_projects: true, variables, home: "/nowhere".into() };
     model.api_key = None;
     model.aws = Some(Arc::new(Account::new(&environment, Some("eu-west-1"), None)));
 }
@@ -209,7 +209,7 @@ fn refused_credentials_of_aws_have_their_own_remedy() {
     // Without any, nothing is sent.
     let mut model = model(Wire::Bedrock);
     let variables = [("AWS_EC2_METADATA_DISABLED".to_owned(), "true".to_owned())].into_iter().collect();
-    let environment = Environment { variables, home: "/nowhere".into() };
+    let environment = Environment { trusts_projects: true, variables, home: "/nowhere".into() };
     model.api_key = None;
     model.aws = Some(Arc::new(Account::new(&environment, None, None)));
     let (_, end) = run(async { ask(&Client::default(), &model).await });

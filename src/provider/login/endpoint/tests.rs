@@ -10,7 +10,11 @@ use crate::{config::Environment, provider::login::rows};
 
 fn environment(variables: &[(&str, &str)]) -> Environment {
     let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
-    Environment { variables: variables.collect::<BTreeMap<_, _>>(), home: PathBuf::from("/nowhere") }
+    Environment {
+        trusts_projects: true,
+        variables: variables.collect::<BTreeMap<_, _>>(),
+        home: PathBuf::from("/nowhere"),
+    }
 }
 
 fn client() -> reqwest::Client {

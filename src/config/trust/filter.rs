@@ -1,0 +1,260 @@
+//! Tells what of a project's file only speaks or restricts, and holds back the rest.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use windlass_protocol::opencode::{permission::Action, settings::SandboxSettings};
+
+use super::Gate;
+use crate::config::{
+    layer::Layer,
+    limits::{Kind, Limit, Tool},
+    market::BUILT_IN,
+    merge::{merge, merged, plugin_name},
+    sandbox, secrets,
+    wording::cut,
+};
+
+/// Keys that start, send and allow nothing.
+const SPEAKING: [&str; 12] = [
+    "$schema",
+    "autoupdate",
+    "compaction",
+    "disabled_providers",
+    "layout",
+    "logLevel",
+    "model",
+    "small_model",
+    "subagent_depth",
+    "tool_output",
+    "username",
+    "watcher",
+];
+/// The beginning of a shell line in a command's template.
+const SHELL_LINE: &str = "!`";
+/// Characters of a value in an entry.
+const MAX_SHOWN: usize = 200;
+
+/// The owner of rules: an agent by its name, or none for the whole configuration.
+type Owner<'a> = Option<&'a str>;
+
+impl Gate {
+    /// Takes out of a project's source what does not act yet; `before` are the weaker layers. What restricts holds in
+    /// any case.
+    pub fn hold_back(&mut self, layer: &mut Layer, before: &[Layer]) {
+        if self.is_open() {
+            return;
+        }
+        let value = std::mem::take(&mut layer.value);
+        let mut kept = Map::new();
+        for (key, value) in value {
+            if let Some(value) = self.key(layer, before, &key, value) {
+                kept.insert(key, value);
+            }
+        }
+        layer.value = kept;
+    }
+
+    fn key(&mut self, layer: &mut Layer, before: &[Layer], key: &str, value: Value) -> Option<Value> {
+        let path = [key];
+        match key {
+            key if SPEAKING.contains(&key) => Some(value),
+            "permission" | "tools" => self.rules(layer, None, key, value),
+            "agent" => Some(self.agents(layer, before, value)),
+            "share" if value != "auto" => Some(value),
+            "autoshare" | "lsp" | "formatter" | "snapshot" if value == Value::Bool(false) => Some(value),
+            "snapshot" if value == Value::Bool(true) => Some(value),
+            "enabled_providers" if before.iter().all(|it| it.value.get(key).is_none()) => Some(value),
+            "instructions" | "plugin" => self.list(layer, key, value),
+            "windlass" => {
+                let is_tightening = |key: &str, value: &Value| match key {
+                    "sandbox" => is_no_wider(before, value),
+                    "file_time" => *value == Value::Bool(true),
+                    "max_answer_bytes" | "background_subagents" => true,
+                    _ => false,
+                };
+                self.entries(layer, &path, value, is_tightening)
+            }
+            "mcp" => {
+                self.entries(layer, &path, value, |_, it| it.get("enabled") == Some(&Value::Bool(false)))
+            }
+            "command" => self.entries(layer, &path, value, |_, it| {
+                let template = it.get("template").and_then(Value::as_str).unwrap_or_default();
+                // Another agent may have other rules.
+                !template.contains(SHELL_LINE) && it.get("agent").is_none()
+            }),
+            _ if value.is_object() => self.entries(layer, &path, value, |_, _| false),
+            _ => self.admits_value(layer, &path, &value).then_some(value),
+        }
+    }
+
+    /// Holds entries of an object back, each by itself.
+    fn entries(
+        &mut self,
+        layer: &Layer,
+        path: &[&str],
+        value: Value,
+        is_harmless: impl Fn(&str, &Value) -> bool,
+    ) -> Option<Value> {
+        let Value::Object(entries) = value else {
+            return self.admits_value(layer, path, &value).then_some(value);
+        };
+        let is_kept = |gate: &mut Self, key: &str, value: &Value| {
+            value.is_null()
+                || is_harmless(key, value)
+                || gate.admits_value(layer, &[path, &[key]].concat(), value)
+        };
+        let kept: Map<String, Value> =
+            entries.into_iter().filter(|(key, value)| is_kept(self, key, value)).collect();
+        (!kept.is_empty()).then_some(Value::Object(kept))
+    }
+
+    /// Holds elements of `instructions` and `plugin` back.
+    fn list(&mut self, layer: &Layer, key: &str, value: Value) -> Option<Value> {
+        let Value::Array(list) = value else {
+            return self.admits_value(layer, &[key], &value).then_some(value);
+        };
+        let is_kept = |gate: &mut Self, value: &Value| {
+            let is_local = key == "instructions" && value.as_str().is_some_and(is_beneath);
+            is_local || gate.admits_value(layer, &[key], value)
+        };
+        Some(Value::Array(list.into_iter().filter(|value| is_kept(self, value)).collect()))
+    }
+
+    fn agents(&mut self, layer: &mut Layer, before: &[Layer], value: Value) -> Value {
+        let Value::Object(agents) = value else { return value };
+        let has =
+            |layer: &Layer, name: &str| layer.value.get("agent").is_some_and(|it| it.get(name).is_some());
+        let mut kept = Map::new();
+        for (name, agent) in agents {
+            let Value::Object(agent) = agent else {
+                kept.insert(name, agent);
+                continue;
+            };
+            let mut own = Map::new();
+            for (key, value) in agent {
+                // Without one of the user's agents, prompts go to another, with other rules.
+                let is_users = || BUILT_IN.contains(&name.as_str()) || before.iter().any(|it| has(it, &name));
+                let value = match key.as_str() {
+                    "permission" | "tools" => self.rules(layer, Some(&name), &key, value),
+                    "mode" | "disable" | "hidden" if is_users() => {
+                        self.admits_value(layer, &["agent", &name, &key], &value).then_some(value)
+                    }
+                    _ => Some(value),
+                };
+                own.extend(value.map(|value| (key, value)));
+            }
+            kept.insert(name, Value::Object(own));
+        }
+        Value::Object(kept)
+    }
+
+    /// Lets rules restrict. Where they allow something they are an entry, and replace others only once that acts.
+    fn rules(&mut self, layer: &mut Layer, owner: Owner<'_>, key: &str, value: Value) -> Option<Value> {
+        let path: Vec<&str> = owner.map(|name| ["agent", name]).into_iter().flatten().chain([key]).collect();
+        if allows(&value) && self.admits_value(layer, &path, &value) {
+            return Some(value);
+        }
+        let kind = match value {
+            Value::Object(switches) if key == "tools" => {
+                let off = switches.iter().filter(|(_, is_on)| **is_on == Value::Bool(false));
+                Kind::Restricted(Action::Deny, off.filter_map(|(name, _)| Tool::parse(name)).collect())
+            }
+            Value::Object(permission) => Kind::Stricter(permission),
+            action => Kind::Stricter(Map::from_iter([("*".to_owned(), action)])),
+        };
+        layer.limits.push(Limit { agent: owner.map(str::to_owned), kind });
+        None
+    }
+
+    fn admits_value(&mut self, layer: &Layer, path: &[&str], value: &Value) -> bool {
+        let file = self.place(Path::new(&layer.source));
+        let (what, shown) = words(path, value);
+        self.admits(what, shown, &format!("{file} {}", path.join("\0")), value.to_string().as_bytes())
+    }
+
+    /// Returns true if a project's text may take these values from outside of it. `names` are its placeholders for them:
+    /// variables, and files that do not lie beneath its root.
+    pub fn admits_values(&mut self, file: &Path, names: &[String]) -> bool {
+        let place = self.place(file);
+        let shown = names.join(", ");
+        names.is_empty()
+            || self.admits(
+                format!("values in {place}"),
+                shown.clone(),
+                &format!("{place} values"),
+                shown.as_bytes(),
+            )
+    }
+}
+
+/// Returns true if rules allow something.
+fn allows(value: &Value) -> bool {
+    match value {
+        Value::String(action) => action == "allow",
+        Value::Bool(is_on) => *is_on,
+        Value::Object(inner) => inner.values().any(allows),
+        Value::Null | Value::Number(_) | Value::Array(_) => false,
+    }
+}
+
+/// Returns true for a path below the directory of the file that names it.
+fn is_beneath(pattern: &str) -> bool {
+    let is_url = pattern.contains("://");
+    !is_url && !pattern.starts_with(['/', '~']) && !pattern.split('/').any(|part| part == "..")
+}
+
+/// Returns true if a sandbox leaves no agent and no server more than the weaker layers do.
+fn is_no_wider(before: &[Layer], own: &Value) -> bool {
+    let decoded = |value: &Value| SandboxSettings::deserialize(value).ok();
+    let below = merged(before.iter());
+    let below = below.get("windlass").and_then(|it| it.get("sandbox")).cloned().unwrap_or_else(|| json!({}));
+    let mut whole = Map::from_iter([("sandbox".to_owned(), below.clone())]);
+    merge(&mut whole, &Map::from_iter([("sandbox".to_owned(), own.clone())]));
+    let (Some(before), Some(after)) = (decoded(&below), whole.get("sandbox").and_then(decoded)) else {
+        return false;
+    };
+    let named = before.agents.keys().chain(after.agents.keys()).map(String::as_str);
+    let mut agents = named.chain(["build", "plan"]);
+    let is_wider = |old: sandbox::Wanted, new: sandbox::Wanted| !new.wider_than(&old).is_empty();
+    let servers = [(&before.mcp, &after.mcp), (&before.lsp, &after.lsp), (&before.plugins, &after.plugins)];
+    !agents.any(|name| is_wider(sandbox::wanted(&before, name), sandbox::wanted(&after, name)))
+        && !servers
+            .into_iter()
+            .any(|(old, new)| is_wider(sandbox::wanted_of_servers(old), sandbox::wanted_of_servers(new)))
+}
+
+/// Returns the words for an entry, and what it says for people.
+fn words(path: &[&str], value: &Value) -> (String, String) {
+    let text = |key: &str| value.get(key).and_then(Value::as_str);
+    let command = || {
+        let words = value.get("command")?.as_array()?.iter().filter_map(Value::as_str).collect::<Vec<_>>();
+        Some(secrets::command_line(&words.join(" ")))
+    };
+    let all = || cut(&secrets::mask(path, value).to_string(), MAX_SHOWN);
+    match path {
+        ["mcp", name] => {
+            let address = || text("url").map(secrets::text);
+            (format!("MCP server {name}"), command().or_else(address).unwrap_or_else(all))
+        }
+        ["plugin"] => (format!("plugin {}", plugin_name(value)), String::new()),
+        ["lsp", name] => (format!("language server {name}"), command().unwrap_or_else(all)),
+        ["formatter", name] => (format!("formatter {name}"), command().unwrap_or_else(all)),
+        ["lsp"] => ("language servers".to_owned(), "those whose programs are on PATH".to_owned()),
+        ["formatter"] => ("formatters".to_owned(), "those whose programs are on PATH".to_owned()),
+        ["provider", name] => (format!("provider {name}"), all()),
+        ["command", name] => {
+            let template = text("template").unwrap_or_default();
+            let agent = text("agent").map(|agent| format!(" (agent {agent})")).unwrap_or_default();
+            (format!("command /{name}{agent}"), cut(template, MAX_SHOWN))
+        }
+        ["instructions"] => {
+            ("instructions".to_owned(), value.as_str().map(secrets::text).unwrap_or_default())
+        }
+        ["agent", name, "permission" | "tools"] => (format!("rules of the agent {name}"), all()),
+        ["agent", name, key] => (format!("`{key}` of the agent {name}"), all()),
+        ["permission" | "tools"] => ("rules".to_owned(), all()),
+        path => (format!("`{}`", path.join(".")), all()),
+    }
+}

@@ -1,0 +1,161 @@
+//! The part of a project that acts, and the user's word on it.
+
+use std::{fs, os::unix::fs::chown, path::PathBuf};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{Held, known, refuse, remember, revoke};
+use crate::config::{Config, Environment, fixture, paths::Paths};
+
+struct Scene {
+    _temporary: TempDir,
+    root: PathBuf,
+    environment: Environment,
+    paths: Paths,
+}
+
+impl Scene {
+    /// Makes a home and a repository with this configuration.
+    fn new(project: &Value) -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = temporary.path().canonicalize().unwrap();
+        let environment = Environment { home: root.join("home"), ..Environment::default() };
+        let paths = Paths::new(&environment);
+        fs::create_dir_all(root.join("home/.config/opencode")).unwrap();
+        fs::create_dir_all(root.join("work/.git")).unwrap();
+        let scene = Self { _temporary: temporary, root, environment, paths };
+        scene.write("work/opencode.json", project);
+        scene
+    }
+
+    fn write(&self, name: &str, text: &Value) {
+        fs::write(self.root.join(name), text.to_string()).unwrap();
+    }
+
+    fn load(&self, directory: &str) -> Config {
+        fixture::load(&self.environment, &self.paths, &self.root.join(directory))
+    }
+
+    #[track_caller]
+    fn check(&self, directory: &str, expected: &[&str]) {
+        let Held { entries, .. } = self.load(directory).held;
+        let held: Vec<&str> = entries.iter().map(|entry| entry.what.as_str()).collect();
+        assert_eq!(held, expected);
+    }
+}
+
+fn shop(command: &str) -> Value {
+    json!({"type": "local", "command": [command]})
+}
+
+#[test]
+fn an_entry_acts_once_it_was_trusted_and_until_it_changes() {
+    let scene = Scene::new(&json!({"mcp": {"shop": shop("a"), "far": shop("b")}, "model": "x/y"}));
+    scene.check("work", &["MCP server shop", "MCP server far"]);
+    let config = scene.load("work");
+    assert!(config.mcp.is_empty() && config.model.is_some());
+    assert!(config.warnings.iter().any(|it| it.message.contains("MCP server shop, MCP server far")));
+    remember(&scene.paths, &config.held).unwrap();
+    scene.check("work", &[]);
+    assert_eq!(scene.load("work").mcp.len(), 2);
+    scene.write("work/opencode.json", &json!({"mcp": {"shop": shop("a"), "far": shop("c")}}));
+    scene.check("work", &["MCP server far"]);
+    assert_eq!(scene.load("work").mcp.keys().collect::<Vec<_>>(), ["shop"]);
+    assert!(revoke(&scene.paths, &config.held.root).unwrap());
+    scene.check("work", &["MCP server shop", "MCP server far"]);
+    refuse(&scene.paths, &config.held.root).unwrap();
+    assert!(scene.load("work").held.is_never);
+    assert_eq!(known(&scene.paths).unwrap().len(), 1);
+}
+
+#[test]
+fn the_users_patterns_open_a_project_and_the_projects_own_do_not() {
+    let scene = Scene::new(&json!({"mcp": {"shop": shop("a")}, "windlass": {"trust": ["/*"]}}));
+    scene.check("work", &["MCP server shop", "`windlass.trust`"]);
+    let pattern = format!("{}/wo*", scene.root.display());
+    scene.write("home/.config/opencode/opencode.json", &json!({"windlass": {"trust": [pattern]}}));
+    scene.check("work", &[]);
+}
+
+#[test]
+fn a_linked_worktree_is_asked_about_only_for_what_differs() {
+    let scene = Scene::new(&json!({"mcp": {"shop": shop("a")}}));
+    remember(&scene.paths, &scene.load("work").held).unwrap();
+    let link = |name: &str| {
+        fs::create_dir_all(scene.root.join(name)).unwrap();
+        let git = format!("gitdir: {}/work/.git/worktrees/w\n", scene.root.display());
+        fs::write(scene.root.join(name).join(".git"), git).unwrap();
+        scene.write(&format!("{name}/opencode.json"), &json!({"mcp": {"shop": shop("a"), "far": shop("b")}}));
+    };
+    link("linked");
+    fs::create_dir_all(scene.root.join("work/.git/worktrees/w")).unwrap();
+    let back = format!("{}/linked/.git\n", scene.root.display());
+    fs::write(scene.root.join("work/.git/worktrees/w/gitdir"), back).unwrap();
+    scene.check("linked", &["MCP server far"]);
+    // Anybody may name a repository as his own.
+    link("forged");
+    scene.check("forged", &["MCP server shop", "MCP server far"]);
+}
+
+#[test]
+fn a_project_of_another_owner_is_another_one() {
+    let scene = Scene::new(&json!({"mcp": {"shop": shop("a")}}));
+    remember(&scene.paths, &scene.load("work").held).unwrap();
+    scene.check("work", &[]);
+    if chown(scene.root.join("work"), Some(4242), None).is_ok() {
+        scene.check("work", &["MCP server shop"]);
+    }
+}
+
+#[test]
+fn a_sandbox_and_a_list_that_only_tighten_hold_at_once() {
+    let scene = Scene::new(&json!({
+        "windlass": {"sandbox": {"mode": "read-only", "network": "deny"}},
+        "enabled_providers": ["a"],
+        "permission": "deny",
+        "snapshot": false,
+    }));
+    scene.check("work", &[]);
+    let config = scene.load("work");
+    assert!(config.settings.windlass.sandbox.mode.is_some() && config.enabled_providers.is_some());
+    scene.write(
+        "home/.config/opencode/opencode.json",
+        &json!({"windlass": {"sandbox": {"mode": "read-only", "network": "deny"}}, "enabled_providers": ["b"]}),
+    );
+    scene.write(
+        "work/opencode.json",
+        &json!({"windlass": {"sandbox": {"mode": "workspace-write"}}, "enabled_providers": ["a"]}),
+    );
+    scene.check("work", &["`windlass.sandbox`", "`enabled_providers`"]);
+    assert_eq!(scene.load("work").enabled_providers, Some(vec!["b".to_owned()]));
+}
+
+#[test]
+fn nothing_of_a_project_puts_an_agent_in_the_place_of_the_users() {
+    let scene = Scene::new(&json!({
+        "default_agent": "mine",
+        "agent": {"build": {"disable": true, "prompt": "P"}, "mine": {"mode": "primary"}},
+        "command": {"hi": {"template": "hi", "agent": "mine"}, "ho": {"template": "ho"}},
+    }));
+    scene.check("work", &["`default_agent`", "`disable` of the agent build", "command /hi (agent mine)"]);
+    let config = scene.load("work");
+    assert_eq!(config.agents["build"].prompt.as_deref(), Some("P"));
+    assert!(config.agents.contains_key("mine") && config.commands.contains_key("ho"));
+}
+
+#[test]
+fn a_text_takes_from_the_project_alone_what_nobody_trusted() {
+    let scene = Scene::new(&Value::Null);
+    fs::write(scene.root.join("work/prompt.md"), "Be kind.").unwrap();
+    fs::write(scene.root.join("home/key"), "s3cret").unwrap();
+    let text =
+        r#"{"agent": {"a": {"prompt": "{file:./prompt.md}"}, "b": {"prompt": "{file:~/key}{env:KEY}!"}}}"#;
+    fs::write(scene.root.join("work/opencode.json"), text).unwrap();
+    scene.check("work", &["values in opencode.json"]);
+    let config = scene.load("work");
+    let prompt = |name: &str| config.agents[name].prompt.clone().unwrap();
+    assert_eq!((&*prompt("a"), &*prompt("b")), ("Be kind.", "!"));
+    remember(&scene.paths, &config.held).unwrap();
+    assert_eq!(scene.load("work").agents["b"].prompt.as_deref(), Some("s3cret!"));
+}
