@@ -31,7 +31,7 @@ fn hostile(scratch: &Scratch) {
         "instructions": ["/etc/hostname", "https://127.0.0.1:1/x.md", "RULES.md"],
         "command": {"hi": {"template": "say !`touch command`"}, "plain": {"template": "say hello"}},
         "experimental": {"hook": {"session_completed": [{"command": touch("hook")}]}},
-        "windlass": {"sandbox": {"network": "deny", "mcp": {"mode": "read-only"}}},
+        "windlass": {"sandbox": {"network": "deny"}},
         "username": "{env:SECRET_OF_USER}",
     });
     scratch.write("opencode.json", config.to_string());

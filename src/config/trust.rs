@@ -111,7 +111,7 @@ impl Gate {
     ) -> Self {
         let root = root(directory, worktree);
         let is_own = environment.trusts_projects
-            || environment.home.canonicalize().is_ok_and(|home| home == root)
+            || directory == environment.home
             || patterns(layers, &environment.home).iter().any(|it| wildcard(it, &root.to_string_lossy()));
         let word = if is_own { Word::All } else { word(paths, &root) };
         let is_never = word == Word::Never;
@@ -150,6 +150,14 @@ impl Gate {
             self.held.entries.push(Entry { what, shown, hash });
         }
         is_admitted
+    }
+
+    /// Returns true if a path, or what a pattern begins with, lies below the project's root once links are followed.
+    fn is_within(&self, path: &Path) -> bool {
+        let is_pattern = |part: &Path| part.to_string_lossy().contains(['*', '?', '[', '{']);
+        let named = path.ancestors().filter(|it| !is_pattern(it)).find_map(|it| it.canonicalize().ok());
+        let is_whole = is_pattern(path) || path.exists();
+        is_whole && named.is_some_and(|real| real.starts_with(&self.held.root))
     }
 
     /// Returns a file's path from the project's root.
@@ -199,11 +207,19 @@ fn word(paths: &Paths, root: &Path) -> Word {
 /// Returns the main worktree of a linked one. The main one has to know it: anybody may write a file `.git`.
 fn main_worktree(root: &Path) -> Option<PathBuf> {
     let link = root.join(".git");
-    let text = fs::metadata(&link).ok()?.is_file().then(|| fs::read_to_string(&link).ok())??;
-    let directory = PathBuf::from(text.strip_prefix("gitdir: ")?.trim_end());
+    let text = fs::symlink_metadata(&link).ok()?.is_file().then(|| fs::read_to_string(&link).ok())??;
+    // Only the form that git itself writes: anything else could name a neighbour by a detour.
+    let directory = PathBuf::from(text.strip_prefix("gitdir: ")?.trim_end()).canonicalize().ok()?;
     let back = fs::read_to_string(directory.join("gitdir")).ok()?;
-    let is_known = Path::new(back.trim_end()).canonicalize().is_ok_and(|back| back == link);
-    let main = directory.parent()?.parent()?.parent()?.canonicalize().ok()?;
+    let back = Path::new(back.trim_end());
+    let owner = |path: &Path| fs::metadata(path).ok().map(|it| it.uid());
+    let (worktrees, git) = (directory.parent()?, directory.parent()?.parent()?);
+    let main = git.parent()?.to_owned();
+    let is_known = back.is_absolute()
+        && back.canonicalize().is_ok_and(|back| back == link)
+        && worktrees.file_name()? == "worktrees"
+        && git.file_name()? == ".git"
+        && owner(&main) == owner(root);
     is_known.then_some(main)
 }
 

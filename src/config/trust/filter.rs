@@ -17,19 +17,36 @@ use crate::config::{
 };
 
 /// Keys that start, send and allow nothing.
-const SPEAKING: [&str; 12] = [
+const SPEAKING: [&str; 10] = [
     "$schema",
     "autoupdate",
     "compaction",
-    "disabled_providers",
     "layout",
     "logLevel",
     "model",
     "small_model",
-    "subagent_depth",
     "tool_output",
     "username",
     "watcher",
+];
+/// Keys of an agent that say no more.
+const SPEAKING_OF_AGENT: [&str; 16] = [
+    "color",
+    "description",
+    "disable",
+    "hidden",
+    "maxSteps",
+    "mode",
+    "model",
+    "name",
+    "prompt",
+    "reasoningEffort",
+    "steps",
+    "temperature",
+    "textVerbosity",
+    "title",
+    "top_p",
+    "variant",
 ];
 /// The beginning of a shell line in a command's template.
 const SHELL_LINE: &str = "!`";
@@ -62,23 +79,24 @@ impl Gate {
             key if SPEAKING.contains(&key) => Some(value),
             "permission" | "tools" => self.rules(layer, None, key, value),
             "agent" => Some(self.agents(layer, before, value)),
-            "share" if value != "auto" => Some(value),
-            "autoshare" | "lsp" | "formatter" | "snapshot" if value == Value::Bool(false) => Some(value),
-            "snapshot" if value == Value::Bool(true) => Some(value),
-            "enabled_providers" if before.iter().all(|it| it.value.get(key).is_none()) => Some(value),
+            "share" if value == "disabled" => Some(value),
+            "autoshare" | "lsp" | "formatter" if value == Value::Bool(false) => Some(value),
+            // They take the place of the weaker layers' lists.
+            "enabled_providers" | "disabled_providers"
+                if before.iter().all(|it| it.value.get(key).is_none()) =>
+            {
+                Some(value)
+            }
             "instructions" | "plugin" => self.list(layer, key, value),
             "windlass" => {
                 let is_tightening = |key: &str, value: &Value| match key {
                     "sandbox" => is_no_wider(before, value),
                     "file_time" => *value == Value::Bool(true),
-                    "max_answer_bytes" | "background_subagents" => true,
                     _ => false,
                 };
                 self.entries(layer, &path, value, is_tightening)
             }
-            "mcp" => {
-                self.entries(layer, &path, value, |_, it| it.get("enabled") == Some(&Value::Bool(false)))
-            }
+            "mcp" => Some(self.servers(layer, value)),
             "command" => self.entries(layer, &path, value, |_, it| {
                 let template = it.get("template").and_then(Value::as_str).unwrap_or_default();
                 // Another agent may have other rules.
@@ -101,13 +119,28 @@ impl Gate {
             return self.admits_value(layer, path, &value).then_some(value);
         };
         let is_kept = |gate: &mut Self, key: &str, value: &Value| {
-            value.is_null()
-                || is_harmless(key, value)
-                || gate.admits_value(layer, &[path, &[key]].concat(), value)
+            // An entry of nothing would still be one.
+            !value.is_null()
+                && (is_harmless(key, value) || gate.admits_value(layer, &[path, &[key]].concat(), value))
         };
         let kept: Map<String, Value> =
             entries.into_iter().filter(|(key, value)| is_kept(self, key, value)).collect();
         (!kept.is_empty()).then_some(Value::Object(kept))
+    }
+
+    /// Holds MCP servers back. One that is switched off is so in any case.
+    fn servers(&mut self, layer: &Layer, servers: Value) -> Value {
+        let is_off = |(_, server): &(&String, &Value)| server.get("enabled") == Some(&Value::Bool(false));
+        let off = servers.as_object().into_iter().flatten().filter(is_off);
+        let off: Vec<String> = off.map(|(name, _)| name.clone()).collect();
+        let mut kept = match self.entries(layer, &["mcp"], servers, |_, _| false) {
+            Some(Value::Object(kept)) => kept,
+            Some(_) | None => Map::new(),
+        };
+        for name in off {
+            kept.entry(name).or_insert_with(|| json!({"enabled": false}));
+        }
+        Value::Object(kept)
     }
 
     /// Holds elements of `instructions` and `plugin` back.
@@ -116,7 +149,8 @@ impl Gate {
             return self.admits_value(layer, &[key], &value).then_some(value);
         };
         let is_kept = |gate: &mut Self, value: &Value| {
-            let is_local = key == "instructions" && value.as_str().is_some_and(is_beneath);
+            let is_here = |pattern: &str| is_beneath(pattern) && gate.is_within(&layer.base.join(pattern));
+            let is_local = key == "instructions" && value.as_str().is_some_and(is_here);
             is_local || gate.admits_value(layer, &[key], value)
         };
         Some(Value::Array(list.into_iter().filter(|value| is_kept(self, value)).collect()))
@@ -141,7 +175,9 @@ impl Gate {
                     "mode" | "disable" | "hidden" if is_users() => {
                         self.admits_value(layer, &["agent", &name, &key], &value).then_some(value)
                     }
-                    _ => Some(value),
+                    key if SPEAKING_OF_AGENT.contains(&key) => Some(value),
+                    // Options are a part of the request, in which a provider may find addresses and tools.
+                    _ => self.admits_value(layer, &["agent", &name, &key], &value).then_some(value),
                 };
                 own.extend(value.map(|value| (key, value)));
             }

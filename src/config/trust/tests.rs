@@ -114,7 +114,6 @@ fn a_sandbox_and_a_list_that_only_tighten_hold_at_once() {
         "windlass": {"sandbox": {"mode": "read-only", "network": "deny"}},
         "enabled_providers": ["a"],
         "permission": "deny",
-        "snapshot": false,
     }));
     scene.check("work", &[]);
     let config = scene.load("work");
@@ -142,6 +141,27 @@ fn nothing_of_a_project_puts_an_agent_in_the_place_of_the_users() {
     let config = scene.load("work");
     assert_eq!(config.agents["build"].prompt.as_deref(), Some("P"));
     assert!(config.agents.contains_key("mine") && config.commands.contains_key("ho"));
+}
+
+#[test]
+fn nothing_takes_the_place_of_the_users_lists_or_adds_to_a_request() {
+    let scene = Scene::new(&json!({
+        "disabled_providers": [],
+        "formatter": {"x": null},
+        "lsp": {},
+        "instructions": [".ssh/id", "NOTES.md"],
+        "mcp": {"shop": {"type": "local", "command": ["a"], "enabled": false}},
+        "agent": {"build": {"prompt": "P", "options": {"tools": []}}},
+    }));
+    fs::write(scene.root.join("work/NOTES.md"), "N").unwrap();
+    scene.write("home/.config/opencode/opencode.json", &json!({"disabled_providers": ["a"]}));
+    let expected =
+        ["`disabled_providers`", "instructions", "MCP server shop", "`options` of the agent build"];
+    scene.check("work", &expected);
+    let config = scene.load("work");
+    assert_eq!(config.disabled_providers, ["a"]);
+    assert!(config.settings.formatter.is_none() && config.settings.lsp.is_none());
+    assert_eq!(config.instructions.len(), 1);
 }
 
 #[test]

@@ -79,6 +79,21 @@ impl Git {
         args: &[impl AsRef<OsStr>],
         input: &[u8],
     ) -> Result<Vec<u8>, GitError> {
+        self.execute(index, args, input, true).await
+    }
+
+    /// Runs a command that looks at objects alone, so that no filter of the user's runs.
+    pub async fn on_objects(&self, args: &[&str]) -> Result<Vec<u8>, GitError> {
+        self.execute(None, args, &[], false).await
+    }
+
+    async fn execute(
+        &self,
+        index: Option<&Path>,
+        args: &[impl AsRef<OsStr>],
+        input: &[u8],
+        is_parent: bool,
+    ) -> Result<Vec<u8>, GitError> {
         let run = Run {
             program: &self.program,
             place: Some(self.view.place()),
@@ -89,7 +104,7 @@ impl Git {
             input,
             limit: LIMIT,
             max_output: MAX_OUTPUT,
-            is_parent: true,
+            is_parent,
         };
         let printed = run.output().await?;
         if printed.len() as u64 == MAX_OUTPUT {

@@ -36,7 +36,8 @@ impl Engine {
         }
         // The user has just said that what was held back may act.
         let (held, still_held) = (&before.config.held.entries, &reading.loaded.config.held.entries);
-        let is_trusted_now = still_held.len() < held.len() && still_held.iter().all(|it| held.contains(it));
+        let is_accepted = std::mem::take(&mut workspace.asked_trust().is_accepted);
+        let is_trusted_now = is_accepted && still_held.iter().all(|it| held.contains(it));
         let loosenings = match session {
             Some(_) if !is_trusted_now => loosened(&before, &reading.loaded),
             Some(_) | None => Vec::new(),

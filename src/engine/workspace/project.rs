@@ -47,7 +47,7 @@ impl Engine {
 /// history takes too long to walk has none.
 pub async fn root_commit(program: &Program, worktree: &Path, scratch: &Path) -> Option<String> {
     let git = Git::open(program, worktree, scratch).await.ok()?;
-    let printed = git.run(&["rev-list", "--max-parents=0", "HEAD"], &[]).await.ok()?;
+    let printed = git.on_objects(&["rev-list", "--max-parents=0", "HEAD"]).await.ok()?;
     let text = String::from_utf8_lossy(&printed);
     let mut roots: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     roots.sort_unstable();

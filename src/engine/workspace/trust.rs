@@ -22,6 +22,8 @@ pub const PERMISSION: &str = "trust";
 pub struct Asked {
     /// Entries that are not to act now, by their hashes.
     refused: BTreeSet<String>,
+    /// The next reading is the one that the user has just said yes to.
+    pub(super) is_accepted: bool,
     /// Asks a client that may have no person, while a turn goes on.
     question: Option<AbortOnDropHandle<()>>,
 }
@@ -75,6 +77,7 @@ impl Engine {
                     tracing::warn!("trust in {root} cannot be remembered, so nothing of it acts: {error}");
                     return;
                 }
+                workspace.asked_trust().is_accepted = true;
                 if let Err(error) = self.read_again(workspace).await {
                     tracing::warn!(%error, "the configuration was not read again");
                 }
