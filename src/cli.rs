@@ -10,7 +10,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::{
     base::{process, sandbox, text},
-    config::Environment,
+    config::{Environment, data_directory, paths::Paths},
 };
 
 mod acp;
@@ -213,6 +213,14 @@ pub fn run() -> ExitCode {
         environment.variables.insert("OPENCODE_PURE".to_owned(), "1".to_owned());
     }
     environment.trusts_projects |= cli.global.trust;
+    // Before the log is opened, which is in it.
+    let keeps_data =
+        !matches!(cli.command, Some(Command::Completions(_) | Command::Man(_) | Command::Trace(_)));
+    if let Err(reason) = data_directory::check(&Paths::new(&environment).data)
+        && keeps_data
+    {
+        return output::fail(&reason);
+    }
     let least = match &cli.command {
         // Their answers are what is wrong.
         Some(Command::Doctor(_) | Command::Lsp(_) | Command::Mcp(_) | Command::Plugin(_)) => LevelFilter::OFF,

@@ -16,6 +16,7 @@ use windlass_protocol::opencode::{
 
 pub mod cache;
 pub mod check;
+pub mod data_directory;
 pub mod decode;
 mod environment;
 pub mod faults;
@@ -23,8 +24,10 @@ pub mod faults;
 pub mod fixture;
 pub mod formats;
 pub mod frontmatter;
+mod git_settings;
 mod hook;
 pub mod jsonc;
+mod judge;
 pub mod known_keys;
 pub mod layer;
 pub mod layers;
@@ -38,8 +41,10 @@ pub mod normalize;
 pub mod patch;
 pub mod paths;
 pub mod policy;
+pub mod project_files;
 pub mod protected_paths;
 pub mod reader;
+pub mod refusal;
 pub mod remote;
 pub mod rules;
 pub mod sandbox;
@@ -67,6 +72,8 @@ pub struct Config {
     pub directory: PathBuf,
     /// The repository's root; `/` outside git.
     pub worktree: PathBuf,
+    /// The files of the project that are obeyed.
+    pub project_files: Arc<project_files::ProjectFiles>,
     pub model: Option<ModelRef>,
     pub small_model: Option<ModelRef>,
     /// Keys that name a model, such as `agent.build.model`, where the source that may say so cannot be read:

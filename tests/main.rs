@@ -76,6 +76,7 @@ mod network;
 mod noted;
 mod output;
 mod own_commands;
+mod owners;
 mod page;
 mod permission;
 mod permission_sweep;

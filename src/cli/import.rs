@@ -10,7 +10,7 @@ use std::{
 use clap::Args;
 use serde_json::Value;
 
-use super::{input, output, runtime, session};
+use super::{input, output, runtime};
 use crate::{
     config::{Environment, paths::Paths},
     engine::{Engine, Imported, OpencodeHistory, OpencodeSession},
@@ -105,7 +105,7 @@ async fn from_opencode(
     let history = OpencodeHistory::open(&path).map_err(|error| format!("{error}."))?;
     let all =
         history.sessions().map_err(|error| format!("OpenCode's sessions cannot be listed: {error}."))?;
-    let root = session::project(directory);
+    let root = engine.project_root(directory);
     let is_wanted = |it: &&OpencodeSession| match &args.session {
         Some(id) => it.id == *id,
         None => it.parent_id.is_none() && (args.all || Path::new(&it.directory).starts_with(&root)),

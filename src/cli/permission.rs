@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 
 use crate::{
     base::{clock, text},
-    config::{Environment, paths::Paths},
+    config::Environment,
     engine::{
         EngineError,
         approvals::{self, Approval, Which},
@@ -50,17 +50,16 @@ pub fn run(environment: &Environment, args: PermissionArgs) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("The runtime cannot be started: {error}.")),
     };
-    let paths = Paths::new(environment);
     let done = runtime.block_on(async {
         match args.command {
-            PermissionCommand::List => approvals::list(&paths, &directory).await.map(Done::Listed),
+            PermissionCommand::List => approvals::list(environment, &directory).await.map(Done::Listed),
             PermissionCommand::Revoke { first, pattern } => {
                 let which = match (pattern, first.parse()) {
                     (Some(pattern), _) => Which::Rule { permission: first, pattern },
                     (None, Ok(number)) => Which::Number(number),
                     (None, Err(_)) => return Ok::<Done, EngineError>(Done::Unclear),
                 };
-                approvals::revoke(&paths, &directory, &which).await.map(Done::Revoked)
+                approvals::revoke(environment, &directory, &which).await.map(Done::Revoked)
             }
         }
     });

@@ -17,7 +17,7 @@ use windlass_protocol::opencode::{
 use super::{output, runtime, view::look::Look};
 use crate::{
     base::clock,
-    config::{Environment, paths::Paths, worktree},
+    config::{Environment, paths::Paths},
     engine::{Engine, EngineError, EngineErrorKind},
 };
 
@@ -128,7 +128,7 @@ async fn list(
     format: Format,
     all: bool,
 ) -> Result<ExitCode, String> {
-    let root = root(all)?;
+    let root = root(engine, all)?;
     let sessions = find(engine, root.as_deref(), max_count.unwrap_or(usize::MAX)).await;
     let sessions = sessions.map_err(|error| format!("The sessions cannot be listed: {error}."))?;
     Ok(match format {
@@ -183,19 +183,13 @@ fn hint(error: &EngineError) -> String {
 }
 
 /// Returns the directory whose sessions are meant, or `None` for those of every directory.
-fn root(all: bool) -> Result<Option<PathBuf>, String> {
+fn root(engine: &Engine, all: bool) -> Result<Option<PathBuf>, String> {
     if all {
         return Ok(None);
     }
     let directory = std::env::current_dir();
     let directory = directory.map_err(|error| format!("This directory cannot be read: {error}."))?;
-    Ok(Some(project(&directory)))
-}
-
-/// Returns the directory whose sessions belong together: the repository around `directory`, or itself.
-pub fn project(directory: &Path) -> PathBuf {
-    let worktree = worktree::worktree(directory);
-    if worktree == Path::new("/") { directory.to_owned() } else { worktree }
+    Ok(Some(engine.project_root(&directory)))
 }
 
 async fn find(engine: &Engine, root: Option<&Path>, limit: usize) -> Result<Vec<Session>, EngineError> {

@@ -11,7 +11,7 @@ use crate::{
         clock::{self, Zone},
         figures,
     },
-    config::{Environment, paths::Paths, worktree},
+    config::{Environment, paths::Paths},
     engine::{Counts, Engine, Scope, Stats},
 };
 
@@ -53,7 +53,7 @@ pub fn run(environment: Environment, args: StatsArgs) -> ExitCode {
     runtime::block_on(async move {
         let engine = Engine::new(environment, paths);
         let counted = async {
-            let scope = scope(&args)?;
+            let scope = scope(&engine, &args)?;
             engine.stats(scope).await.map_err(|error| format!("The sessions cannot be counted: {error}."))
         };
         match (counted.await, args.format) {
@@ -68,7 +68,7 @@ pub fn run(environment: Environment, args: StatsArgs) -> ExitCode {
     })
 }
 
-fn scope(args: &StatsArgs) -> Result<Scope, String> {
+fn scope(engine: &Engine, args: &StatsArgs) -> Result<Scope, String> {
     let zone = Zone::local();
     // As OpenCode counts: 0 is today, 1 the last 24 hours.
     let now = clock::now_ms();
@@ -81,9 +81,7 @@ fn scope(args: &StatsArgs) -> Result<Scope, String> {
         Some("") => {
             let directory = std::env::current_dir();
             let directory = directory.map_err(|error| format!("This directory cannot be read: {error}."))?;
-            let root = worktree::worktree(&directory);
-            let root = if root == std::path::Path::new("/") { directory } else { root };
-            Some(root.display().to_string())
+            Some(engine.project_root(&directory).display().to_string())
         }
         Some(path) if path.starts_with(['.', '/']) => {
             let real = std::fs::canonicalize(path);

@@ -44,7 +44,7 @@ pub fn run(environment: Environment, args: TrustArgs) -> ExitCode {
         Ok(directory) => return fail(&format!("{} is not a directory.", directory.display())),
         Err(error) => return fail(&format!("The directory cannot be used: {error}.")),
     };
-    let root = trust::root(&directory, &worktree(&directory));
+    let root = trust::root(&directory, &worktree(&environment, &directory));
     let shown = visible_line(&root.to_string_lossy()).into_owned();
     if args.revoke {
         return match trust::revoke(&paths, &root) {

@@ -26,6 +26,7 @@ use super::{
     model::parse_model,
     normalize::normalize,
     paths::Paths,
+    project_files::ProjectFiles,
     protected_paths::ProtectedPaths,
     reader::Sources,
     rules::rules_of,
@@ -40,7 +41,7 @@ const MAX_ANSWER_BYTES: usize = 16 << 20;
 pub struct Place<'a> {
     pub paths: &'a Paths,
     pub directory: &'a Path,
-    pub worktree: &'a Path,
+    pub project_files: &'a Arc<ProjectFiles>,
 }
 
 /// Resolves what was read, and returns the layers too, which know the source of each value.
@@ -88,7 +89,8 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
     let mut config = Config {
         paths: place.paths.clone(),
         directory: place.directory.to_owned(),
-        worktree: place.worktree.to_owned(),
+        worktree: place.project_files.worktree.clone(),
+        project_files: place.project_files.clone(),
         model: model("model"),
         small_model: model("small_model"),
         unread_models: unread_models(&layers, &findings.warnings),

@@ -13,7 +13,8 @@ use super::{
     environment::Environment,
     jsonc::{self, Document, Substitutes},
     limits::Limit,
-    text_file,
+    project_files::ProjectFiles,
+    text_file::{self, Unreadable},
     warning::{Findings, Warning},
 };
 use crate::base::home;
@@ -138,29 +139,33 @@ pub fn substituted_files(environment: &Environment, base: &Path, text: &str) -> 
     names.map(|name| substituted(environment, base, &name)).collect()
 }
 
+/// The place of a source that is JSONC.
+pub struct Place<'a> {
+    pub environment: &'a Environment,
+    pub kind: Kind,
+    /// File, URL or variable.
+    pub source: String,
+    /// Directory that relative paths in it start from.
+    pub base: PathBuf,
+    /// The project that it belongs to.
+    pub project_files: Option<&'a ProjectFiles>,
+}
+
 /// Parses a source that is JSONC; what is wrong with it goes to `findings`.
-pub fn parse(
-    environment: &Environment,
-    kind: Kind,
-    source: String,
-    base: PathBuf,
-    text: &str,
-    findings: &mut Findings,
-) -> Layer {
+pub fn parse(place: Place<'_>, text: &str, findings: &mut Findings) -> Layer {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    parse_part(environment, kind, source, base, Part { whole: text, range: 0..text.len() }, findings)
+    parse_part(place, Part { whole: text, range: 0..text.len() }, findings)
 }
 
 /// Does the same for a text that is not trusted: variables, and files that do not lie beneath `root` once links are
 /// followed, count as empty. Returns the placeholders of those too.
 pub fn parse_held(
-    environment: &Environment,
-    source: &str,
-    base: &Path,
+    place: &Place<'_>,
     text: &str,
     root: &Path,
     findings: &mut Findings,
 ) -> (Layer, Vec<String>) {
+    let Place { environment, source, base, project_files, .. } = place;
     let names = RefCell::new(Vec::new());
     let note = |name: String| {
         let mut names = names.borrow_mut();
@@ -174,11 +179,12 @@ pub fn parse_held(
     };
     let read_file = |name: &str| {
         let file = substituted(environment, base, name);
-        if file.canonicalize().is_ok_and(|real| !real.starts_with(root)) {
+        let is_refused = project_files.is_some_and(|it| it.refusal(&file).is_some());
+        if !is_refused && file.canonicalize().is_ok_and(|real| !real.starts_with(root)) {
             note(format!("{{file:{name}}}"));
             return Ok(String::new());
         }
-        read_named(&file, name)
+        read_named(*project_files, &file, name)
     };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let document = jsonc::parse(text, &Substitutes { variable: &variable, file: &read_file });
@@ -187,10 +193,15 @@ pub fn parse_held(
     (layer, names.take())
 }
 
-fn read_named(file: &Path, name: &str) -> Result<String, String> {
-    text_file::read(file)
-        .map(|content| content.trim().to_owned())
-        .map_err(|err| format!("{{file:{name}}} cannot be read: {err}; it counts as empty"))
+fn read_named(project_files: Option<&ProjectFiles>, file: &Path, name: &str) -> Result<String, String> {
+    let read = match project_files {
+        Some(project_files) => project_files.read(file),
+        None => text_file::read(file),
+    };
+    read.map(|content| content.trim().to_owned()).map_err(|err| match err {
+        Unreadable::Refused(refusal) => format!("{{file:{name}}} {refusal}; it counts as empty"),
+        err => format!("{{file:{name}}} cannot be read: {err}; it counts as empty"),
+    })
 }
 
 /// A part of a text that is a source of its own.
@@ -201,21 +212,15 @@ pub struct Part<'a> {
 }
 
 /// Does the same as [`parse`] for a part of a text; positions are those in the whole.
-pub fn parse_part(
-    environment: &Environment,
-    kind: Kind,
-    source: String,
-    base: PathBuf,
-    part: Part<'_>,
-    findings: &mut Findings,
-) -> Layer {
+pub fn parse_part(place: Place<'_>, part: Part<'_>, findings: &mut Findings) -> Layer {
+    let Place { environment, kind, source, base, project_files } = place;
     let read_file = |name: &str| {
         if kind == Kind::Remote {
             return Err(format!(
                 "{{file:{name}}} is not read for a remote configuration; it counts as empty"
             ));
         }
-        read_named(&substituted(environment, &base, name), name)
+        read_named(project_files, &substituted(environment, &base, name), name)
     };
     let substitutes =
         Substitutes { variable: &|name| environment.get(name).map(str::to_owned), file: &read_file };

@@ -1,6 +1,6 @@
 //! The configuration of a directory: read and resolved, explained, and the files beside it that are not read.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use super::{
     ADMINISTRATOR, Config, Environment, Findings, Hook, Warning,
@@ -10,10 +10,10 @@ use super::{
     limits::Bound,
     markdown::{self, Broken},
     paths::Paths,
+    project_files::ProjectFiles,
     reader::{STILL_HOLDS, project_directories, read, read_again},
     secrets,
     sources::{Leaf, leaves},
-    worktree::worktree,
 };
 
 /// Reads every source for `directory` and resolves it; with what it was made of. Never fails: what cannot be
@@ -28,10 +28,11 @@ pub fn load(
     hooks: &[Hook],
     before: Option<&Config>,
 ) -> (Config, Vec<Layer>) {
-    let worktree = worktree(directory);
-    let mut sources = read_again(environment, paths, directory, &worktree, before);
+    let project_files = Arc::new(ProjectFiles::find(environment, paths, directory));
+    let mut sources = read_again(environment, paths, directory, &project_files, before);
     let broken = std::mem::take(&mut sources.broken);
-    let (mut config, layers) = resolve(&Place { paths, directory, worktree: &worktree }, sources, hooks);
+    let (mut config, layers) =
+        resolve(&Place { paths, directory, project_files: &project_files }, sources, hooks);
     let mut lost = Vec::new();
     for broken in &broken {
         let is_kept = before.is_some_and(|before| keep_definition(&mut config, broken, before));
@@ -67,9 +68,10 @@ pub fn explain(
     directory: &Path,
     hooks: &[Hook],
 ) -> (Config, Vec<Leaf>) {
-    let worktree = worktree(directory);
-    let sources = read(environment, paths, directory, &worktree);
-    let (config, layers) = resolve(&Place { paths, directory, worktree: &worktree }, sources, hooks);
+    let project_files = Arc::new(ProjectFiles::find(environment, paths, directory));
+    let sources = read(environment, paths, directory, &project_files);
+    let (config, layers) =
+        resolve(&Place { paths, directory, project_files: &project_files }, sources, hooks);
     let leaves = leaves(&config.raw, &layers);
     (config, leaves)
 }
@@ -96,9 +98,10 @@ pub fn hidden_servers(
     directory: &Path,
     hooks: &[Hook],
 ) -> Vec<Warning> {
-    let worktree = worktree(directory);
-    let sources = read(environment, paths, directory, &worktree);
-    let (config, layers) = resolve(&Place { paths, directory, worktree: &worktree }, sources, hooks);
+    let project_files = Arc::new(ProjectFiles::find(environment, paths, directory));
+    let sources = read(environment, paths, directory, &project_files);
+    let (config, layers) =
+        resolve(&Place { paths, directory, project_files: &project_files }, sources, hooks);
     let is_about = |warning: &Warning| {
         layers.iter().filter(|layer| layer.source == warning.source).any(|layer| {
             let position = warning.line.zip(warning.column);
@@ -111,30 +114,31 @@ pub fn hidden_servers(
 
 /// Returns the sources that are read for a directory, the weakest first. Does blocking reads.
 pub fn sources(environment: &Environment, paths: &Paths, directory: &Path) -> Vec<String> {
-    let read = read(environment, paths, directory, &worktree(directory));
+    let project_files = ProjectFiles::find(environment, paths, directory);
+    let read = read(environment, paths, directory, &project_files);
     read.layers.into_iter().filter(|layer| layer.kind != Kind::Default).map(|layer| layer.source).collect()
 }
 
 /// Finds the files that are in the places of configuration and are not read, and what is wrong in them.
 pub fn unread(environment: &Environment, paths: &Paths, directory: &Path) -> Findings {
     const SWITCH: &str = "OPENCODE_DISABLE_PROJECT_CONFIG";
-    let worktree = worktree(directory);
+    let project_files = Arc::new(ProjectFiles::find(environment, paths, directory));
     let mut findings = Findings::default();
     let mut note = |path: &Path, message: &str| {
         let source = path.display().to_string();
         findings.notes.push(Warning { source, line: None, column: None, message: message.to_owned() });
     };
-    let read_now = read(environment, paths, directory, &worktree);
+    let read_now = read(environment, paths, directory, &project_files);
     let mut variables = environment.variables.clone();
     variables.remove(SWITCH);
     let without_switch = Environment { variables, ..environment.clone() };
-    let all = read(&without_switch, paths, directory, &worktree);
+    let all = read(&without_switch, paths, directory, &project_files);
     let is_read = |source: &str| read_now.layers.iter().any(|layer| layer.source == source);
     let unread: Vec<&Layer> = all.layers.iter().filter(|layer| !is_read(&layer.source)).collect();
     for layer in &unread {
         note(Path::new(&layer.source), &format!("is not read, because {SWITCH} is set"));
     }
-    let project = project_directories(directory, &worktree);
+    let project = project_directories(directory, &project_files.worktree);
     let named = project.into_iter().chain(all.directories.iter().cloned());
     for directory in named.collect::<BTreeSet<_>>() {
         for name in ["opencode.json5", "opencode.yaml", "opencode.yml", "opencode.toml", ".opencode.json"] {

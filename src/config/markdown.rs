@@ -12,7 +12,8 @@ use serde_json::{Map, Value};
 use super::{
     frontmatter::{self, FrontMatter},
     layer::{Kind, Layer, pointer},
-    text_file,
+    project_files::ProjectFiles,
+    text_file::Unreadable,
     warning::{Findings, Warning},
 };
 use crate::base::text::distance;
@@ -53,7 +54,7 @@ pub struct Broken {
 }
 
 /// Reads the commands, agents and modes of a directory, in this order: later ones win.
-pub fn read(directory: &Path, findings: &mut Findings) -> Read {
+pub fn read(project_files: &ProjectFiles, directory: &Path, findings: &mut Findings) -> Read {
     let mut read = Read::default();
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -87,9 +88,11 @@ pub fn read(directory: &Path, findings: &mut Findings) -> Read {
             continue;
         }
         let root = directory.join(subdirectory);
-        for file in files(&root, kind, &mut read.watched, findings) {
-            match definition(&root, &file, kind, findings) {
+        for file in files(project_files, &root, kind, &mut read.watched, findings) {
+            match definition(project_files, &root, &file, kind, findings) {
                 Some(layer) => read.layers.push(layer),
+                // What others wrote is as if it were not there.
+                None if project_files.refusal(&file).is_some() => {}
                 None => {
                     let key = kind.keys().0;
                     let broken = name(&root, &file).map(|name| Broken { file: file.clone(), key, name });
@@ -103,10 +106,10 @@ pub fn read(directory: &Path, findings: &mut Findings) -> Read {
 }
 
 /// Reads a directory of nothing but agents.
-pub fn read_agents(root: &Path, findings: &mut Findings) -> Read {
+pub fn read_agents(project_files: &ProjectFiles, root: &Path, findings: &mut Findings) -> Read {
     let mut read = Read::default();
-    for file in files(root, Definition::Agent, &mut read.watched, findings) {
-        read.layers.extend(definition(root, &file, Definition::Agent, findings));
+    for file in files(project_files, root, Definition::Agent, &mut read.watched, findings) {
+        read.layers.extend(definition(project_files, root, &file, Definition::Agent, findings));
         read.watched.insert(file);
     }
     read
@@ -141,6 +144,7 @@ fn meant(name: &str) -> Option<&'static str> {
 
 /// Returns the markdown files below a directory, in order of their paths.
 fn files(
+    project_files: &ProjectFiles,
     root: &Path,
     kind: Definition,
     watched: &mut BTreeSet<PathBuf>,
@@ -150,6 +154,11 @@ fn files(
     let mut visited = HashSet::new();
     let mut pending = vec![(root.to_owned(), 0)];
     while let Some((directory, depth)) = pending.pop() {
+        if let Some(refusal) = project_files.refusal(&directory) {
+            findings.refuse(&refusal);
+            watched.insert(directory);
+            continue;
+        }
         // A symbolic link may lead back to a directory above it.
         match fs::metadata(&directory) {
             Ok(metadata) if !visited.insert((metadata.dev(), metadata.ino())) => {
@@ -194,7 +203,13 @@ fn files(
 }
 
 /// Returns one file as a layer; none when it cannot be used.
-fn definition(root: &Path, file: &Path, kind: Definition, findings: &mut Findings) -> Option<Layer> {
+fn definition(
+    project_files: &ProjectFiles,
+    root: &Path,
+    file: &Path,
+    kind: Definition,
+    findings: &mut Findings,
+) -> Option<Layer> {
     let skipped = |message: String| warning(file, format!("{message}; {LEFT_OUT}"));
     let name = match name(root, file) {
         Some(name) => name,
@@ -203,8 +218,12 @@ fn definition(root: &Path, file: &Path, kind: Definition, findings: &mut Finding
             return None;
         }
     };
-    let text = match text_file::read(file) {
+    let text = match project_files.read(file) {
         Ok(text) => text,
+        Err(Unreadable::Refused(refusal)) => {
+            findings.refuse(&refusal);
+            return None;
+        }
         Err(err) => {
             let (line, column) = err.position().unzip();
             findings.warnings.push(Warning { line, column, ..skipped(format!("cannot be read: {err}")) });

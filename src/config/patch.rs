@@ -15,7 +15,7 @@ use jsonc_parser::{
 use serde_json::{Map, Value};
 
 use super::{
-    check,
+    Environment, check,
     layer::{Kind, Layer},
     paths::Paths,
     secrets::STARS,
@@ -40,8 +40,8 @@ pub enum PatchError {
 }
 
 /// Returns the file that a project's settings are written to: the nearest that is read, or a new one in the directory.
-pub fn project_file(directory: &Path) -> PathBuf {
-    let worktree = worktree::worktree(directory);
+pub fn project_file(environment: &Environment, directory: &Path) -> PathBuf {
+    let worktree = worktree::worktree(environment, directory);
     let upwards = worktree::upwards(directory, &worktree);
     let files = upwards.iter().flat_map(|directory| NAMES.map(|name| directory.join(name)));
     let found = files.into_iter().find(|file| file.is_file());

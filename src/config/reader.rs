@@ -15,7 +15,9 @@ use super::{
     market,
     normalize::normalize,
     paths::Paths,
-    remote, text_file,
+    project_files::ProjectFiles,
+    remote,
+    text_file::Unreadable,
     trust::{self, Gate, Held},
     worktree::upwards,
 };
@@ -49,8 +51,13 @@ pub struct Sources {
 }
 
 /// Reads every source that exists.
-pub fn read(environment: &Environment, paths: &Paths, directory: &Path, worktree: &Path) -> Sources {
-    read_again(environment, paths, directory, worktree, None)
+pub fn read(
+    environment: &Environment,
+    paths: &Paths,
+    directory: &Path,
+    project_files: &ProjectFiles,
+) -> Sources {
+    read_again(environment, paths, directory, project_files, None)
 }
 
 /// Reads every source that exists; a file that is broken says what it said before.
@@ -58,7 +65,7 @@ pub fn read_again(
     environment: &Environment,
     paths: &Paths,
     directory: &Path,
-    worktree: &Path,
+    project_files: &ProjectFiles,
     before: Option<&Config>,
 ) -> Sources {
     let mut reader = Reader {
@@ -66,9 +73,11 @@ pub fn read_again(
         sources: Sources { environment: environment.clone(), ..Sources::default() },
         paths,
         directory,
+        project_files,
         gate: None,
         seen: HashSet::new(),
     };
+    project_files.refused.iter().for_each(|it| reader.sources.findings.refuse(it));
     let entries = remote::entries(environment, paths);
     for entry in &entries {
         reader.sources.environment.variables.insert(entry.variable.clone(), entry.token.clone());
@@ -84,8 +93,9 @@ pub fn read_again(
         reader.named_file(&directory.join(file));
     }
     if !environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
-        let from_root = project_directories(directory, worktree);
-        reader.gate = Some(Gate::new(environment, paths, directory, worktree, &reader.sources.layers));
+        let from_root = project_directories(directory, &project_files.worktree);
+        reader.gate =
+            Some(Gate::new(environment, paths, directory, &project_files.worktree, &reader.sources.layers));
         for ancestor in &from_root {
             reader.files(ancestor);
         }
@@ -117,6 +127,7 @@ struct Reader<'a> {
     sources: Sources,
     paths: &'a Paths,
     directory: &'a Path,
+    project_files: &'a ProjectFiles,
     /// Set while the project's files are read.
     gate: Option<Gate>,
     /// Paths that were looked for already: the home directory may be the project as well.
@@ -135,18 +146,21 @@ impl Reader<'_> {
 
     /// Parses a text with what it takes from variables and files; from outside of a project only once that is trusted.
     fn parse(&mut self, kind: Kind, source: String, base: &Path, text: &str) -> Layer {
+        let is_projects = kind == Kind::File && self.project_files.has(Path::new(&source));
+        let project_files = Some(self.project_files).filter(|_| is_projects);
         let Sources { environment, findings, .. } = &mut self.sources;
+        let place = layer::Place { environment, kind, source, base: base.to_owned(), project_files };
         if let Some(gate) = self.gate.as_mut().filter(|gate| !gate.is_open()) {
             let mut found = Findings::default();
             let root = gate.root().to_owned();
-            let (layer, names) = layer::parse_held(environment, &source, base, text, &root, &mut found);
-            if !gate.admits_values(Path::new(&source), &names) || names.is_empty() {
+            let (layer, names) = layer::parse_held(&place, text, &root, &mut found);
+            if !gate.admits_values(Path::new(&place.source), &names) || names.is_empty() {
                 findings.warnings.append(&mut found.warnings);
                 findings.notes.append(&mut found.notes);
                 return layer;
             }
         }
-        layer::parse(environment, kind, source, base.to_owned(), text, findings)
+        layer::parse(place, text, findings)
     }
 
     /// Keeps what was held back of the project, and says so.
@@ -219,7 +233,9 @@ impl Reader<'_> {
                 for (source, part) in document.configs() {
                     let Sources { environment, findings, .. } = &mut self.sources;
                     let base = self.directory.to_owned();
-                    let layer = layer::parse_part(environment, Kind::Remote, source, base, part, findings);
+                    let place =
+                        layer::Place { environment, kind: Kind::Remote, source, base, project_files: None };
+                    let layer = layer::parse_part(place, part, findings);
                     self.push(layer);
                 }
             }
@@ -245,7 +261,7 @@ impl Reader<'_> {
         }
         self.sources.watched.insert(file.to_owned());
         let source = file.display().to_string();
-        match text_file::read(file) {
+        match self.project_files.read(file) {
             Ok(text) => {
                 let base = file.parent().unwrap_or(Path::new("/")).to_owned();
                 self.text(kind, source, &base, &text);
@@ -259,6 +275,8 @@ impl Reader<'_> {
                 }
             }
             Err(err) if err.is_missing() && !is_required => {}
+            // Nothing of it holds, its restrictions neither.
+            Err(Unreadable::Refused(refusal)) => self.sources.findings.refuse(&refusal),
             Err(err) => {
                 let is_kept = !err.is_missing() && self.keep(&source);
                 let rest = if is_kept { format!("; {STILL_HOLDS}") } else { String::new() };
@@ -307,11 +325,17 @@ impl Reader<'_> {
     }
 
     fn definitions(&mut self, directory: &Path) {
+        if let Some(refusal) = self.project_files.refusal(directory) {
+            self.sources.findings.refuse(&refusal);
+            // It may be mended.
+            self.sources.watched.insert(directory.to_owned());
+            return;
+        }
         self.sources.directories.push(directory.to_owned());
         if let Some(gate) = &mut self.gate {
             gate.scripts(directory);
         }
-        let read = markdown::read(directory, &mut self.sources.findings);
+        let read = markdown::read(self.project_files, directory, &mut self.sources.findings);
         self.sources.watched.extend(read.watched);
         self.sources.broken.extend(read.broken);
         for layer in read.layers {
@@ -384,7 +408,7 @@ impl Reader<'_> {
                 self.sources.findings.warnings.push(Warning { message, ..place });
                 continue;
             }
-            let read = markdown::read_agents(&root, &mut self.sources.findings);
+            let read = markdown::read_agents(self.project_files, &root, &mut self.sources.findings);
             self.sources.watched.extend(read.watched);
             found.extend(read.layers);
         }

@@ -1,10 +1,15 @@
 //! Reads a user's text file of a sensible size.
 
 use std::{
-    fs,
+    fs::{self, File, OpenOptions},
     io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
+
+use nix::libc;
+
+use super::refusal::Refusal;
 
 /// A larger configuration, definition or skill is a mistake.
 pub const MAX_BYTES: u64 = 1024 * 1024;
@@ -23,6 +28,9 @@ pub enum Unreadable {
         /// In characters, 1-based.
         column: usize,
     },
+    /// Others can write it, or it is behind a link that leaves its project.
+    #[error(transparent)]
+    Refused(Box<Refusal>),
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -37,23 +45,35 @@ impl Unreadable {
     pub fn position(&self) -> Option<(usize, usize)> {
         match self {
             Unreadable::NotUtf8 { line, column } => Some((*line, *column)),
-            Unreadable::NotAFile | Unreadable::TooLarge | Unreadable::Io(_) => None,
+            Unreadable::NotAFile | Unreadable::TooLarge | Unreadable::Refused(_) | Unreadable::Io(_) => None,
         }
     }
 }
 
-/// Returns the text of a regular file of at most 1 MiB. Blocks.
+/// Returns the text of a regular file of at most 1 MiB. Blocks, but never on a pipe.
 pub fn read(path: &Path) -> Result<String, Unreadable> {
-    // Opening a pipe would block, reading a device might never end.
-    let metadata = fs::metadata(path)?;
-    if !metadata.is_file() {
+    read_opened(open(path)?)
+}
+
+/// Opens a regular file for reading. Blocks, but never on a pipe.
+pub fn open(path: &Path) -> Result<File, Unreadable> {
+    // Reading a device might never end, and opening some of them does something.
+    if !fs::metadata(path)?.is_file() {
         return Err(Unreadable::NotAFile);
     }
-    if metadata.len() > MAX_BYTES {
+    // A pipe may have been put in its place since.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(Unreadable::NotAFile) }
+}
+
+/// Returns the text of an open file of at most 1 MiB. Blocks.
+pub fn read_opened(file: File) -> Result<String, Unreadable> {
+    let n_bytes = file.metadata()?.len();
+    if n_bytes > MAX_BYTES {
         return Err(Unreadable::TooLarge);
     }
-    let mut bytes = Vec::with_capacity(metadata.len() as usize + 1);
-    fs::File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    let mut bytes = Vec::with_capacity(n_bytes as usize + 1);
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(Unreadable::TooLarge);
     }

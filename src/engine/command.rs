@@ -219,7 +219,7 @@ pub async fn begin(
     let Invoked { command, arguments, typed, others, is_subtask } = called;
     let text = match &command.body {
         Body::Template(text) => Some(text.clone()),
-        Body::Skill(_) => Some(Arc::from(skill_text(&command).await?)),
+        Body::Skill(_) => Some(Arc::from(skill_text(cx, &command).await?)),
         // It is asked for below, where it can be cancelled.
         Body::ServerPrompt(_) => Some(Arc::from("")),
         Body::Compact | Body::Builtin(_) => None,
@@ -356,11 +356,11 @@ async fn commit(cx: &TurnCx<'_>, journal: &mut Journal) -> Result<(), EngineErro
 }
 
 /// Returns a skill's text, with where its files are.
-async fn skill_text(command: &Command) -> Result<String, EngineError> {
+async fn skill_text(cx: &TurnCx<'_>, command: &Command) -> Result<String, EngineError> {
     let Body::Skill(skill) = &command.body else { return Ok(String::new()) };
-    let skill = skill.clone();
+    let (skill, project_files) = (skill.clone(), cx.loaded.config.project_files.clone());
     let read = tokio::task::spawn_blocking(move || {
-        let body = skill.load()?.body;
+        let body = skill.load(&project_files)?.body;
         Ok(match skill.directory() {
             Some(directory) => format!("{body}\n\nPaths in this text start from {}", directory.display()),
             None => body,

@@ -2,15 +2,14 @@
 
 use std::{
     collections::HashSet,
-    fs,
-    io::{self, Read},
+    io::Read,
     path::{Path, PathBuf},
 };
 
 use super::{InstructionBlock, Instructions, Pages};
 use crate::{
     base::text,
-    config::{Config, Warning},
+    config::{Config, Warning, project_files::ProjectFiles, refusal::Refusal, text_file::Unreadable},
 };
 
 pub(super) mod search;
@@ -25,9 +24,6 @@ const MAX_TOTAL_BYTES: usize = 512 * 1024;
 
 /// Maximum number of files and pages.
 const MAX_FILES: usize = 100;
-
-/// The reason to refuse a directory or a pipe as an instruction file.
-const NOT_A_FILE: &str = "it is not a regular file";
 
 /// Number of bytes at the beginning that show if a file is text.
 const BEGINNING: u64 = 8 * 1024;
@@ -48,7 +44,7 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
                 acc.cut(&instruction.pattern, message);
             }
             if names_everything(&instruction.pattern) {
-                acc.remove_binaries(&instruction.pattern, &mut named.files);
+                acc.remove_binaries(&config.project_files, &instruction.pattern, &mut named.files);
             }
             if let Some((first, more)) = named.unreadable.split_first() {
                 let more = if more.is_empty() { "" } else { "; so it is with others" };
@@ -67,14 +63,14 @@ pub(super) fn read(config: &Config, pages: &Pages) -> Instructions {
         }
         let name = source.name();
         let text = match &source {
-            Source::File(file) => text_of(file),
-            Source::Page(url) => page(pages.get(url)),
+            Source::File(file) => text_of(&config.project_files, file),
+            Source::Page(url) => page(pages.get(url)).map_err(Unusable::Reason),
         };
         let Text { kept, n_bytes } = match text {
             Ok(Some(text)) => text,
             Ok(None) => continue,
-            Err(reason) => {
-                acc.leave_out(&name, &reason);
+            Err(unusable) => {
+                acc.leave_out(&name, &unusable);
                 continue;
             }
         };
@@ -114,20 +110,29 @@ pub(super) fn missing(config: &Config) -> Vec<String> {
 }
 
 impl Instructions {
-    fn leave_out(&mut self, source: &str, reason: &str) {
-        self.warn(source, format!("is left out of the instructions: {reason}"));
+    fn leave_out(&mut self, source: &str, unusable: &Unusable) {
+        match unusable {
+            Unusable::Reason(reason) => {
+                self.warn(source, format!("is left out of the instructions: {reason}"));
+            }
+            // Named by what is refused, so that all files of a directory make one warning.
+            Unusable::Refused(refusal) => {
+                let warning = Warning::from(refusal.as_ref());
+                self.warn(&warning.source, warning.message);
+            }
+        }
     }
 
     /// Returns true if this is a text file to send. Anything else of that name causes a warning and does not
     /// hide further candidates.
-    fn takes(&mut self, file: &Path) -> bool {
+    fn takes(&mut self, project_files: &ProjectFiles, file: &Path) -> bool {
         if !is_there(file) {
             return false;
         }
-        match text_of(file) {
+        match text_of(project_files, file) {
             Ok(_) => true,
-            Err(reason) => {
-                self.leave_out(&file.display().to_string(), &reason);
+            Err(unusable) => {
+                self.leave_out(&file.display().to_string(), &unusable);
                 false
             }
         }
@@ -135,11 +140,11 @@ impl Instructions {
 
     /// Removes the files that are not text from the matches of a pattern for every file: the pattern does not
     /// mean pictures.
-    fn remove_binaries(&mut self, pattern: &str, files: &mut Vec<PathBuf>) {
+    fn remove_binaries(&mut self, project_files: &ProjectFiles, pattern: &str, files: &mut Vec<PathBuf>) {
         let n_all = files.len();
         let mut first = None;
         files.retain(|file| {
-            let is_text = !is_binary(file);
+            let is_text = !is_binary(project_files, file);
             if !is_text && first.is_none() {
                 first = Some(file.clone());
             }
@@ -189,6 +194,12 @@ impl Source {
     }
 }
 
+/// The reason why a source cannot be used.
+enum Unusable {
+    Reason(String),
+    Refused(Box<Refusal>),
+}
+
 /// The beginning of a text and the length of all of it.
 struct Text {
     kept: String,
@@ -211,15 +222,20 @@ fn labelled(source: String, kept: &str, n_bytes: usize) -> InstructionBlock {
 }
 
 /// Returns true if a file can be an instruction file: existing, readable text, even if empty. Blocks.
-pub(super) fn is_usable(file: &Path) -> bool {
-    text_of(file).is_ok()
+pub(super) fn is_usable(project_files: &ProjectFiles, file: &Path) -> bool {
+    text_of(project_files, file).is_ok()
 }
 
 /// Adds one file's text, cut to `max_bytes`, or a warning if it cannot be used. Returns the number of bytes
 /// added. Blocks.
-pub(super) fn add(acc: &mut Instructions, file: &Path, max_bytes: usize) -> usize {
+pub(super) fn add(
+    project_files: &ProjectFiles,
+    acc: &mut Instructions,
+    file: &Path,
+    max_bytes: usize,
+) -> usize {
     let name = file.display().to_string();
-    match text_of(file) {
+    match text_of(project_files, file) {
         Ok(Some(Text { kept, n_bytes })) => {
             let block = labelled(name, text::head(&kept, max_bytes), n_bytes);
             let len = block.text.len();
@@ -227,10 +243,10 @@ pub(super) fn add(acc: &mut Instructions, file: &Path, max_bytes: usize) -> usiz
             len
         }
         Ok(None) => 0,
-        Err(reason) => {
+        Err(unusable) => {
             // The file may have been removed since it was found.
             if is_there(file) {
-                acc.leave_out(&name, &reason);
+                acc.leave_out(&name, &unusable);
             }
             0
         }
@@ -238,20 +254,20 @@ pub(super) fn add(acc: &mut Instructions, file: &Path, max_bytes: usize) -> usiz
 }
 
 /// Reads the beginning of a file; `None` if it is empty, an error if it cannot be used.
-fn text_of(file: &Path) -> Result<Option<Text>, String> {
+fn text_of(project_files: &ProjectFiles, file: &Path) -> Result<Option<Text>, Unusable> {
     let read = || {
-        // Opening a pipe would block, and reading a device might never end.
-        let metadata = fs::metadata(file)?;
-        if !metadata.is_file() {
-            return Err(io::Error::other(NOT_A_FILE));
-        }
+        let file = project_files.open(file)?;
+        let n_bytes = file.metadata()?.len();
         let mut bytes = Vec::new();
-        fs::File::open(file)?.take(MAX_BYTES as u64 + 4).read_to_end(&mut bytes)?;
-        Ok((bytes, metadata.len()))
+        file.take(MAX_BYTES as u64 + 4).read_to_end(&mut bytes)?;
+        Ok((bytes, n_bytes))
     };
-    let (bytes, n_bytes) = read().map_err(|error| error.to_string())?;
+    let (bytes, n_bytes) = read().map_err(|error: Unreadable| match error {
+        Unreadable::Refused(refusal) => Unusable::Refused(refusal),
+        error => Unusable::Reason(error.to_string()),
+    })?;
     if bytes.contains(&0) {
-        return Err("it is not a text".to_owned());
+        return Err(Unusable::Reason("it is not a text".to_owned()));
     }
     let content = String::from_utf8_lossy(&bytes);
     // Invalid UTF-8 grows when it is replaced, so the length of a complete text is its length after that.
@@ -280,7 +296,10 @@ fn global(config: &Config, acc: &mut Instructions) -> Option<PathBuf> {
     let claude = reads_claude_files(config).then(|| config.environment.home.join(".claude/CLAUDE.md"));
     let home = config.environment.home.join(".opencode");
     let agents = config.named_directory().into_iter().chain([config.paths.opencode_config.clone(), home]);
-    agents.map(|directory| directory.join("AGENTS.md")).chain(claude).find(|file| acc.takes(file))
+    agents
+        .map(|directory| directory.join("AGENTS.md"))
+        .chain(claude)
+        .find(|file| acc.takes(&config.project_files, file))
 }
 
 /// Returns the names of a project's instruction files in the order of preference; none if they are switched
@@ -300,17 +319,21 @@ fn project(config: &Config, acc: &mut Instructions) -> Vec<PathBuf> {
     project_names(config)
         .into_iter()
         .map(|name| {
-            upwards.iter().map(|directory| directory.join(name)).filter(|file| acc.takes(file)).collect()
+            upwards
+                .iter()
+                .map(|directory| directory.join(name))
+                .filter(|file| acc.takes(&config.project_files, file))
+                .collect()
         })
         .find(|files: &Vec<PathBuf>| !files.is_empty())
         .unwrap_or_default()
 }
 
 /// Returns true if the beginning of a file is not text.
-fn is_binary(file: &Path) -> bool {
+fn is_binary(project_files: &ProjectFiles, file: &Path) -> bool {
     let mut beginning = Vec::new();
-    let read = fs::metadata(file).is_ok_and(|metadata| metadata.is_file())
-        && fs::File::open(file).is_ok_and(|file| file.take(BEGINNING).read_to_end(&mut beginning).is_ok());
+    let read =
+        project_files.open(file).is_ok_and(|file| file.take(BEGINNING).read_to_end(&mut beginning).is_ok());
     read && beginning.contains(&0)
 }
 

@@ -12,7 +12,10 @@ use windlass_protocol::opencode::permission::Action;
 
 use crate::{
     base::{home, text, watch::is_passed_over},
-    config::{Config, Findings, Warning, frontmatter, policy::Policy, text_file},
+    config::{
+        Config, Findings, Warning, frontmatter, policy::Policy, project_files::ProjectFiles,
+        text_file::Unreadable,
+    },
 };
 
 pub mod urls;
@@ -65,9 +68,11 @@ impl Skill {
     }
 
     /// Reads the text and lists the files beside it. Blocking.
-    pub fn load(&self) -> Result<Content, String> {
+    pub fn load(&self, project_files: &ProjectFiles) -> Result<Content, String> {
         match &self.location {
-            Some(location) => Ok(Content { body: read_body(location)?, files: files_beside(location) }),
+            Some(location) => {
+                Ok(Content { body: read_body(project_files, location)?, files: files_beside(location) })
+            }
             None => Ok(Content { body: self.built_in_body().to_owned(), files: Vec::new() }),
         }
     }
@@ -142,7 +147,7 @@ pub fn scan(config: &Config) -> (Vec<Skill>, Findings) {
     let mut seen = HashSet::new();
     let roots = roots(config, &mut findings);
     let mut places: Vec<Vec<PathBuf>> =
-        roots.iter().map(|root| files_below(root, &mut findings.warnings)).collect();
+        roots.iter().map(|root| files_below(&config.project_files, root, &mut findings)).collect();
     for (idx, url) in config.skills.urls.iter().enumerate() {
         let (locations, problems) = urls::locations(&config.paths, url);
         places.push(locations);
@@ -156,10 +161,12 @@ pub fn scan(config: &Config) -> (Vec<Skill>, Findings) {
             if !seen.insert(real) {
                 continue;
             }
-            let skill = match read(&location) {
+            let skill = match read(&config.project_files, &location) {
                 Ok(skill) => skill,
                 Err(warning) => {
-                    findings.warnings.push(*warning);
+                    if !findings.warnings.contains(&warning) {
+                        findings.warnings.push(*warning);
+                    }
                     continue;
                 }
             };
@@ -225,12 +232,17 @@ fn roots(config: &Config, findings: &mut Findings) -> Vec<PathBuf> {
 
 /// Returns every `SKILL.md` below a directory, sorted. Searches level by level, so that only deep files are
 /// lost at the limit.
-fn files_below(root: &Path, warnings: &mut Vec<Warning>) -> Vec<PathBuf> {
+fn files_below(project_files: &ProjectFiles, root: &Path, findings: &mut Findings) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut followed = HashSet::new();
     let mut n_entries = 0;
     let mut pending = VecDeque::from([(root.to_owned(), 0)]);
     'search: while let Some((directory, depth)) = pending.pop_front() {
+        if let Some(refusal) = project_files.refusal(&directory) {
+            findings.refuse(&refusal);
+            continue;
+        }
+        let warnings = &mut findings.warnings;
         let mut cannot_read = |path: &Path, error: io::Error| {
             warnings.push(whole(path, format!("cannot be read, so skills in it are left out: {error}")));
         };
@@ -285,12 +297,15 @@ fn files_below(root: &Path, warnings: &mut Vec<Warning>) -> Vec<PathBuf> {
 }
 
 /// Reads a whole skill file, because a skill that cannot be loaded must not be listed.
-fn read(location: &Path) -> Result<Skill, Box<Warning>> {
+fn read(project_files: &ProjectFiles, location: &Path) -> Result<Skill, Box<Warning>> {
     let at = |line: usize, column: usize, message: String| {
         let source = location.display().to_string();
         Box::new(Warning { source, line: Some(line), column: Some(column), message })
     };
-    let text = text_file::read(location).map_err(|error| {
+    let text = project_files.read(location).map_err(|error| {
+        if let Unreadable::Refused(refusal) = &error {
+            return Box::new(Warning::from(refusal.as_ref()));
+        }
         let (line, column) = error.position().unzip();
         let message = format!("the skill cannot be read: {error}");
         Box::new(Warning { line, column, ..whole(location, message) })
@@ -326,8 +341,8 @@ fn is_valid(name: &str) -> bool {
 }
 
 /// Reads the text of a `SKILL.md` behind its front matter. Blocking.
-fn read_body(location: &Path) -> Result<String, String> {
-    let text = text_file::read(location).map_err(|error| {
+fn read_body(project_files: &ProjectFiles, location: &Path) -> Result<String, String> {
+    let text = project_files.read(location).map_err(|error| {
         let place = error.position().map(|(line, column)| format!(":{line}:{column}")).unwrap_or_default();
         format!("The skill {}{place} cannot be read: {error}", location.display())
     })?;

@@ -12,7 +12,7 @@ use windlass_protocol::opencode::settings::{LanguageServer, Programs};
 use super::table::{Extra, ROWS, Row};
 use crate::{
     base::program,
-    config::{Config, Environment, paths::Paths, sandbox::enclosure::Enclosure},
+    config::{Config, Environment, paths::Paths, sandbox::enclosure::Enclosure, text_file},
 };
 
 /// A server that may be started.
@@ -315,7 +315,7 @@ fn holds(directory: &Path, markers: &[&str]) -> bool {
 fn cargo_workspace(root: PathBuf, worktree: &Path) -> PathBuf {
     let above = root.ancestors().take_while(|it| *it == root || it.starts_with(worktree));
     let is_workspace =
-        |it: &&Path| fs::read_to_string(it.join("Cargo.toml")).is_ok_and(|text| text.contains("[workspace]"));
+        |it: &&Path| text_file::read(&it.join("Cargo.toml")).is_ok_and(|text| text.contains("[workspace]"));
     let found = above.into_iter().find(is_workspace).map(Path::to_owned);
     found.unwrap_or(root)
 }

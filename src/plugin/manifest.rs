@@ -10,7 +10,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::base::json_schema::JsonSchema;
+use crate::{base::json_schema::JsonSchema, config::project_files::ProjectFiles};
 
 /// Name of the manifest in a directory of its own.
 const FILE: &str = "tool.json";
@@ -50,7 +50,7 @@ enum Command {
 
 /// Reads the manifests of a directory of tools, by name, and the sentences about those that cannot be used. Does
 /// blocking reads.
-pub fn read(directory: &Path) -> (Vec<Arc<Manifest>>, Vec<(PathBuf, String)>) {
+pub fn read(project_files: &ProjectFiles, directory: &Path) -> (Vec<Arc<Manifest>>, Vec<(PathBuf, String)>) {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let of_entry = |path: PathBuf| {
         if path.extension().is_some_and(|it| it == "json") {
@@ -65,7 +65,14 @@ pub fn read(directory: &Path) -> (Vec<Arc<Manifest>>, Vec<(PathBuf, String)>) {
     files.sort();
     let (mut manifests, mut problems) = (Vec::new(), Vec::new());
     for (name, file) in files {
-        match manifest(name, &file) {
+        if let Some(refusal) = project_files.refusal(&file) {
+            let problem = (refusal.path.clone(), refusal.to_string());
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+            continue;
+        }
+        match manifest(project_files, name, &file) {
             Ok(Some(manifest)) => manifests.push(Arc::new(manifest)),
             Ok(None) => {}
             Err(reason) => problems.push((file, reason)),
@@ -75,8 +82,8 @@ pub fn read(directory: &Path) -> (Vec<Arc<Manifest>>, Vec<(PathBuf, String)>) {
 }
 
 /// Reads a file; `None` for data that a tool may read, which has neither a command nor a description.
-fn manifest(name: String, file: &Path) -> Result<Option<Manifest>, String> {
-    let text = fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))?;
+fn manifest(project_files: &ProjectFiles, name: String, file: &Path) -> Result<Option<Manifest>, String> {
+    let text = project_files.read(file).map_err(|error| format!("cannot be read: {error}"))?;
     let keys: Option<Value> = serde_json::from_str(&text).ok();
     if keys.is_some_and(|it| it.get("command").is_none() && it.get("description").is_none()) {
         return Ok(None);

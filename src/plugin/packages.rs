@@ -248,12 +248,20 @@ fn versioned(spec: &str) -> String {
     if name == spec { format!("{spec}@latest") } else { spec.to_owned() }
 }
 
+/// Returns true if an installer takes a text as the name of a package, never as an option.
+fn is_package(wanted: &str) -> bool {
+    !wanted.is_empty() && !wanted.starts_with('-') && !wanted.contains(char::is_control)
+}
+
 /// Returns the directory of an entry's installation.
 fn root(cache: &Path, spec: &str) -> PathBuf {
     cache.join("packages").join(versioned(spec).replace("..", "_"))
 }
 
 async fn run(config: &Config, directory: &Path, wanted: &[String]) -> Result<(), String> {
+    if let Some(option) = wanted.iter().find(|it| !is_package(it)) {
+        return Err(format!("`{}` is not the name of a package", text::visible_line(option)));
+    }
     let (program, args) = installer(config, wanted)?;
     let mut environment = config.environment.variables.clone();
     environment.insert("BUN_BE_BUN".to_owned(), "1".to_owned());
@@ -307,14 +315,18 @@ fn installer(config: &Config, wanted: &[String]) -> Result<(PathBuf, Vec<OsStrin
             return Err("there is no Bun and no npm to install it; install one".to_owned());
         }
     };
-    Ok((program, args.iter().map(OsString::from).chain(wanted.iter().map(OsString::from)).collect()))
+    // Names are no options, whatever they begin with; Bun has no such mark.
+    let is_npm = args == NPM;
+    let end = (is_npm && !wanted.is_empty()).then(|| OsString::from("--"));
+    let args = args.iter().map(OsString::from).chain(end).chain(wanted.iter().map(OsString::from));
+    Ok((program, args.collect()))
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use super::{root, versioned};
+    use super::{is_package, root, versioned};
 
     #[test]
     fn an_entry_without_a_version_means_the_latest() {
@@ -322,6 +334,16 @@ mod tests {
         assert_eq!(versioned("@scope/name"), "@scope/name@latest");
         assert_eq!(versioned("@scope/name@1.2"), "@scope/name@1.2");
         assert_eq!(versioned("alias@npm:name@1.0.0"), "alias@npm:name@1.0.0");
+    }
+
+    #[test]
+    fn an_option_is_no_package() {
+        for name in ["name", "@scope/name@1.2", "alias@npm:name@1.0.0", "name@>=1 <2"] {
+            assert!(is_package(name), "{name}");
+        }
+        for option in ["--prefix=/x@latest", "-g@latest", "", "a\n--global"] {
+            assert!(!is_package(option), "{option}");
+        }
     }
 
     #[test]

@@ -106,14 +106,34 @@ impl Plan {
         let superseded = superseded.into_iter().map(|it| it.spec).collect();
         let tools = config.script_directories().flat_map(|it| scripts(it, &TOOLS)).collect();
         let mut plan = Self { plugins, tools, superseded, ..Self::default() };
+        plan.leave_out_refused(config);
         for directory in config.script_directories().flat_map(|it| TOOLS.map(|name| it.join(name))) {
-            let (manifests, problems) = manifest::read(&directory);
+            let (manifests, problems) = manifest::read(&config.project_files, &directory);
             plan.manifests.extend(manifests);
             plan.problems.extend(problems);
         }
+        plan.problems.dedup();
         plan.package_files = package_files(config, &plan);
         plan.stamps = plan.files().map(|file| stamp(&file)).collect();
         plan
+    }
+
+    /// Leaves out the project's files that others can write, or that are behind a link that leaves the project.
+    fn leave_out_refused(&mut self, config: &Config) {
+        let problems = &mut self.problems;
+        let mut is_taken = |path: &PathBuf| {
+            let Some(refusal) = config.project_files.refusal(path) else { return true };
+            let problem = (refusal.path.clone(), refusal.to_string());
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+            false
+        };
+        self.plugins.retain(|it| match &it.source {
+            Source::Path(path) => is_taken(path),
+            Source::Package(_) => true,
+        });
+        self.tools.retain(is_taken);
     }
 
     /// Returns true if there is nothing for a host.
@@ -164,7 +184,8 @@ fn package_files(config: &Config, plan: &Plan) -> Vec<PathBuf> {
         let is_local = |it: &Planned| matches!(&it.source, Source::Path(path) if is_in(path));
         plan.plugins.iter().any(is_local) || plan.tools.iter().any(|it| is_in(it))
     };
-    config.directories.iter().filter(|it| holds(it)).map(|it| it.join(MANIFEST)).collect()
+    let files = config.directories.iter().filter(|it| holds(it)).map(|it| it.join(MANIFEST));
+    files.filter(|file| config.project_files.refusal(file).is_none()).collect()
 }
 
 /// Returns true for a package whose logins come with us.

@@ -161,7 +161,8 @@ async fn remind(
     if files.is_empty() {
         return Ok(());
     }
-    let read = blocking(move || Ok(nested::read(&files))).await?;
+    let project_files = cx.config.project_files.clone();
+    let read = blocking(move || Ok(nested::read(&project_files, &files))).await?;
     let warnings = read.all_warnings();
     let Instructions { blocks, .. } = read;
     cx.host.warn(warnings);

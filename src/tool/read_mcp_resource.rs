@@ -76,6 +76,13 @@ fn patterns(server: &str, uri: &str) -> Vec<String> {
             forms.push(form);
         }
     }
+    // Servers may take the parameters of a path's segments for none of its name.
+    for form in forms.clone() {
+        let bare = canonical::without_parameters(&form);
+        if !forms.contains(&bare) {
+            forms.push(bare);
+        }
+    }
     // Servers that treat it as a path see no difference.
     for form in forms.clone() {
         let short = form.trim_end_matches('/');

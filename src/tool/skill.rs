@@ -33,8 +33,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let ask = Ask { permission: "skill".to_owned(), always, patterns, metadata: Map::new() };
     cx.host.ask(ask).await?;
 
-    let loading = skill.clone();
-    let content = blocking(move || loading.load().map_err(ToolError::Model)).await?;
+    let (loading, project_files) = (skill.clone(), cx.config.project_files.clone());
+    let content = blocking(move || loading.load(&project_files).map_err(ToolError::Model)).await?;
     let mut output =
         format!("<skill_content name=\"{}\">\n# Skill: {}\n\n{}\n", skill.name, skill.name, content.body);
     let directory = skill.directory().map(display);

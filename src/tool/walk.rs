@@ -18,7 +18,7 @@ use ignore::{
 };
 
 use super::{ToolError, path::one_line};
-use crate::base::{lock::lock, text};
+use crate::base::{ignore_files, lock::lock, text};
 
 /// Maximum number of skipped paths that are named.
 const MAX_NAMED: usize = 10;
@@ -28,8 +28,8 @@ const MAX_SHOWN: usize = 200;
 const MAX_UNREAD: usize = 1000;
 
 /// Paths that could not be searched, so that the model does not take them for empty (facts: OpenCode §5.6).
-#[derive(Default)]
-pub(crate) struct Unread(Mutex<BTreeSet<PathBuf>>);
+#[derive(Clone, Default)]
+pub(crate) struct Unread(Arc<Mutex<BTreeSet<PathBuf>>>);
 
 impl Unread {
     pub(crate) fn insert(&self, path: &Path) {
@@ -131,9 +131,15 @@ pub(crate) struct Walk<'a> {
 
 impl Walk<'_> {
     fn builder(&self) -> WalkBuilder {
-        let (included, excluded) = (self.included.clone(), self.excluded.clone());
+        let (included, excluded, unread) =
+            (self.included.clone(), self.excluded.clone(), self.unread.clone());
         let mut builder = WalkBuilder::new(self.root);
-        builder.hidden(!self.is_hidden_included).add_custom_ignore_filename(".rgignore");
+        builder.hidden(!self.is_hidden_included);
+        if ignore_files::is_blocked_above(self.root) {
+            builder.parents(false).ignore(false).git_ignore(false).git_exclude(false);
+        } else {
+            builder.add_custom_ignore_filename(".rgignore");
+        }
         builder.filter_entry(move |entry| {
             // Filtered here rather than in the visitor, so that skipped files are not handed from thread to
             // thread.
@@ -143,7 +149,14 @@ impl Walk<'_> {
             }
             let is_directory = || entry.file_type().is_some_and(|kind| kind.is_dir());
             let is_excluded = || excluded.matched(entry.path(), is_directory()).is_ignore();
-            entry.depth() == 0 || (entry.file_name() != ".git" && (excluded.is_empty() || !is_excluded()))
+            if entry.depth() > 0 && (entry.file_name() == ".git" || !excluded.is_empty() && is_excluded()) {
+                return false;
+            }
+            let is_blocked = entry.depth() > 0 && is_directory() && ignore_files::is_blocked(entry.path());
+            if is_blocked {
+                unread.insert(entry.path());
+            }
+            !is_blocked
         });
         builder
     }

@@ -82,9 +82,9 @@ pub fn run(environment: Environment, args: CreateArgs) -> ExitCode {
     let paths = Paths::new(&environment);
     let is_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
     let wanted = if is_terminal {
-        wanted(&args, &paths, &directory, Some((&mut io::stdin().lock(), &mut io::stderr())))
+        wanted(&args, &environment, &directory, Some((&mut io::stdin().lock(), &mut io::stderr())))
     } else {
-        wanted(&args, &paths, &directory, None)
+        wanted(&args, &environment, &directory, None)
     };
     let wanted = match wanted {
         Ok(wanted) => wanted,
@@ -162,7 +162,7 @@ type Terminal<'a> = (&'a mut dyn BufRead, &'a mut dyn Write);
 /// Collects the answers of the flags, and asks the user for the missing ones.
 fn wanted(
     args: &CreateArgs,
-    paths: &Paths,
+    environment: &Environment,
     directory: &Path,
     mut terminal: Option<Terminal<'_>>,
 ) -> Result<Wanted, String> {
@@ -188,7 +188,8 @@ fn wanted(
             answer => Ok(answer.to_owned()),
         }
     };
-    let project = match worktree(directory) {
+    let paths = Paths::new(environment);
+    let project = match worktree(environment, directory) {
         root if root == Path::new("/") => directory.join(".opencode"),
         root => root.join(".opencode"),
     };

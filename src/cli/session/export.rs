@@ -93,7 +93,7 @@ pub async fn run_json(engine: &Engine, args: ExportJsonArgs) -> Result<ExitCode,
     let id = match &args.id {
         Some(id) => engine.find_session(id).await.map_err(refused)?,
         None => {
-            let latest = find(engine, root(false)?.as_deref(), 1).await.map_err(refused)?.pop();
+            let latest = find(engine, root(engine, false)?.as_deref(), 1).await.map_err(refused)?.pop();
             latest.ok_or("There are no sessions here; name one of `windlass session list --all`.")?.id
         }
     };

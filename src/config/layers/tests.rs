@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use serde::Deserialize;
@@ -15,6 +16,7 @@ use crate::config::{
     fixture::load,
     layer::{self, Kind, Layer},
     paths::Paths,
+    project_files::ProjectFiles,
     reader::read,
     sources,
     worktree::worktree,
@@ -47,9 +49,9 @@ fn check(name: &str) {
     let mut paths = Paths::new(&environment);
     // The machine's own administrator has no say here.
     paths.managed.retain(|managed| managed.starts_with(&root));
-    let worktree = worktree(&directory);
-    let read = read(&environment, &paths, &directory, &worktree);
-    let place = Place { paths: &paths, directory: &directory, worktree: &worktree };
+    let project_files = Arc::new(ProjectFiles::find(&environment, &paths, &directory));
+    let read = read(&environment, &paths, &directory, &project_files);
+    let place = Place { paths: &paths, directory: &directory, project_files: &project_files };
     let (config, layers) = resolve(&place, read, &[]);
     let sources = sources::render(&sources::leaves(&config.raw, &layers), true);
     let summary = serde_json::to_string_pretty(&summary(&config, &root)).unwrap();
@@ -156,12 +158,16 @@ fn older_and_newer_forms_are_lowered_and_typing_errors_recognised() {
     check("other_forms");
 }
 
+fn place(environment: &Environment, base: PathBuf) -> layer::Place<'_> {
+    layer::Place { environment, kind: Kind::File, source: "f".to_owned(), base, project_files: None }
+}
+
 fn layer(text: &str) -> (Layer, Vec<String>) {
     let mut findings = Findings::default();
     let variables = BTreeMap::from([("LONG".to_owned(), "0123456789\n0123456789".to_owned())]);
     let environment = Environment { trusts_projects: true, variables, home: PathBuf::from("/nowhere") };
     let base = PathBuf::from("/nowhere");
-    let layer = layer::parse(&environment, Kind::File, "f".to_owned(), base, text, &mut findings);
+    let layer = layer::parse(place(&environment, base), text, &mut findings);
     (layer, findings.warnings.iter().map(ToString::to_string).collect())
 }
 
@@ -184,7 +190,7 @@ fn a_file_that_names_itself_is_read_once() {
     let mut findings = Findings::default();
     let base = temporary.path().to_owned();
     let environment = Environment::default();
-    let layer = layer::parse(&environment, Kind::File, "f".to_owned(), base, text, &mut findings);
+    let layer = layer::parse(place(&environment, base), text, &mut findings);
     assert_eq!((layer.value["username"].as_str(), findings), (Some(text), Findings::default()));
 }
 
@@ -195,9 +201,9 @@ fn the_worktree_is_the_nearest_directory_with_git() {
     fs::create_dir_all(root.join("outer/.git")).unwrap();
     fs::create_dir_all(root.join("outer/linked/deep")).unwrap();
     fs::write(root.join("outer/linked/.git"), "gitdir: elsewhere").unwrap();
-    assert_eq!(worktree(&root.join("outer/linked/deep")), root.join("outer/linked"));
-    assert_eq!(worktree(&root.join("outer")), root.join("outer"));
-    assert_eq!(worktree(Path::new("/nowhere/at/all")), Path::new("/"));
+    assert_eq!(worktree(&Environment::default(), &root.join("outer/linked/deep")), root.join("outer/linked"));
+    assert_eq!(worktree(&Environment::default(), &root.join("outer")), root.join("outer"));
+    assert_eq!(worktree(&Environment::default(), Path::new("/nowhere/at/all")), Path::new("/"));
 }
 
 #[test]
@@ -221,7 +227,7 @@ fn a_link_into_a_repository_belongs_to_it() {
     assert!(config.agents.contains_key("x"));
     // A repository around the link itself counts.
     fs::create_dir(root.join(".git")).unwrap();
-    assert_eq!(worktree(&root.join("link")), root);
+    assert_eq!(worktree(&Environment::default(), &root.join("link")), root);
 }
 
 #[test]
@@ -242,12 +248,18 @@ fn variables_say_what_is_shared() {
 
 #[test]
 fn project_files_are_skipped_on_request() {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path().canonicalize().unwrap();
+    fs::create_dir_all(root.join("h/.git")).unwrap();
+    fs::create_dir_all(root.join("h/p")).unwrap();
     let listed = |variables: &[(&str, &str)]| {
         let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let environment = Environment { trusts_projects: true, variables, home: PathBuf::from("/h") };
+        let environment = Environment { trusts_projects: true, variables, home: root.join("h") };
         let paths = Paths { managed: Vec::new(), ..Paths::new(&environment) };
-        let watched = read(&environment, &paths, Path::new("/h/p"), Path::new("/h")).watched;
-        watched.iter().map(|file| file.display().to_string()).collect::<Vec<_>>()
+        let project_files = ProjectFiles::find(&environment, &paths, &root.join("h/p"));
+        let watched = read(&environment, &paths, &root.join("h/p"), &project_files).watched;
+        let below = |file: &PathBuf| format!("/{}", file.strip_prefix(&root).unwrap().display());
+        watched.iter().map(below).collect::<Vec<_>>()
     };
     let global = [
         "/h/.config/opencode/config.json",
@@ -277,7 +289,8 @@ fn what_is_named_and_leads_nowhere_is_told() {
         let variables = BTreeMap::from([("OPENCODE_CONFIG_DIR".to_owned(), named.to_owned())]);
         let environment = Environment { trusts_projects: true, variables, home: root.join("home") };
         let paths = Paths { managed: Vec::new(), ..Paths::new(&environment) };
-        let sources = read(&environment, &paths, root, root);
+        let project_files = ProjectFiles::find(&environment, &paths, root);
+        let sources = read(&environment, &paths, root, &project_files);
         sources.findings.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let at = root.display();

@@ -5,12 +5,12 @@ use std::{fs, os::unix::fs::symlink, path::Path};
 use serde_json::{Value, json};
 
 use super::{meant, read};
-use crate::config::{Findings, merge::merged};
+use crate::config::{Findings, fixture::project_files, merge::merged};
 
 /// Returns the merged definitions and the warnings, `<root>` being the directory.
 fn defined(root: &Path) -> (Value, Vec<String>) {
     let mut findings = Findings::default();
-    let read = read(root, &mut findings);
+    let read = read(&project_files(root), root, &mut findings);
     let root = root.display().to_string();
     let warnings = findings.warnings.iter().map(|warning| warning.to_string().replace(&root, "<root>"));
     (Value::Object(merged(&read.layers)), warnings.collect())
@@ -55,7 +55,7 @@ fn values_stand_where_the_file_has_them() {
     let temporary = tempfile::tempdir().unwrap();
     let root = temporary.path();
     write(root, "agent/a.md", "---\nmode: all\npermission:\n  bash:\n    \"*\": ask\n---\n\n\nBody.");
-    let layer = read(root, &mut Findings::default()).layers.remove(0);
+    let layer = read(&project_files(root), root, &mut Findings::default()).layers.remove(0);
     let position = |path: &[&str]| layer.position(&[&["agent", "a"], path].concat());
     assert_eq!(position(&[]), Some((1, 1)));
     assert_eq!(position(&["mode"]), Some((2, 1)));

@@ -5,6 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt, thread};
 use serde_json::{Map, Value, json};
 
 use super::{PatchError, change, project_file};
+use crate::config::Environment;
 
 fn object(value: Value) -> Map<String, Value> {
     value.as_object().unwrap().clone()
@@ -36,7 +37,7 @@ fn comments_and_order_stay() {
 #[test]
 fn a_new_file_is_made_and_a_wrong_value_refused() {
     let directory = tempfile::tempdir().unwrap();
-    let file = project_file(directory.path());
+    let file = project_file(&Environment::default(), directory.path());
     assert_eq!(file, directory.path().join("opencode.json"));
     let error = change(&file, object(json!({"model": 3}))).unwrap_err();
     assert!(matches!(&error, PatchError::Invalid(text) if text.starts_with("model: ")), "{error}");

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::config::{
     Findings,
-    layer::{Kind, parse_part},
+    layer::{Kind, Place, parse_part},
 };
 
 fn environment(variables: &[(&str, &str)]) -> Environment {
@@ -97,7 +97,9 @@ fn configurations_keep_their_places_in_what_was_fetched() {
         .into_iter()
         .map(|(source, part)| {
             let base = PathBuf::from("/");
-            let layer = parse_part(&environment(&[]), Kind::Remote, source, base, part, &mut findings);
+            let environment = &environment(&[]);
+            let place = Place { environment, kind: Kind::Remote, source, base, project_files: None };
+            let layer = parse_part(place, part, &mut findings);
             (layer.source.clone(), layer.position(&["model"]), layer.position(&["share"]))
         })
         .collect();

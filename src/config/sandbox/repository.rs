@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::base::path::absolute;
+use crate::{base::path::absolute, config::text_file};
 
 /// Directories of submodules that are looked at.
 const MAX_MODULES: usize = 1000;
@@ -27,7 +27,7 @@ impl Repository {
         let named = worktree.join(".git");
         let is_directory = named.symlink_metadata().ok()?.is_dir();
         let git = if is_directory { named.clone() } else { linked(&named)? };
-        let common = match fs::read_to_string(git.join("commondir")) {
+        let common = match text_file::read(&git.join("commondir")) {
             Ok(text) if !is_directory => fs::canonicalize(git.join(text.trim_end())).ok()?,
             Ok(_) | Err(_) => git.clone(),
         };
@@ -56,7 +56,7 @@ impl Repository {
         }
         for linked in subdirectories(&self.common.join("worktrees")) {
             found.extend(["gitdir", "commondir", "config.worktree"].map(|name| linked.join(name)));
-            found.extend(fs::read_to_string(linked.join("gitdir")).ok().map(|text| text.trim_end().into()));
+            found.extend(text_file::read(&linked.join("gitdir")).ok().map(|text| text.trim_end().into()));
         }
         let mut ahead = vec![self.common.join("modules")];
         let mut n_left = MAX_MODULES;
@@ -86,14 +86,14 @@ fn add(git: &Path, found: &mut Vec<PathBuf>) {
 
 /// Returns the directory that a `.git` file names.
 fn linked(file: &Path) -> Option<PathBuf> {
-    let text = fs::read_to_string(file).ok()?;
+    let text = text_file::read(file).ok()?;
     let named = text.strip_prefix("gitdir:")?.trim();
     fs::canonicalize(file.parent()?.join(named)).ok()
 }
 
 /// Returns true if a linked worktree's directory names this one as its own.
 fn leads_back(git: &Path, named: &Path) -> bool {
-    let Ok(text) = fs::read_to_string(git.join("gitdir")) else { return false };
+    let Ok(text) = text_file::read(&git.join("gitdir")) else { return false };
     fs::canonicalize(git.join(text.trim_end())).is_ok_and(|back| back == *named)
 }
 
@@ -104,7 +104,7 @@ fn work_of(git: &Path) -> Option<PathBuf> {
 
 /// Returns a setting of the section `core`, the last that is there.
 fn setting(git: &Path, name: &str) -> Option<String> {
-    let text = fs::read_to_string(git.join("config")).ok()?;
+    let text = text_file::read(&git.join("config")).ok()?;
     let pairs = text.lines().filter_map(|line| line.trim().split_once('='));
     let mut values = pairs.filter(|(key, _)| key.trim().eq_ignore_ascii_case(name));
     values.next_back().map(|(_, value)| value.trim().trim_matches('"').to_owned())

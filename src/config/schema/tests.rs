@@ -46,7 +46,9 @@ fn fixtures() -> Vec<(String, Value)> {
         let mut findings = Findings::default();
         let (environment, source) = (Environment::default(), file.display().to_string());
         let base = file.parent().unwrap().to_owned();
-        let layer = layer::parse(&environment, Kind::File, source, base, &text, &mut findings);
+        let place =
+            layer::Place { environment: &environment, kind: Kind::File, source, base, project_files: None };
+        let layer = layer::parse(place, &text, &mut findings);
         let name = file.strip_prefix(&root).unwrap().display().to_string();
         (!layer.is_broken).then_some((name, Value::Object(layer.value)))
     };

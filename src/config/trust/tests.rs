@@ -104,6 +104,8 @@ fn a_project_of_another_owner_is_another_one() {
     remember(&scene.paths, &scene.load("work").held).unwrap();
     scene.check("work", &[]);
     if chown(scene.root.join("work"), Some(4242), None).is_ok() {
+        // Without the user's word nothing of it is read at all.
+        fs::write(scene.root.join("home/.gitconfig"), "[safe]\n\tdirectory = *\n").unwrap();
         scene.check("work", &["MCP server shop"]);
     }
 }

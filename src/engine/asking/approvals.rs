@@ -9,7 +9,7 @@ use windlass_protocol::opencode::permission::Rule;
 
 use crate::{
     base::{clock, lock::lock},
-    config::{paths::Paths, worktree::worktree},
+    config::{Environment, paths::Paths, worktree::worktree},
     engine::EngineError,
     storage::{Storage, answers::StoredAnswer},
 };
@@ -137,14 +137,18 @@ pub enum Which {
 }
 
 /// Returns the remembered answers of the project that a directory belongs to, oldest first.
-pub async fn list(paths: &Paths, directory: &Path) -> Result<Vec<Approval>, EngineError> {
-    let (storage, project) = open(paths, directory);
+pub async fn list(environment: &Environment, directory: &Path) -> Result<Vec<Approval>, EngineError> {
+    let (storage, project) = open(environment, directory);
     Ok(numbered(storage.answers(Some(project)).await?))
 }
 
 /// Forgets one, in running daemons too; what was forgotten, or `None` when there is no such answer.
-pub async fn revoke(paths: &Paths, directory: &Path, which: &Which) -> Result<Option<Approval>, EngineError> {
-    let (storage, project) = open(paths, directory);
+pub async fn revoke(
+    environment: &Environment,
+    directory: &Path,
+    which: &Which,
+) -> Result<Option<Approval>, EngineError> {
+    let (storage, project) = open(environment, directory);
     let answers = numbered(storage.answers(Some(project.clone())).await?);
     let found = answers.into_iter().find(|answer| match which {
         Which::Number(number) => answer.number == *number,
@@ -158,9 +162,9 @@ pub async fn revoke(paths: &Paths, directory: &Path, which: &Which) -> Result<Op
     Ok(Some(found))
 }
 
-fn open(paths: &Paths, directory: &Path) -> (Storage, String) {
-    let worktree = worktree(directory);
-    (Storage::new(paths.database()), project_key(directory, &worktree))
+fn open(environment: &Environment, directory: &Path) -> (Storage, String) {
+    let worktree = worktree(environment, directory);
+    (Storage::new(Paths::new(environment).database()), project_key(directory, &worktree))
 }
 
 fn project_key(directory: &Path, worktree: &Path) -> String {

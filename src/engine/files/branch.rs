@@ -1,11 +1,8 @@
 //! The branch of a worktree, read from its files alone: it is looked at whenever something changes.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use crate::base::path::absolute;
+use crate::{base::path::absolute, config::text_file};
 
 /// Returns the file that names the current branch; `None` outside of repositories. Blocks.
 pub fn head_file(worktree: &Path) -> Option<PathBuf> {
@@ -14,12 +11,12 @@ pub fn head_file(worktree: &Path) -> Option<PathBuf> {
         return Some(git.join("HEAD"));
     }
     // A linked worktree has a file that names its directory.
-    let text = fs::read_to_string(&git).ok()?;
+    let text = text_file::read(&git).ok()?;
     Some(absolute(worktree, text.strip_prefix("gitdir: ")?.trim_end()).join("HEAD"))
 }
 
 /// Returns the branch that a file names; `None` while a commit is checked out by itself. Blocks.
 pub fn read(head_file: &Path) -> Option<String> {
-    let text = fs::read_to_string(head_file).ok()?;
+    let text = text_file::read(head_file).ok()?;
     text.trim_end().strip_prefix("ref: refs/heads/").map(str::to_owned)
 }

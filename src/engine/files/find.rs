@@ -18,7 +18,7 @@ use windlass_protocol::opencode::file::{LineMatch, NodeType, Submatch, Symbol, T
 
 use super::{fuzzy, roots::FilesError};
 use crate::{
-    base::{blocking::blocking, lock::lock, text},
+    base::{blocking::blocking, ignore_files, lock::lock, text},
     engine::Workspace,
 };
 
@@ -84,8 +84,17 @@ impl Drop for Stop {
 
 fn builder(directory: &Path) -> WalkBuilder {
     let mut builder = WalkBuilder::new(directory);
-    builder.hidden(false).add_custom_ignore_filename(".rgignore");
-    builder.filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git");
+    builder.hidden(false);
+    if ignore_files::is_blocked_above(directory) {
+        builder.parents(false).ignore(false).git_ignore(false).git_exclude(false);
+    } else {
+        builder.add_custom_ignore_filename(".rgignore");
+    }
+    builder.filter_entry(|entry| {
+        let is_directory = || entry.file_type().is_some_and(|kind| kind.is_dir());
+        let is_blocked = || is_directory() && ignore_files::is_blocked(entry.path());
+        entry.depth() == 0 || entry.file_name() != ".git" && !is_blocked()
+    });
     builder
 }
 

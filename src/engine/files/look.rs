@@ -17,7 +17,7 @@ use windlass_protocol::opencode::{
 
 use super::roots::{FilesError, Roots};
 use crate::{
-    base::{blocking::blocking, mime, path::real},
+    base::{blocking::blocking, ignore_files, mime, path::real},
     engine::Workspace,
 };
 
@@ -78,7 +78,9 @@ impl Workspace {
 fn list(roots: &Roots, path: &str) -> Result<Vec<FileNode>, FilesError> {
     let directory = roots.resolve(path)?;
     let entries = fs::read_dir(&directory).map_err(|error| failure(path, &error))?;
+    let obeys_ignore_files = !ignore_files::is_blocked_above(&directory);
     let kept: HashSet<PathBuf> = WalkBuilder::new(&directory)
+        .standard_filters(obeys_ignore_files)
         .hidden(false)
         .max_depth(Some(1))
         .build()

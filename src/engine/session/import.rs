@@ -132,7 +132,7 @@ impl Engine {
         let mut writes = Vec::new();
         let here = Path::new(&file.info.directory);
         let directory = if here.is_absolute() && here.is_dir() { here } else { directory };
-        let worktree = worktree::worktree(directory);
+        let worktree = worktree::worktree(&self.0.environment, directory);
         let project_id = self.project_id(&worktree).await?;
         let mut waiting = vec![(file, None)];
         while let Some((file, parent)) = waiting.pop() {

@@ -1,9 +1,10 @@
 //! The project that a worktree belongs to: its root commit, asked of git (facts: OpenCode §1.1).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::{
     base::{git::Program, ids},
+    config::worktree,
     engine::{Engine, EngineError, Workspace, files::git::Git},
 };
 
@@ -11,6 +12,12 @@ use crate::{
 pub const GLOBAL: &str = crate::storage::UNKNOWN_PROJECT;
 
 impl Engine {
+    /// Returns the directory whose sessions belong together: the repository around `directory`, or itself. Blocks.
+    pub fn project_root(&self, directory: &Path) -> PathBuf {
+        let root = worktree::worktree(&self.0.environment, directory);
+        if root == Path::new("/") { directory.to_owned() } else { root }
+    }
+
     /// Returns the project id of a workspace, which is `global` until git has named it, and its worktree if it is in one.
     pub async fn project_and_worktree(
         &self,

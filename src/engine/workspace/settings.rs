@@ -56,7 +56,7 @@ impl Engine {
         patch: Map<String, Value>,
     ) -> Result<Map<String, Value>, EngineError> {
         let directory = workspace.directory().to_owned();
-        self.change_config(move |_| patch::project_file(&directory), patch).await?;
+        self.change_config(move |state| patch::project_file(&state.environment, &directory), patch).await?;
         self.read_again(workspace).await?;
         Ok(self.shown_config(workspace.directory()).await)
     }
@@ -148,7 +148,11 @@ impl Engine {
 }
 
 fn config_file(state: &EngineState, directory: &Path, is_global: bool) -> PathBuf {
-    if is_global { patch::user_file(&state.paths) } else { patch::project_file(directory) }
+    if is_global {
+        patch::user_file(&state.paths)
+    } else {
+        patch::project_file(&state.environment, directory)
+    }
 }
 
 impl Loaded {
@@ -260,7 +264,7 @@ impl Loaded {
         let loaded = self.clone();
         blocking(move || {
             let shown = loaded.skills.iter().map(|skill| {
-                let body = skill.load().map(|content| content.body).unwrap_or_default();
+                let body = skill.load(&loaded.config.project_files).map(|content| content.body).unwrap_or_default();
                 let location = skill.location.as_ref().map_or("<built-in>".into(), |it| it.display().to_string());
                 json!({"name": skill.name, "description": skill.description, "location": location, "content": body})
             });

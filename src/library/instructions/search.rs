@@ -37,10 +37,7 @@ pub fn named(config: &Config, instruction: &Instruction) -> Named {
         let own_directory = config.named_directory();
         named.expand(own_directory.as_ref().unwrap_or(&config.paths.opencode_config), pattern);
     } else {
-        // Outside a repository, "up to the worktree" is the whole disk: too much to walk for a glob.
-        let is_whole_disk = config.worktree == Path::new("/") && is_glob(pattern);
-        let n_levels = if is_whole_disk { 1 } else { usize::MAX };
-        for directory in config.upwards().iter().take(n_levels) {
+        for directory in &config.upwards() {
             named.expand(directory, pattern);
         }
         if named.files.is_empty() {

@@ -3,7 +3,11 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use super::{MAX_BYTES, Nested, read};
-use crate::config::{Environment, fixture::load, paths::Paths};
+use crate::config::{
+    Environment,
+    fixture::{load, project_files},
+    paths::Paths,
+};
 
 fn files(root: &Path, variables: &[(&str, &str)], file: &str) -> Vec<String> {
     let variables: BTreeMap<String, String> =
@@ -57,7 +61,10 @@ fn all_together_are_bounded() {
     fs::write(&large, "x".repeat(MAX_BYTES - 10)).unwrap();
     fs::write(&empty, " \n").unwrap();
     fs::write(&after, "y".repeat(100)).unwrap();
-    let read = read(&[large.clone(), empty, after.clone(), temporary.path().join("lost")]);
+    let read = read(
+        &project_files(temporary.path()),
+        &[large.clone(), empty, after.clone(), temporary.path().join("lost")],
+    );
     assert_eq!(read.warnings, []);
     let blocks = read.blocks;
     let sources: Vec<&str> = blocks.iter().map(|block| block.source.as_str()).collect();
@@ -81,7 +88,10 @@ fn an_unusable_file_hides_no_other_name_and_is_reported() {
     fs::write(of_session.join("q/CLAUDE.md"), "Prefer tabs.").unwrap();
     let names = files(&root, &[], "session/q/r/x.rs");
     assert_eq!(names, ["session/q/AGENTS.md", "session/q/CLAUDE.md", "session/q/r/AGENTS.md"]);
-    let read = read(&names.iter().map(|name| root.join("p").join(name)).collect::<Vec<_>>());
+    let read = read(
+        &project_files(&of_session),
+        &names.iter().map(|name| root.join("p").join(name)).collect::<Vec<_>>(),
+    );
     let texts: Vec<&str> = read.blocks.iter().filter_map(|block| block.text.lines().last()).collect();
     assert_eq!(texts, ["Prefer tabs."]);
     let prefix = format!("{}/", of_session.display());

@@ -5,7 +5,10 @@ use std::os::unix::fs::symlink;
 use windlass_protocol::opencode::permission::Rule;
 
 use super::*;
-use crate::{config::rules::rule, tool::fake::Project};
+use crate::{
+    config::{rules::rule, text_file},
+    tool::fake::Project,
+};
 
 /// Makes a project with the home directory beside it.
 fn project() -> Project {
@@ -194,16 +197,18 @@ fn loading_gives_the_body_and_some_files() {
         project.write(&format!(".opencode/skill/x/scripts/{n_file:02}.sh"), "");
     }
     let (skills, _) = scan(&project.config);
-    let content = find(&skills, "x").unwrap().load().unwrap();
+    let content = find(&skills, "x").unwrap().load(&project.config.project_files).unwrap();
     assert_eq!((content.body.as_str(), content.files.len()), ("body of text", MAX_FILES));
     assert!(content.files[0].ends_with("scripts/00.sh"));
 }
 
 #[test]
 fn the_built_in_skill_answers_to_both_names() {
-    let (skills, _) = scan(&project().config);
+    let config = project().config;
+    let (skills, _) = scan(&config);
     for name in [CUSTOMIZE, CUSTOMIZE_ALIAS] {
-        assert!(find(&skills, name).unwrap().load().unwrap().body.contains("opencode.json"), "{name}");
+        let content = find(&skills, name).unwrap().load(&config.project_files).unwrap();
+        assert!(content.body.contains("opencode.json"), "{name}");
     }
     assert_eq!(find(&skills, "other"), None);
 }
@@ -260,7 +265,7 @@ fn a_skill_with_binary_data_far_into_its_text_is_reported_and_not_listed() {
     // A skill may break between the listing and its use.
     let location = Some(project.path(".opencode/skill/x/SKILL.md"));
     let skill = Skill { name: "x".to_owned(), description: "text".to_owned(), location };
-    let reason = skill.load().unwrap_err();
+    let reason = skill.load(&project.config.project_files).unwrap_err();
     assert!(reason.ends_with("/SKILL.md:4005:4 cannot be read: it is not text in UTF-8"), "{reason}");
 }
 

@@ -18,6 +18,13 @@ pub(super) fn forms(uri: &str) -> [String; 3] {
     [written, without, decoded]
 }
 
+/// Returns a URI without the parameters of its path's segments: `/a;b=c/d` is `/a/d`.
+pub(super) fn without_parameters(uri: &str) -> String {
+    let (path, rest) = uri.split_at(uri.find(['?', '#']).unwrap_or(uri.len()));
+    let bare = |segment: &str| segment.split(';').next().unwrap_or_default().to_owned();
+    format!("{}{rest}", path.split('/').map(bare).collect::<Vec<_>>().join("/"))
+}
+
 fn canonical(uri: &str) -> String {
     let decoded = decoded(uri).replace('\\', "/");
     // Servers that parse URLs drop them.

@@ -22,10 +22,9 @@ fn no_flags() -> CreateArgs {
 /// Returns the result of an interview, and the text that it showed.
 fn interview(args: &CreateArgs, typed: &str) -> (Result<Wanted, String>, String) {
     let environment = Environment { trusts_projects: true, home: "/home".into(), ..Environment::default() };
-    let paths = Paths::new(&environment);
     let mut shown = Vec::new();
     let mut input = typed.as_bytes();
-    let result = wanted(args, &paths, Path::new("/nowhere"), Some((&mut input, &mut shown)));
+    let result = wanted(args, &environment, Path::new("/nowhere"), Some((&mut input, &mut shown)));
     (result, String::from_utf8(shown).unwrap())
 }
 
