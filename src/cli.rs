@@ -213,6 +213,9 @@ pub fn run() -> ExitCode {
         environment.variables.insert("OPENCODE_PURE".to_owned(), "1".to_owned());
     }
     environment.trusts_projects |= cli.global.trust;
+    if cli.global.trust && matches!(cli.command, Some(Command::Run(_))) {
+        crate::config::sandbox::be_usual(&mut environment);
+    }
     // Before the log is opened, which is in it.
     let keeps_data =
         !matches!(cli.command, Some(Command::Completions(_) | Command::Man(_) | Command::Trace(_)));

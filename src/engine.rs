@@ -109,6 +109,7 @@ pub use workspace::{
     directory::Workspace,
     loaded::{Choice, CommandChoice, Loaded},
     server_login::ServerLoginError,
+    trust::PERMISSION as TRUST,
 };
 
 use asking::{asks, client::Clients, questions};

@@ -41,8 +41,7 @@ async fn goes_on(agent: &Agent, session: &str, said: &str) {
 
 #[tokio::test]
 async fn a_full_disk_ends_the_turn_and_nothing_shown_is_lost() {
-    let script =
-        "mkdir -p $HOME/.local/share/windlass; mount -t tmpfs -o size=3m tmpfs $HOME/.local/share/windlass";
+    let script = "mkdir -p $HOME/.local/share/windlass; mount -t tmpfs -o size=3m,mode=700 tmpfs $HOME/.local/share/windlass";
     let Some((agent, session)) = mounted(script, json!({"snapshot": false})).await else { return };
     agent.llm.reply(Reply::text("before "));
     agent.prompt(&session, "first").await;
@@ -78,7 +77,7 @@ async fn a_full_disk_under_a_store_that_is_opened_is_named_and_doctor_sees_it() 
     }
     let machine = Machine::new().await;
     machine.llm.reply(Reply::text("before"));
-    let script = "D=$HOME/.local/share/windlass; mkdir -p \"$D\"; mount -t tmpfs -o size=3m tmpfs \"$D\"; \
+    let script = "D=$HOME/.local/share/windlass; mkdir -p \"$D\"; mount -t tmpfs -o size=3m,mode=700 tmpfs \"$D\"; \
                   \"$1\" run first; dd if=/dev/zero of=\"$D/filler\" bs=4k 2>/dev/null; \
                   \"$1\" run second; \"$1\" session list; \"$1\" doctor";
     let command = machine.command(&[]);
@@ -156,7 +155,7 @@ async fn a_home_that_becomes_read_only_is_named_and_used_again() {
 
 #[tokio::test]
 async fn a_home_that_cannot_be_written_is_named() {
-    let script = "mkdir -p $HOME/.local/share/windlass; mount -t tmpfs -o ro tmpfs $HOME/.local/share/windlass; \
+    let script = "mkdir -p $HOME/.local/share/windlass; mount -t tmpfs -o ro,mode=700 tmpfs $HOME/.local/share/windlass; \
         mkdir $WORK/free";
     let Some(agent) = crate::disks::mounted_agent(script, json!({})).await else { return };
     let error = agent.request("session/new", agent.session_params()).await.unwrap_err();

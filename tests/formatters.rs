@@ -47,6 +47,19 @@ async fn a_change_is_shown_and_known_as_its_formatter_left_it() {
 }
 
 #[tokio::test]
+async fn a_files_name_is_never_a_part_of_a_shells_text() {
+    let command = json!(["sh", "-c", "tr a-z A-Z < \"$FILE\" > new && cat new > \"$FILE\"; echo $FILE"]);
+    let agent =
+        Agent::start_with(json!({"formatter": {"mine": {"command": command, "extensions": [".c"]}}})).await;
+    let session = agent.new_session().await;
+    let name = "a;touch made;$(touch made);.c";
+    agent.told(&session, "write", json!({"filePath": name, "content": "one\n"})).await;
+    assert_eq!(agent.scratch.read(name), "ONE\n");
+    assert!(!agent.scratch.exists("made"));
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn files_of_a_patch_are_formatted_too() {
     let models = json!({"mock": {"models": {"gpt-5": {"name": "GPT"}}}});
     let config = json!({"model": "mock/gpt-5", "provider": models, "formatter": {"capitals": capitals()}});

@@ -52,6 +52,7 @@ mod formatters;
 mod guard;
 mod hostile_repository;
 mod import;
+mod incidents;
 mod initialize;
 mod instructions;
 mod interleavings;

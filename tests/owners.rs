@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::{
     cli::Machine,
     support::{
-        agent::{Agent, Builder},
+        agent::{Agent, Answer, Builder},
         llm::Reply,
         scratch::Scratch,
         skip::skipped,
@@ -127,10 +127,10 @@ async fn a_link_out_of_the_project_is_not_read_and_is_named() {
         "opencode.json",
         json!({"instructions": ["page.md"], "username": "{file:page.md}"}).to_string(),
     );
-    let agent = agent(&scratch).start().await;
+    let agent = agent(&scratch).env("WINDLASS_TRUST", "").answering(Answer::RejectOnce).start().await;
     let told = system(&agent, scratch.cwd()).await;
     assert!(told.contains("Own rule.") && !told.contains("Secret key."), "{told}");
-    for name in ["AGENTS.md", "page.md", ".opencode/agent/x.md"] {
+    for name in ["AGENTS.md", ".opencode/agent/x.md"] {
         agent.wait_stderr(&format!("{}: is a link that leaves the project", scratch.path(name))).await;
     }
     agent.wait_stderr("{file:page.md} is a link that leaves the project").await;
@@ -143,7 +143,8 @@ async fn a_pipe_in_the_place_of_any_file_hangs_nothing() {
     fs::create_dir_all(scratch.work.join("sub")).unwrap();
     scratch.write("sub/hidden.txt", "needle\n");
     scratch.write("found.txt", "needle\n");
-    let pipes = [".ignore", ".gitignore", ".rgignore", "sub/.ignore", "opencode.json", "AGENTS.md"];
+    fs::create_dir_all(scratch.work.join(".opencode/command")).unwrap();
+    let pipes = [".ignore", ".gitignore", ".rgignore", "sub/.ignore", ".opencode/command/x.md", "AGENTS.md"];
     for name in pipes {
         mkfifo(&scratch.work.join(name), Mode::S_IRWXU).unwrap();
     }
@@ -155,7 +156,7 @@ async fn a_pipe_in_the_place_of_any_file_hangs_nothing() {
     let session = agent.new_session().await;
     let found = agent.told(&session, "grep", json!({"pattern": "needle"})).await;
     assert!(found.contains("found.txt") && !found.contains("hidden.txt"), "{found}");
-    assert!(found.contains("not searched: sub"), "{found}");
+    assert!(found.contains(&format!("not searched: {}", scratch.path("sub"))), "{found}");
     let found = agent.told(&session, "glob", json!({"pattern": "*.txt"})).await;
     assert!(found.contains("found.txt"), "{found}");
     let found = agent.told(&session, "list", json!({"path": scratch.cwd()})).await;

@@ -305,6 +305,40 @@ async fn credentials_and_the_store_cannot_be_read() {
 }
 
 #[tokio::test]
+async fn credentials_of_other_programs_cannot_be_read_and_caches_can_be_filled() {
+    if lacks_all() {
+        return;
+    }
+    let scratch = Scratch::new();
+    for (name, text) in [
+        (".ssh/id_ed25519", "ssh-secret"),
+        (".ssh/known_hosts", "known-host"),
+        (".aws/credentials", "aws-secret"),
+        (".npmrc", "npm-secret"),
+        (".cargo/registry/index", ""),
+    ] {
+        let file = scratch.home.join(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+    let read = "cd; cat .ssh/id_ed25519 .ssh/known_hosts .aws/credentials .npmrc; echo made > .cargo/registry/new; \
+                cat .cargo/registry/new";
+    for (sandbox, seen) in [
+        (json!({"mode": "workspace-write"}), &["known-host", "made"][..]),
+        (json!({"mode": "workspace-write", "readable": ["~/.aws"]}), &["known-host", "made", "aws-secret"]),
+        (json!({"mode": "read-only"}), &["known-host"]),
+    ] {
+        let _ = std::fs::remove_file(scratch.home.join(".cargo/registry/new"));
+        let cell = Cell::over(&scratch, sandbox.clone(), Answer::RejectOnce).await;
+        let told = cell.bash(read).await;
+        for word in ["known-host", "made\n", "aws-secret", "ssh-secret", "npm-secret"] {
+            assert_eq!(told.contains(word), seen.contains(&word.trim_end()), "{sandbox}, {word}: {told}");
+        }
+        cell.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn nothing_of_a_command_outlives_it_or_the_daemon() {
     if lacks("full") {
         return;

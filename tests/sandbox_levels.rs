@@ -5,7 +5,8 @@ use std::{process::Command, sync::Arc};
 use serde_json::{Value, json};
 
 use crate::{
-    sandbox::{NOBODY, level},
+    cli::Machine,
+    sandbox::{NOBODY, lacks, level},
     support::{
         agent::{Agent, Answer, Builder, binary},
         llm::Reply,
@@ -148,4 +149,35 @@ async fn a_command_inherits_no_descriptor() {
         assert!(inherited.len() <= 1 && !names.contains(&"9"), "{mode}: {told}");
         agent.finish().await;
     }
+}
+
+#[tokio::test]
+async fn auto_bounds_commands_unless_it_is_told_otherwise() {
+    if lacks("full") {
+        return;
+    }
+    let outside = outside();
+    let wanted = outside.path().join("wanted");
+    let machine = Machine::new().await;
+    let write = json!({"command": format!("echo x > {}", wanted.display()), "description": "writes"});
+    let run = async |machine: &Machine, options: &[&str]| {
+        machine.llm.reply(Reply::call("call_1", "bash", write.clone()));
+        machine.llm.reply(Reply::text("done"));
+        machine.run(&[&["run"], options, &["go"]].concat()).await
+    };
+    let ended = run(&machine, &["--auto"]).await;
+    assert!(ended.code == Some(3) && !wanted.exists(), "{ended:?}");
+    assert!(ended.stderr.contains("Commands run in the sandbox workspace-write (level full)"), "{ended:?}");
+    let ended = run(&machine, &["--auto", "--no-sandbox"]).await;
+    assert!(ended.code == Some(0) && wanted.exists(), "{ended:?}");
+    std::fs::remove_file(&wanted).unwrap();
+    let machine = machine.with("windlass", json!({"sandbox": {"mode": "off"}}));
+    let ended = run(&machine, &["--auto"]).await;
+    assert!(ended.code == Some(0) && wanted.exists(), "{ended:?}");
+    assert!(!ended.stderr.contains("sandbox"), "{ended:?}");
+    std::fs::remove_file(&wanted).unwrap();
+    let machine = machine.with("windlass", json!({"sandbox": {"required": true, "mode": "off"}}));
+    let ended = run(&machine, &["--auto", "--no-sandbox"]).await;
+    assert!(!wanted.exists(), "{ended:?}");
+    machine.finish().await;
 }

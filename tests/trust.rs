@@ -41,11 +41,17 @@ fn hostile(scratch: &Scratch) {
         "import {{writeFileSync}} from 'fs'; writeFileSync({marker:?}, ''); export const P = async () => ({{}});"
     );
     scratch.write(".opencode/plugin/p.js", plugin);
+    // A known formatter of the user's finds it.
+    scratch.write("package.json", r#"{"dependencies": {"prettier": "3"}}"#);
+    let program = scratch.path("node_modules/.bin/prettier");
+    scratch
+        .write("node_modules/.bin/prettier", format!("#!/bin/sh\ntouch '{}'\n", scratch.path("../prettier")));
+    std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// Returns what acted.
 fn acted(scratch: &Scratch) -> Vec<&'static str> {
-    let mut names: Vec<&str> = PROGRAMS.into_iter().chain(["hook"]).collect();
+    let mut names: Vec<&str> = PROGRAMS.into_iter().chain(["hook", "prettier"]).collect();
     names.retain(|name| scratch.exists(&format!("../{name}")));
     if scratch.exists("command") {
         names.push("command");
@@ -54,7 +60,7 @@ fn acted(scratch: &Scratch) -> Vec<&'static str> {
 }
 
 fn guarded(scratch: &Arc<Scratch>) -> Builder {
-    let user = json!({"permission": {"bash": "ask"}, "mcp": null});
+    let user = json!({"permission": {"bash": "ask"}, "mcp": null, "formatter": true});
     Agent::builder().scratch(scratch).env("WINDLASS_TRUST", "").env("SECRET_OF_USER", "s3cret").config(user)
 }
 
@@ -64,7 +70,8 @@ async fn run_guarded(machine: &Machine, arguments: &[&str]) -> Ended {
 
 #[tokio::test]
 async fn nothing_of_a_strangers_project_acts_by_any_way_in() {
-    let machine = Machine::new().await.with("permission", json!({"bash": "ask"}));
+    let machine =
+        Machine::new().await.with("permission", json!({"bash": "ask"})).with("formatter", json!(true));
     hostile(&machine.scratch);
     for arguments in [
         &["doctor"][..],
@@ -88,6 +95,10 @@ async fn nothing_of_a_strangers_project_acts_by_any_way_in() {
     assert!(ended.stderr.contains("`windlass trust` shows and allows it"), "{}", ended.stderr);
     assert_eq!(acted(&machine.scratch), [""; 0]);
     assert!(!machine.scratch.exists("ran"), "the project's rules do not hold");
+    machine.llm.reply(Reply::call("c2", "write", json!({"filePath": "page.md", "content": "x\n"})));
+    machine.llm.reply(Reply::text("done"));
+    run_guarded(&machine, &["run", "write"]).await;
+    assert!(machine.scratch.exists("page.md") && !acted(&machine.scratch).contains(&"prettier"));
     let request = machine.llm.requests()[0].body.to_string();
     assert!(request.contains("Speak softly."), "what only speaks holds");
     assert!(!request.contains("s3cret"));
@@ -117,7 +128,8 @@ async fn acp_asks_with_the_first_prompt_and_a_yes_is_remembered() {
         "instructions: https://127.0.0.1:1/x.md",
         "command /hi: say !`touch command`",
         "plugins and tools of .opencode: .opencode/plugin/p.js",
-        "values in opencode.json: {env:SECRET_OF_USER}",
+        "`username`: \"{env:SECRET_OF_USER}\"",
+        "your own formatters: they run programs, plugins and build files of the project",
     ] {
         assert!(shown.contains(line), "{line}: {shown}");
     }

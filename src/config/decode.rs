@@ -30,7 +30,7 @@ use super::{
     protected_paths::ProtectedPaths,
     reader::Sources,
     rules::rules_of,
-    secrets,
+    sandbox, secrets, trust,
     wording::plain,
 };
 
@@ -55,6 +55,9 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
             Ok(mut layer) => {
                 normalize(&mut layer, &mut findings);
                 check(&mut layer, &mut findings);
+                if hook.is_held {
+                    findings.warnings.extend(trust::hold_hook_back(&hook.name, &mut layer, &layers[..at]));
+                }
                 layers.insert(at, layer);
             }
             Err(reason) => {
@@ -75,7 +78,8 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         |key: &str| raw.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
     let model = |key: &str| string(key).and_then(|text| parse_model(&text));
     let strings = |key: &str| decode_key::<Vec<String>>(&raw, key);
-    let settings = settings(&raw);
+    let mut settings = settings(&raw);
+    settings.windlass.sandbox.at_start = sandbox::at_start(&environment);
     let names = |key: &str| {
         let entries = raw.get(key).and_then(Value::as_object).into_iter().flatten();
         entries.map(|(name, _)| name.clone()).collect()

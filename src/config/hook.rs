@@ -19,6 +19,8 @@ pub struct Hook {
     /// The plugin, as warnings and `--sources` name it.
     pub name: String,
     pub change: Arc<Change>,
+    /// It runs in a sandbox, so nothing of it may start, send or allow something.
+    pub is_held: bool,
 }
 
 impl Hook {

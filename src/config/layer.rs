@@ -1,7 +1,7 @@
 //! One source of configuration: its value, and the position of every part of it.
 
 use std::{
-    cell::RefCell,
+    cell::Cell,
     collections::HashMap,
     ops::Range,
     path::{Path, PathBuf},
@@ -46,6 +46,9 @@ pub struct Layer {
     /// Directory that relative paths in it start from.
     pub base: PathBuf,
     pub value: Map<String, Value>,
+    /// The value with what is not its own text left as it is written, such as `{env:NAME}`; set where that differs and
+    /// trust depends on it.
+    pub written: Option<Map<String, Value>>,
     /// JSON pointer → line and column, 1-based, of a key or a list's element.
     pub places: HashMap<String, (usize, usize)>,
     /// Limits that are no rules; they are read out of the value.
@@ -61,7 +64,7 @@ impl Layer {
     pub fn new(kind: Kind, source: &str, base: &Path, value: Map<String, Value>) -> Self {
         let (source, base) = (source.to_owned(), base.to_owned());
         let (places, limits) = (HashMap::new(), Vec::new());
-        Self { kind, source, base, value, places, limits, is_broken: false, only_key: None }
+        Self { kind, source, base, value, written: None, places, limits, is_broken: false, only_key: None }
     }
 
     /// Returns true if a key may be set in a text that cannot be used.
@@ -157,40 +160,27 @@ pub fn parse(place: Place<'_>, text: &str, findings: &mut Findings) -> Layer {
     parse_part(place, Part { whole: text, range: 0..text.len() }, findings)
 }
 
-/// Does the same for a text that is not trusted: variables, and files that do not lie beneath `root` once links are
-/// followed, count as empty. Returns the placeholders of those too.
-pub fn parse_held(
-    place: &Place<'_>,
-    text: &str,
-    root: &Path,
-    findings: &mut Findings,
-) -> (Layer, Vec<String>) {
-    let Place { environment, source, base, project_files, .. } = place;
-    let names = RefCell::new(Vec::new());
-    let note = |name: String| {
-        let mut names = names.borrow_mut();
-        if !names.contains(&name) {
-            names.push(name);
-        }
+/// Returns what a text says where variables, and files that do not lie beneath `root` once links are followed, stay as
+/// they are written; none if there are no such.
+pub fn written(place: &Place<'_>, text: &str, root: &Path) -> Option<Map<String, Value>> {
+    let Place { environment, base, project_files, .. } = place;
+    let has_foreign = Cell::new(false);
+    let as_written = |placeholder: String| {
+        has_foreign.set(true);
+        placeholder
     };
-    let variable = |name: &str| {
-        note(format!("{{env:{name}}}"));
-        Some(String::new())
-    };
+    let variable = |name: &str| Some(as_written(format!("{{env:{name}}}")));
     let read_file = |name: &str| {
         let file = substituted(environment, base, name);
         let is_refused = project_files.is_some_and(|it| it.refusal(&file).is_some());
         if !is_refused && file.canonicalize().is_ok_and(|real| !real.starts_with(root)) {
-            note(format!("{{file:{name}}}"));
-            return Ok(String::new());
+            return Ok(as_written(format!("{{file:{name}}}")));
         }
         read_named(*project_files, &file, name)
     };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let document = jsonc::parse(text, &Substitutes { variable: &variable, file: &read_file });
-    let layer = Layer::new(Kind::File, source, base, Map::new());
-    let layer = placed(document, layer, Part { whole: text, range: 0..text.len() }, findings);
-    (layer, names.take())
+    has_foreign.get().then_some(document.value)
 }
 
 fn read_named(project_files: Option<&ProjectFiles>, file: &Path, name: &str) -> Result<String, String> {

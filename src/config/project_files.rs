@@ -34,6 +34,8 @@ pub struct ProjectFiles {
     is_safe: Option<bool>,
     /// The user's own files and directories, which may also be within the project.
     users: Vec<PathBuf>,
+    /// Links may leave the project, because whoever started this process trusts it.
+    follows_links: bool,
     /// Directories of keys and records, and within them those that may be read.
     hidden: Vec<PathBuf>,
     shown: Vec<PathBuf>,
@@ -65,6 +67,7 @@ impl ProjectFiles {
             refused: refused.into_iter().map(|(_, refusal)| refusal).collect(),
             real_root: real(&root),
             named_root,
+            follows_links: environment.trusts_projects,
             is_safe,
             root,
             worktree,
@@ -83,10 +86,15 @@ impl ProjectFiles {
         self.users.iter().any(|own| path.starts_with(own))
     }
 
+    /// Returns true for keys and records, by a path with its links followed.
+    pub fn hides(&self, real: &Path) -> bool {
+        let is_in = |directories: &[PathBuf]| directories.iter().any(|it| real.starts_with(it));
+        is_in(&self.hidden) && !is_in(&self.shown)
+    }
+
     /// Fails for keys and records, which commands cannot read either.
     fn check_hidden(&self, path: &Path, real: &Path) -> Result<(), Unreadable> {
-        let is_in = |directories: &[PathBuf]| directories.iter().any(|it| real.starts_with(it));
-        if is_in(&self.hidden) && !is_in(&self.shown) {
+        if self.hides(real) {
             let reason = "is among the keys and records of windlass or OpenCode, so it is not used";
             return Err(refused(path, reason.to_owned()));
         }
@@ -98,8 +106,17 @@ impl ProjectFiles {
         text_file::read_opened(self.open(path)?)
     }
 
+    /// Does the same for a file of settings, which may be a link to anywhere: no text of it reaches a model.
+    pub fn read_settings(&self, path: &Path) -> Result<String, Unreadable> {
+        text_file::read_opened(self.open_at(path, true)?)
+    }
+
     /// Opens a regular file for reading; one of the project only if it may be obeyed. Blocks, but never on a pipe.
     pub fn open(&self, path: &Path) -> Result<File, Unreadable> {
+        self.open_at(path, self.follows_links)
+    }
+
+    fn open_at(&self, path: &Path, follows_links: bool) -> Result<File, Unreadable> {
         let path = absolute(Path::new("/"), path);
         if self.is_users(&path) {
             return text_file::open(&path);
@@ -108,7 +125,7 @@ impl ProjectFiles {
             self.check_hidden(&path, &fs::canonicalize(&path)?)?;
             return text_file::open(&path);
         }
-        let (real, metadata) = self.judged(&path)?;
+        let (real, metadata) = self.judged(&path, follows_links)?;
         if !metadata.is_file() {
             return Err(Unreadable::NotAFile);
         }
@@ -130,14 +147,14 @@ impl ProjectFiles {
     /// Returns why a file or a directory is treated as if it were not there. Does blocking reads.
     pub fn refusal(&self, path: &Path) -> Option<Refusal> {
         let path = absolute(Path::new("/"), path);
-        match self.has(&path).then(|| self.judged(&path))? {
+        match self.has(&path).then(|| self.judged(&path, self.follows_links))? {
             Err(Unreadable::Refused(refusal)) => Some(*refusal),
             Ok(_) | Err(_) => None,
         }
     }
 
     /// Judges a path of the project and the directories that lead to it. Returns it with its links followed.
-    fn judged(&self, path: &Path) -> Result<(PathBuf, Metadata), Unreadable> {
+    fn judged(&self, path: &Path, follows_links: bool) -> Result<(PathBuf, Metadata), Unreadable> {
         let mut metadata = fs::symlink_metadata(path)?;
         let (named_root, below) = match path.strip_prefix(&self.root) {
             Ok(below) => (&self.root, below),
@@ -156,15 +173,18 @@ impl ProjectFiles {
         if has_links {
             real = fs::canonicalize(path)?;
             metadata = fs::metadata(&real)?;
-            self.check_target(path, &real)?;
+            self.check_target(path, &real, follows_links)?;
         }
         self.check_hidden(path, &real)?;
         Ok((real, metadata))
     }
 
     /// Judges what links lead to.
-    fn check_target(&self, path: &Path, real: &Path) -> Result<(), Unreadable> {
+    fn check_target(&self, path: &Path, real: &Path, follows_links: bool) -> Result<(), Unreadable> {
         let Ok(below) = real.strip_prefix(&self.real_root) else {
+            if follows_links {
+                return self.check(path, &fs::metadata(real)?);
+            }
             let reason = format!(
                 "is a link that leaves the project, to {}, so it is not used; put a copy there, or link to it from your \
                  own configuration",

@@ -92,17 +92,19 @@ pub fn read_again(
     if let Some(file) = environment.get("OPENCODE_CONFIG") {
         reader.named_file(&directory.join(file));
     }
+    let mut project = None;
     if !environment.is_on("OPENCODE_DISABLE_PROJECT_CONFIG") {
         let from_root = project_directories(directory, &project_files.worktree);
         reader.gate =
             Some(Gate::new(environment, paths, directory, &project_files.worktree, &reader.sources.layers));
+        let n_before = reader.sources.layers.len();
         for ancestor in &from_root {
             reader.files(ancestor);
         }
         for ancestor in &from_root {
             reader.directory(&ancestor.join(".opencode"));
         }
-        reader.end_of_project();
+        project = reader.gate.take().map(|gate| (gate, n_before, reader.sources.layers.len() - n_before));
     }
     if let Some(named) = environment.get("OPENCODE_CONFIG_DIR") {
         reader.named_directory(named);
@@ -112,6 +114,9 @@ pub fn read_again(
         reader.managed(managed);
     }
     reader.market();
+    if let Some((gate, from, n_projects)) = project {
+        reader.settle(gate, from, n_projects);
+    }
     reader.sources
 }
 
@@ -139,35 +144,39 @@ impl Reader<'_> {
         normalize(&mut layer, &mut self.sources.findings);
         check(&mut layer, &mut self.sources.findings);
         if let Some(gate) = &mut self.gate {
-            gate.hold_back(&mut layer, &self.sources.layers);
+            let written = layer.written.take().map(|value| {
+                // The same keys under the same names, to be compared; what is wrong with them was told above.
+                let mut twin =
+                    Layer { value, ..Layer::new(layer.kind, &layer.source, &layer.base, Map::new()) };
+                normalize(&mut twin, &mut Findings::default());
+                check(&mut twin, &mut Findings::default());
+                twin.value
+            });
+            gate.hold_back(&mut layer, written, &self.sources.layers);
         }
         self.sources.layers.push(layer);
     }
 
-    /// Parses a text with what it takes from variables and files; from outside of a project only once that is trusted.
+    /// Parses a text with what it takes from variables and files. What a project that is not trusted takes from outside of
+    /// itself is held back by [`Gate::hold_back`].
     fn parse(&mut self, kind: Kind, source: String, base: &Path, text: &str) -> Layer {
         let is_projects = kind == Kind::File && self.project_files.has(Path::new(&source));
         let project_files = Some(self.project_files).filter(|_| is_projects);
         let Sources { environment, findings, .. } = &mut self.sources;
         let place = layer::Place { environment, kind, source, base: base.to_owned(), project_files };
-        if let Some(gate) = self.gate.as_mut().filter(|gate| !gate.is_open()) {
-            let mut found = Findings::default();
-            let root = gate.root().to_owned();
-            let (layer, names) = layer::parse_held(&place, text, &root, &mut found);
-            if !gate.admits_values(Path::new(&place.source), &names) || names.is_empty() {
-                findings.warnings.append(&mut found.warnings);
-                findings.notes.append(&mut found.notes);
-                return layer;
-            }
-        }
-        layer::parse(place, text, findings)
+        let gate = self.gate.as_ref().filter(|gate| !gate.is_open());
+        let written = gate.and_then(|gate| layer::written(&place, text, gate.root()));
+        Layer { written, ..layer::parse(place, text, findings) }
     }
 
-    /// Keeps what was held back of the project, and says so.
-    fn end_of_project(&mut self) {
-        let Some(gate) = self.gate.take() else { return };
+    /// Keeps what was held back of the project, and says so. `from` is the place of its layers, and `n_projects` their
+    /// number.
+    fn settle(&mut self, mut gate: Gate, from: usize, n_projects: usize) {
         if !gate.is_open() {
             self.sources.watched.insert(self.paths.trust());
+            let (before, rest) = self.sources.layers.split_at(from);
+            let after = rest.get(n_projects..).unwrap_or_default();
+            gate.own_programs(before.iter().chain(after));
         }
         self.sources.held = gate.into_held();
         if let Some(sentence) = self.sources.held.sentence() {
@@ -195,7 +204,8 @@ impl Reader<'_> {
             && let Some(layer) = self.sources.layers.last().filter(|layer| !layer.is_broken)
         {
             // The positions of its parts are of no use once the text is another one.
-            let kept = Layer::new(kind, &layer.source, &layer.base, layer.value.clone());
+            let mut kept = Layer::new(kind, &layer.source, &layer.base, layer.value.clone());
+            kept.limits.clone_from(&layer.limits);
             self.sources.kept.insert(kept.source.clone(), kept);
         }
     }
@@ -261,7 +271,7 @@ impl Reader<'_> {
         }
         self.sources.watched.insert(file.to_owned());
         let source = file.display().to_string();
-        match self.project_files.read(file) {
+        match self.project_files.read_settings(file) {
             Ok(text) => {
                 let base = file.parent().unwrap_or(Path::new("/")).to_owned();
                 self.text(kind, source, &base, &text);

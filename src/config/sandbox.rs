@@ -9,16 +9,17 @@ use std::{
 
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::settings::{
-    AgentSandbox, SandboxMode, SandboxNetwork, SandboxSettings, ServerSandbox,
+    AgentSandbox, SandboxAtStart, SandboxMode, SandboxNetwork, SandboxSettings, ServerSandbox,
 };
 
-use super::{Config, protected_paths::ProtectedPaths};
+use super::{Config, Environment, protected_paths::ProtectedPaths};
 use crate::base::{
     home,
     sandbox::{Boundary, Level, Network},
 };
 
 pub mod enclosure;
+mod places;
 mod repository;
 #[cfg(test)]
 mod tests;
@@ -41,9 +42,32 @@ pub struct Wanted {
     pub writable: Vec<String>,
     /// Variables to keep.
     pub environment: Vec<String>,
+    /// Places of credentials that can be read all the same.
+    pub readable: Vec<String>,
     pub ask_less: bool,
+    /// Set when no command may run outside, whatever the machine holds.
+    pub is_required: bool,
     /// Set when the user did not ask for this mode: it is then only for machines that can hold all of it.
     pub is_default: bool,
+}
+
+/// The variable by which a command line says which sandbox is used.
+pub const VARIABLE: &str = "WINDLASS_SANDBOX";
+
+/// Returns what the start of this process says of the sandbox.
+pub fn at_start(environment: &Environment) -> SandboxAtStart {
+    match environment.get(VARIABLE) {
+        None => SandboxAtStart::Unsaid,
+        Some("0" | "off" | "false") => SandboxAtStart::Off,
+        Some(_) => SandboxAtStart::Usual,
+    }
+}
+
+/// Lets the commands of this process run in the usual sandbox, unless its variable says something already.
+pub fn be_usual(environment: &mut Environment) {
+    if environment.get(VARIABLE).is_none() {
+        environment.variables.insert(VARIABLE.to_owned(), SandboxMode::WorkspaceWrite.name().to_owned());
+    }
 }
 
 /// Looks up the settings of an agent; what is said of it by name is stronger.
@@ -58,21 +82,30 @@ pub fn wanted(settings: &SandboxSettings, agent: &str) -> Wanted {
     // A network cannot be closed without a sandbox.
     let is_implied =
         network != SandboxNetwork::Allow && (said.is_none() || is_off_for_all && own.network.is_some());
-    let fallback = match (is_reader, is_implied) {
+    let is_required = settings.required == Some(true);
+    let is_usual = is_required || settings.at_start == SandboxAtStart::Usual;
+    let fallback = match (is_reader, is_implied || is_usual) {
         (true, _) => SandboxMode::ReadOnly,
         (false, true) => SandboxMode::WorkspaceWrite,
         (false, false) => SandboxMode::Off,
+    };
+    let mode = match said.filter(|_| !is_implied).unwrap_or(fallback) {
+        SandboxMode::Off if is_required => fallback,
+        _ if settings.at_start == SandboxAtStart::Off && !is_required => SandboxMode::Off,
+        mode => mode,
     };
     let list = |own: &Option<Vec<String>>, general: &Option<Vec<String>>| {
         own.as_ref().or(general.as_ref()).cloned().unwrap_or_default()
     };
     Wanted {
-        mode: said.filter(|_| !is_implied).unwrap_or(fallback),
+        mode,
         network,
         writable: list(&own.writable, &settings.writable),
         environment: list(&own.environment, &settings.environment),
+        readable: list(&own.readable, &settings.readable),
         ask_less: own.ask_less.or(settings.ask_less).unwrap_or(false),
-        is_default: said.is_none() && !is_implied,
+        is_required,
+        is_default: said.is_none() && !is_implied && !is_required,
     }
 }
 
@@ -86,7 +119,9 @@ pub fn wanted_of_servers(settings: &ServerSandbox) -> Wanted {
         network,
         writable: settings.writable.clone().unwrap_or_default(),
         environment: settings.environment.clone().unwrap_or_default(),
+        readable: settings.readable.clone().unwrap_or_default(),
         ask_less: false,
+        is_required: false,
         is_default: false,
     }
 }
@@ -123,11 +158,15 @@ impl Wanted {
         for (word, old, new) in [
             ("writes", &old.writable, &new.writable),
             ("sees the variable", &old.environment, &new.environment),
+            ("reads", &old.readable, &new.readable),
         ] {
             acc.extend(new.iter().filter(|it| !old.contains(it)).map(|it| format!("{word} {it}")));
         }
         if new.ask_less && !old.ask_less {
             acc.push("`ask` rules of `bash` are skipped".to_owned());
+        }
+        if old.is_required && !new.is_required {
+            acc.push("commands may run outside".to_owned());
         }
         acc
     }
@@ -142,6 +181,8 @@ impl Wanted {
             network: self.network.min(other.network),
             writable: both(self.writable, &other.writable),
             environment: both(self.environment, &other.environment),
+            readable: both(self.readable, &other.readable),
+            is_required: self.is_required || other.is_required,
             ask_less: self.ask_less && other.ask_less,
             is_default: self.is_default && other.is_default,
         }
@@ -182,19 +223,30 @@ impl Sketch {
         let temporary = temporary.into_iter().chain(["/tmp", "/var/tmp"].map(PathBuf::from));
         let project = [config.directory.clone(), config.worktree.clone()];
         let project = project.into_iter().filter(|it| it != Path::new("/"));
-        let configured = wanted.writable.iter();
         let own = &config.paths;
+        let expanded = |list: &[String]| -> Vec<PathBuf> {
+            list.iter().map(|it| home::join(&config.environment.home, &config.directory, it)).collect()
+        };
+        let configured = expanded(&wanted.writable);
+        let mut readable = expanded(&wanted.readable);
+        readable.extend(places::shown(&config.environment));
+        let project: Vec<PathBuf> = project.collect();
+        // Who works in such a place has it open already.
+        let is_open = |hidden: &Path| {
+            let within = [configured.as_slice(), &readable].concat();
+            within.iter().any(|it| hidden.starts_with(it)) || project.iter().any(|it| it.starts_with(hidden))
+        };
+        let credentials = places::credentials(&config.environment).filter(|it| !is_open(it));
+        let caches = places::caches(&config.environment);
         Self {
             level,
             mode: wanted.mode,
             network: wanted.network,
             worktree: config.worktree.clone(),
-            places: project.chain(temporary).collect(),
-            configured: configured
-                .map(|it| home::join(&config.environment.home, &config.directory, it))
-                .collect(),
-            hidden: vec![own.data.clone(), own.opencode_data.clone()],
-            shown: vec![own.tool_output(), own.plans(), own.cache()],
+            hidden: [own.data.clone(), own.opencode_data.clone()].into_iter().chain(credentials).collect(),
+            shown: [own.tool_output(), own.plans(), own.cache()].into_iter().chain(readable).collect(),
+            places: project.into_iter().chain(temporary).chain(caches).collect(),
+            configured,
             protected: config.protected.clone(),
         }
     }

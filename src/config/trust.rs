@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{environment::Environment, layer::Layer, paths::Paths, rules::wildcard};
+use super::{environment::Environment, layer::Layer, paths::Paths, rules::wildcard, warning::Warning};
 use crate::base::{credential_file, home, text::visible_line};
 
 mod filter;
@@ -18,8 +18,9 @@ mod scripts;
 
 /// Entries of a warning; the rest is counted.
 const MAX_NAMED: usize = 6;
-/// Lines of a question; the rest is counted.
-const MAX_LINES: usize = 40;
+/// Entries and bytes of a question. A yes is about what was shown: the rest is asked about in the next one.
+const MAX_ASKED: usize = 40;
+const MAX_ASKED_BYTES: usize = 16 * 1024;
 
 /// Something that a project brings and that does not act yet.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +29,7 @@ pub struct Entry {
     pub what: String,
     /// The part that people read: the command, the address, the value; without secrets.
     pub shown: String,
-    /// The hash of where it stands and of all that it says.
+    /// The hash of where it stands and of all that it says; empty if there is too much of it for a word on it.
     pub hash: String,
 }
 
@@ -47,6 +48,11 @@ pub struct Held {
     pub entries: Vec<Entry>,
     /// Directories whose plugins and tools are not loaded.
     pub directories: BTreeSet<PathBuf>,
+    /// The user's own language servers and formatters are off here: they run programs, plugins and build files of the
+    /// project.
+    pub holds_programs: bool,
+    /// All of the project acts by the user's word.
+    pub is_trusted: bool,
     /// The user said that nothing of this project is ever to act.
     pub is_never: bool,
 }
@@ -54,12 +60,21 @@ pub struct Held {
 impl Held {
     /// Returns the entries, each in a line.
     pub fn lines(&self) -> String {
-        let mut lines: Vec<String> = self.entries.iter().take(MAX_LINES).map(ToString::to_string).collect();
-        let n_more = self.entries.len().saturating_sub(MAX_LINES);
-        if n_more > 0 {
-            lines.push(format!("and {n_more} more"));
+        self.entries.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Returns the part that one question can show, whole entries only.
+    pub fn askable(&self) -> Self {
+        let mut n_bytes = 0;
+        let mut entries = Vec::new();
+        for entry in self.entries.iter().filter(|entry| !entry.hash.is_empty()) {
+            let n_own = entry.to_string().len();
+            if n_bytes + n_own <= MAX_ASKED_BYTES && entries.len() < MAX_ASKED {
+                n_bytes += n_own;
+                entries.push(entry.clone());
+            }
         }
-        lines.join("\n")
+        Self { entries, ..self.clone() }
     }
 
     /// Returns the sentence about all of it; none if nothing is held.
@@ -98,6 +113,8 @@ enum Word {
 pub struct Gate {
     word: Word,
     held: Held,
+    /// The present source as it is written, where that is not what it says.
+    written: Option<Map<String, Value>>,
 }
 
 impl Gate {
@@ -115,7 +132,7 @@ impl Gate {
             || patterns(layers, &environment.home).iter().any(|it| wildcard(it, &root.to_string_lossy()));
         let word = if is_own { Word::All } else { word(paths, &root) };
         let is_never = word == Word::Never;
-        Self { word, held: Held { root, is_never, ..Held::default() } }
+        Self { word, held: Held { root, is_never, ..Held::default() }, written: None }
     }
 
     /// Returns true if all of the project acts.
@@ -129,8 +146,30 @@ impl Gate {
     }
 
     /// Returns what was held back.
-    pub fn into_held(self) -> Held {
+    pub fn into_held(mut self) -> Held {
+        let has_word = match &self.word {
+            Word::All => true,
+            Word::Entries(hashes) => !hashes.is_empty(),
+            Word::Never => false,
+        };
+        self.held.is_trusted = has_word && self.held.entries.is_empty();
         self.held
+    }
+
+    /// Holds the user's own language servers and formatters back: what they start in a project is the project's.
+    pub fn own_programs<'a>(&mut self, users: impl Iterator<Item = &'a Layer> + Clone) {
+        let is_on = |key: &str| {
+            let last = users.clone().filter_map(|layer| layer.value.get(key)).last();
+            last.is_some_and(|value| *value != Value::Bool(false) && !value.is_null())
+        };
+        let kinds = [("lsp", "language servers"), ("formatter", "formatters")];
+        let on: Vec<&str> = kinds.into_iter().filter(|(key, _)| is_on(key)).map(|(_, words)| words).collect();
+        if on.is_empty() {
+            return;
+        }
+        let what = format!("your own {}", on.join(" and "));
+        let shown = "they run programs, plugins and build files of the project".to_owned();
+        self.held.holds_programs = !self.admits(what.clone(), shown, "own programs", what.as_bytes());
     }
 
     /// Returns true if an entry acts; notes it otherwise. `place` says where it stands, from the project's root.
@@ -164,6 +203,21 @@ impl Gate {
     fn place(&self, file: &Path) -> String {
         file.strip_prefix(&self.held.root).unwrap_or(file).display().to_string()
     }
+}
+
+/// Takes out of the layer of plugins in a sandbox what would start, send or allow something. Returns the warning about it.
+pub fn hold_hook_back(name: &str, layer: &mut Layer, before: &[Layer]) -> Option<Warning> {
+    let held = Held { root: layer.base.clone(), ..Held::default() };
+    let mut gate = Gate { word: Word::Never, held, written: None };
+    gate.hold_back(layer, None, before);
+    let entries = gate.into_held().entries;
+    let named: Vec<String> = entries.into_iter().take(MAX_NAMED).map(|entry| entry.what).collect();
+    let message = format!(
+        "runs in a sandbox (`windlass.sandbox.plugins`), so it cannot set what would act outside: {}",
+        visible_line(&named.join(", "))
+    );
+    let warning = Warning { source: name.to_owned(), line: None, column: None, message };
+    (!named.is_empty()).then_some(warning)
 }
 
 /// Returns the real directory that stands for the project of a directory.
@@ -248,7 +302,8 @@ pub fn problem(paths: &Paths) -> Option<String> {
 /// Remembers that these entries of a project act, beside those that did. Does blocking writes.
 pub fn remember(paths: &Paths, held: &Held) -> io::Result<()> {
     change(paths, &held.root, |said| {
-        let mut hashes: BTreeSet<String> = held.entries.iter().map(|entry| entry.hash.clone()).collect();
+        let with_hash = held.entries.iter().filter(|entry| !entry.hash.is_empty());
+        let mut hashes: BTreeSet<String> = with_hash.map(|entry| entry.hash.clone()).collect();
         let before = said.get("entries").and_then(Value::as_array).into_iter().flatten();
         hashes.extend(before.filter_map(Value::as_str).map(str::to_owned));
         *said = Map::from_iter([("entries".to_owned(), Value::from_iter(hashes))]);

@@ -119,7 +119,7 @@ impl Engine {
             }
             Ok(())
         };
-        Some(Hook { name: "client".to_owned(), change: Arc::new(change) })
+        Some(Hook { name: "client".to_owned(), change: Arc::new(change), is_held: false })
     }
 
     async fn read_all_again(&self) {

@@ -277,7 +277,7 @@ impl Engine {
             config: Arc::new(config.clone()),
             project,
             api: match self.0.plugins.api.get().cloned() {
-                Some(api) if sandbox.is_some() => Some(api::held(api)),
+                Some(api) if sandbox.is_some() => Some(api::held(api, &config.directory)),
                 api => api,
             },
             server_url: self.0.plugins.server.get().cloned(),
@@ -473,6 +473,7 @@ pub(super) fn config_hook(host: Arc<Host>) -> Hook {
     let list: Vec<Value> = host.plan().plugins.iter().map(Planned::entry).collect();
     let origins: Vec<Value> = host.plan().plugins.iter().map(|it| origin(it, host.configuration())).collect();
     let runtime = tokio::runtime::Handle::current();
+    let is_held = host.sandbox().is_some();
     let change = move |config: &mut Map<String, Value>| {
         let mut shown = config.clone();
         for key in ALWAYS_THERE {
@@ -494,5 +495,5 @@ pub(super) fn config_hook(host: Arc<Host>) -> Hook {
         }
         Ok(())
     };
-    Hook { name: HOOK.to_owned(), change: Arc::new(change) }
+    Hook { name: HOOK.to_owned(), change: Arc::new(change), is_held }
 }

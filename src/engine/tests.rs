@@ -56,7 +56,7 @@ async fn what_hooks_change_holds_and_is_named_as_theirs() {
         config.insert("agent".to_owned(), serde_json::json!({"planner": {"mode": "primary", "steps": "x"}}));
         Ok(())
     };
-    let hook = Hook { name: "planner@1.0".to_owned(), change: Arc::new(change) };
+    let hook = Hook { name: "planner@1.0".to_owned(), change: Arc::new(change), is_held: false };
     let engine = Engine::with_hooks(environment, paths, vec![hook]);
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
     let opened = engine.create_session(new).await.expect("a session");

@@ -80,7 +80,7 @@ pub fn definitions(config: &Config) -> Vec<Definition> {
 
 /// Returns true if the configuration has no language servers.
 pub fn is_off(config: &Config) -> bool {
-    matches!(config.settings.lsp, None | Some(Programs::All(false)))
+    config.held.holds_programs || matches!(config.settings.lsp, None | Some(Programs::All(false)))
 }
 
 /// Returns all known and configured servers, each with true if it is switched on.

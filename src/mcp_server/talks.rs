@@ -24,6 +24,9 @@ use crate::{
     engine::{Answerable, Client, Engine, EngineError, PromptInput, StopReason, TurnOutcome, Workspace},
 };
 
+/// The permission that only a person gives.
+const TRUST: &str = crate::engine::TRUST;
+
 /// Answers to a permission request.
 const REPLIES: [(&str, Reply); 4] = [
     ("once", Reply::Once),
@@ -306,6 +309,9 @@ fn decide(pending: &Pending, answer: Option<Choice>) -> Result<Decision, String>
             };
             let words = REPLIES.map(|(word, _)| word).join(", ");
             let (_, reply) = chosen.ok_or_else(|| format!("A permission is answered by one of {words}."))?;
+            if request.permission == TRUST && *reply != Reply::Reject {
+                return Err("Only a person trusts a project: `windlass trust` in a terminal.".to_owned());
+            }
             Ok(Decision::Reply(request.id.clone(), *reply))
         }
         (Pending::Question(request), None) => Ok(Decision::Dismiss(request.id.clone())),

@@ -1,8 +1,9 @@
 //! Requests of plugins to windlass: calls of the SDK's client, answered as the HTTP server answers them.
 
-use std::{future::ready, sync::Arc};
+use std::{future::ready, path::Path, sync::Arc};
 
 use futures_util::{future::BoxFuture, stream::BoxStream};
+use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -36,10 +37,11 @@ pub enum ApiBody {
 pub type Api = Arc<dyn Fn(ApiRequest) -> BoxFuture<'static, ApiResponse> + Send + Sync>;
 
 /// Returns a function that refuses what would lead out of the sandbox of the plugins' process: commands and terminals,
-/// answers to permissions, changes of rules and of the configuration.
-pub fn held(api: Api) -> Api {
+/// answers to permissions, changes of rules and of the configuration, and other directories than their own.
+pub fn held(api: Api, directory: &Path) -> Api {
+    let directory = directory.to_owned();
     Arc::new(move |request| {
-        if is_harmless(&request) {
+        if is_harmless(&request) && is_about(&request, &directory) {
             return api(request);
         }
         let ApiRequest { method, path, .. } = request;
@@ -66,6 +68,19 @@ fn is_harmless(request: &ApiRequest) -> bool {
         }
         _ => false,
     }
+}
+
+/// Returns true for a request that names no other directory: what is there has other rules.
+fn is_about(request: &ApiRequest, directory: &Path) -> bool {
+    let query = request.path.split_once('?').map_or("", |(_, query)| query);
+    let decoded = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let in_query = pairs.filter(|(key, _)| decoded(key) == "directory").map(|(_, value)| decoded(value));
+    let is_named = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("x-opencode-directory");
+    // The SDK escapes what it puts there.
+    let of_headers = request.headers.iter().filter(is_named);
+    let of_headers = of_headers.map(|(_, value)| percent_decode_str(value).decode_utf8_lossy().into_owned());
+    in_query.chain(of_headers).all(|named| Path::new(&named) == directory)
 }
 
 /// Returns true for a body that sets rules, or switches a tool on.
@@ -105,6 +120,23 @@ mod tests {
             ("POST", "/log", "{}"),
         ] {
             assert!(is_harmless(&request(method, path, body)), "{method} {path} {body}");
+        }
+        let mut other = request("GET", "/session", "");
+        for (path, header, is_own) in [
+            ("/session?directory=%2Fx", None, true),
+            ("/session?directory=/x", Some("%2Fx"), true),
+            ("/session", None, true),
+            ("/file/content?path=a&directory=%2Fhome", None, false),
+            ("/session?directory=/x&directory=/y", None, false),
+            ("/session", Some("%2Fhome"), false),
+        ] {
+            other.path = path.to_owned();
+            other.headers = header
+                .map(|value| ("X-Opencode-Directory".to_owned(), value.to_owned()))
+                .into_iter()
+                .collect();
+            let is_seen = is_about(&other, Path::new("/x"));
+            assert_eq!(is_seen && is_harmless(&other), is_own, "{path} {header:?}");
         }
         for (method, path, body) in [
             ("POST", "/pty", r#"{"command": "sh"}"#),

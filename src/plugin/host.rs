@@ -260,8 +260,16 @@ impl Host {
         }
     }
 
-    /// Returns the variables that plugins want set for a command or a terminal.
-    pub async fn shell_variables(&self, input: Value) -> Result<BTreeMap<String, String>, HookError> {
+    /// Returns the variables that plugins want set for a command or a terminal. Those of plugins in a sandbox are for
+    /// commands in one alone: a variable may make any program run their code, such as `BASH_ENV`.
+    pub async fn shell_variables(
+        &self,
+        input: Value,
+        is_in_sandbox: bool,
+    ) -> Result<BTreeMap<String, String>, HookError> {
+        if self.sandbox().is_some() && !is_in_sandbox {
+            return Ok(BTreeMap::new());
+        }
         let changed = self.hook("shell.env", input, json!({ "env": {} })).await?;
         let variables = changed.get("env").and_then(Value::as_object).into_iter().flatten();
         Ok(variables.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect())

@@ -304,7 +304,7 @@ async fn run(config: &Config, directory: &Path, wanted: &[String]) -> Result<(),
 /// Returns the program that installs packages into the directory that it is run in, or those that this names, and its
 /// arguments.
 fn installer(config: &Config, wanted: &[String]) -> Result<(PathBuf, Vec<OsString>), String> {
-    let npm = program::find(config.environment.get("PATH"), &config.directory, Path::new("npm"));
+    let npm = program::find_outside(config.environment.get("PATH"), Path::new("npm"));
     let (program, args): (PathBuf, &[&str]) = match (runtime::find(config), npm) {
         (Ok(Runtime { kind: Kind::Bun, program }), _) if wanted.is_empty() => {
             (program, &["install", "--ignore-scripts"])

@@ -46,9 +46,12 @@ impl Runtime {
 /// Finds the program for a directory; the error says how to get one. Does blocking reads.
 pub fn find(config: &Config) -> Result<Runtime, String> {
     let search = config.environment.get("PATH");
-    let on_path = |name: &str| program::find(search, &config.directory, Path::new(name));
+    // The directory of a project may be a stranger's.
+    let on_path = |name: &str| program::find_outside(search, Path::new(name));
     if let Some(named) = &config.settings.windlass.plugin.runtime {
-        let Some(program) = on_path(named) else {
+        let Some(program) =
+            program::find(Some(&program::absolute_directories(search)), &config.directory, Path::new(named))
+        else {
             return Err(format!("there is no program {named}; correct `windlass.plugin.runtime`"));
         };
         let is_node = program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("node"));
@@ -56,6 +59,7 @@ pub fn find(config: &Config) -> Result<Runtime, String> {
     }
     let in_modules = |places: &[&str]| {
         let modules = config.directory.ancestors().map(|it| it.join("node_modules"));
+        let modules = modules.filter(|_| config.held.is_trusted);
         modules
             .flat_map(|modules| places.iter().map(|it| modules.join(it)).collect::<Vec<_>>())
             .find(|it| it.is_file())

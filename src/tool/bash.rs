@@ -37,7 +37,7 @@ use crate::{
         process::{Child, Spawn, spawn},
     },
     config::Config,
-    permission::Ask,
+    permission::{self, Ask, Verdict},
 };
 
 pub(super) mod call;
@@ -112,8 +112,16 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let Needs { asks, targets } = needs?;
     let line = Line { command: args.command, workdir, timeout_ms };
     let sandbox = sandbox::around(cx, surroundings?, &line, &asks).await?;
+    let (policy, answers) = (cx.host.policy(), cx.host.answers().await);
+    let asks_for = |permission: &str| {
+        let verdict = |(ask, _): &(Ask, bool)| permission::evaluate_all(ask, &policy, &answers);
+        asks.iter().filter(|(ask, _)| ask.permission == permission).any(|it| verdict(it) == Verdict::Ask)
+    };
+    // Who reads the whole line sees its redirections as well.
+    let shows_line = asks_for("bash") && asks_for("edit");
     for (ask, is_opaque) in asks {
-        if sandbox.as_ref().is_some_and(|it| it.answers(cx, &ask, is_opaque)) {
+        let is_shown = shows_line && ask.permission == "edit" && !is_opaque;
+        if is_shown || sandbox.as_ref().is_some_and(|it| it.answers(cx, &ask, is_opaque)) {
             continue;
         }
         if is_opaque { cx.host.ask_opaque(ask).await? } else { cx.host.ask(ask).await? }
@@ -134,7 +142,7 @@ async fn execute(cx: &ToolCx<'_>, line: &Line, sandbox: Option<&Sandbox>) -> Res
     if cx.cancel.is_cancelled() {
         return Err(ToolError::Cancelled { partial: None });
     }
-    let variables = plugin_variables(cx, &line.workdir).await?;
+    let variables = plugin_variables(cx, &line.workdir, sandbox.is_some()).await?;
     let child = start(cx.config, &line.command, &line.workdir, &variables, sandbox);
     let child = child.map_err(|error| ToolError::Model(error.to_string()))?;
     let timeout_ms = line.timeout_ms;
@@ -232,10 +240,15 @@ fn shell_environment<'a>(
 }
 
 /// Returns the variables that plugins want set for a command.
-async fn plugin_variables(cx: &ToolCx<'_>, directory: &Path) -> Result<BTreeMap<String, String>, ToolError> {
+async fn plugin_variables(
+    cx: &ToolCx<'_>,
+    directory: &Path,
+    is_in_sandbox: bool,
+) -> Result<BTreeMap<String, String>, ToolError> {
     let Some(plugins) = cx.plugins else { return Ok(BTreeMap::new()) };
     let input = json!({ "cwd": directory, "sessionID": cx.session_id, "callID": cx.call_id });
-    plugins.host.shell_variables(input).await.map_err(|error| ToolError::Model(error.message))
+    let variables = plugins.host.shell_variables(input, is_in_sandbox).await;
+    variables.map_err(|error| ToolError::Model(error.message))
 }
 
 /// Returns the failure of a command, if it failed.
@@ -282,8 +295,8 @@ pub fn default_timeout_ms(config: &Config) -> u64 {
 
 /// The questions about a command line, and where it leads.
 pub struct Needs {
-    /// In order: about the directories outside the project, then about its commands. Those of a line that is not plain
-    /// are marked.
+    /// In order: about the directories outside the project, about the files that its redirections write, then about its
+    /// commands. Those of a line that is not plain are marked, and those about files that decide.
     pub asks: Vec<(Ask, bool)>,
     /// Its directory and the paths that it names, as they led when it was judged: [`path::all_unmoved`] compares
     /// them again.
@@ -310,6 +323,7 @@ pub async fn needs(config: &Config, command: &str, workdir: &Path) -> Result<Nee
         let ask = Ask { permission: "external_directory".to_owned(), always, patterns, metadata };
         asks.push((ask, false));
     }
+    asks.extend(named::written(config, workdir, &line, described(config, command, workdir, None)).await?);
     let (mut patterns, mut always) = (line.patterns, line.always);
     if patterns.is_empty() {
         if is_plain_cd(command) {

@@ -76,6 +76,7 @@ impl Formatter {
 /// Returns the formatters that the configuration switches on, in the order in which they run.
 fn configured(config: &Config) -> Vec<Formatter> {
     let own = match &config.settings.formatter {
+        _ if config.held.holds_programs => return Vec::new(),
         None | Some(Programs::All(false)) => return Vec::new(),
         Some(Programs::All(true)) => &BTreeMap::new(),
         Some(Programs::ByName(own)) => own,
@@ -203,8 +204,9 @@ async fn run_one(
 ) -> Result<(), String> {
     let file = target.real.to_string_lossy();
     let args: Vec<OsString> =
-        formatter.command.iter().skip(1).map(|word| word.replace("$FILE", &file).into()).collect();
+        formatter.command.iter().skip(1).map(|word| filled_in(word, &file).into()).collect();
     let mut environment = cx.config.environment.variables.clone();
+    environment.insert("FILE".to_owned(), file.into_owned());
     environment.extend(formatter.environment.iter().map(|(name, value)| (name.clone(), value.clone())));
     // It runs what the project says, as a command of the agent would.
     let agents = std::iter::once(cx.agent).chain(cx.agents_above.iter().map(String::as_str));
@@ -236,6 +238,17 @@ async fn run_one(
                 Err(format!("it was not done after {} seconds", LIMIT.as_secs_f32()))
             }
         },
+    }
+}
+
+/// Puts the file into a word of a command. A text for a shell keeps the name of the variable, which is set: the name of a
+/// file may be more than a name there.
+fn filled_in(word: &str, file: &str) -> String {
+    let is_option = |letter: char| letter.is_alphanumeric() || "-_=:/.,@%+".contains(letter);
+    if word.replace("$FILE", "").chars().all(is_option) {
+        word.replace("$FILE", file)
+    } else {
+        word.to_owned()
     }
 }
 

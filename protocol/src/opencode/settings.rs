@@ -339,8 +339,16 @@ pub struct SandboxSettings {
     pub writable: Option<Vec<String>>,
     /// Names of variables that commands keep although windlass uses them itself.
     pub environment: Option<Vec<String>>,
+    /// Paths below the places of other programs' credentials, such as `~/.ssh`, that may be read.
+    pub readable: Option<Vec<String>>,
     /// True to let commands in a full sandbox skip the `ask` rules of `bash`.
     pub ask_less: Option<bool>,
+    /// True to run nothing outside: every command needs a sandbox, on a machine that holds none they are refused, and
+    /// none is asked to leave it.
+    pub required: Option<bool>,
+    /// What the command line says; no file can.
+    #[serde(skip)]
+    pub at_start: SandboxAtStart,
     /// Settings that differ for an agent, by its name.
     pub agents: BTreeMap<String, AgentSandbox>,
     /// The boundary around local MCP servers.
@@ -360,6 +368,7 @@ pub struct AgentSandbox {
     pub network: Option<SandboxNetwork>,
     pub writable: Option<Vec<String>>,
     pub environment: Option<Vec<String>>,
+    pub readable: Option<Vec<String>>,
     pub ask_less: Option<bool>,
 }
 
@@ -372,6 +381,18 @@ pub struct ServerSandbox {
     pub network: Option<SandboxNetwork>,
     pub writable: Option<Vec<String>>,
     pub environment: Option<Vec<String>>,
+    pub readable: Option<Vec<String>>,
+}
+
+/// The sandbox that the start of a process asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SandboxAtStart {
+    #[default]
+    Unsaid,
+    /// Commands may write the workspace, where the settings say nothing else and the machine holds the full level.
+    Usual,
+    /// Nothing runs in a sandbox, unless one is required.
+    Off,
 }
 
 /// The files that a command may write, from the fewest to all.

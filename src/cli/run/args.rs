@@ -75,6 +75,9 @@ pub struct TalkArgs {
     /// With `--auto`: let commands that their sandbox refused something run again outside of it.
     #[arg(long, requires = "auto")]
     pub leave_sandbox: bool,
+    /// Let commands run without a sandbox, whatever the settings say; one that is required stays.
+    #[arg(long, conflicts_with = "leave_sandbox")]
+    pub no_sandbox: bool,
     /// Never ask, even at a terminal: refuse instead.
     #[arg(long, conflicts_with = "auto")]
     pub no_ask: bool,

@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use windlass_protocol::opencode::settings::{AgentSandbox, ServerSandbox};
+use windlass_protocol::opencode::settings::{AgentSandbox, SandboxSettings, ServerSandbox};
 
 use super::{Checker, brief, is_near};
 use crate::{base::text::nearest, config::merge::without_nulls};
@@ -11,13 +11,18 @@ use crate::{base::text::nearest, config::merge::without_nulls};
 type Limit = (&'static str, &'static str, fn() -> Value);
 
 const MODE: Limit = ("mode", "\"read-only\", \"workspace-write\" or \"off\"", || json!("read-only"));
-const LIMITS: [Limit; 5] = [
+const LIMITS: [Limit; 6] = [
     MODE,
     ("network", "\"allow\", \"deny\" or \"loopback\"", || json!("deny")),
     ("writable", "a list of paths", || json!([])),
     ("environment", "a list of names", || json!([])),
+    ("readable", "a list of paths", || json!([])),
     ("ask_less", "true or false", || json!(false)),
 ];
+const LIMITS_OF_ALL: [Limit; 7] = {
+    let [mode, network, writable, environment, readable, ask_less] = LIMITS;
+    [mode, network, writable, environment, readable, ask_less, ("required", "true or false", || json!(true))]
+};
 
 /// The programs that a part of the settings is about.
 #[derive(Clone, Copy)]
@@ -30,8 +35,9 @@ enum Of {
 impl Of {
     fn limits(self) -> &'static [Limit] {
         match self {
-            Self::All | Self::Agent => &LIMITS,
-            Self::Servers => &LIMITS[..4],
+            Self::All => &LIMITS_OF_ALL,
+            Self::Agent => &LIMITS,
+            Self::Servers => &LIMITS[..5],
         }
     }
 
@@ -48,7 +54,8 @@ impl Of {
             T::deserialize(Value::Object(limit.clone())).is_ok()
         }
         match self {
-            Self::All | Self::Agent => is::<AgentSandbox>(limit),
+            Self::All => is::<SandboxSettings>(limit),
+            Self::Agent => is::<AgentSandbox>(limit),
             Self::Servers => is::<ServerSandbox>(limit),
         }
     }

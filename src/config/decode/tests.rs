@@ -217,7 +217,7 @@ fn a_plugins_hook_stands_above_everything_but_the_administrator() {
         config.shift_remove("username");
         Ok(())
     };
-    let hook = Hook { name: "planner@1.0".to_owned(), change: Arc::new(change) };
+    let hook = Hook { name: "planner@1.0".to_owned(), change: Arc::new(change), is_held: false };
     let files = [("opencode.json", own), ("managed/opencode.json", managed)];
     let (config, layers) = resolved(&files, &[hook]);
     assert_eq!(config.model.clone().map(|model| model.to_string()).as_deref(), Some("a/hooked"));
@@ -243,10 +243,27 @@ fn a_plugins_hook_stands_above_everything_but_the_administrator() {
 }
 
 #[test]
+fn a_hook_of_plugins_in_a_sandbox_starts_and_loosens_nothing() {
+    let change = |config: &mut Map<String, Value>| {
+        config.insert("mcp".to_owned(), json!({"shop": {"type": "local", "command": ["sh"]}}));
+        config.insert("permission".to_owned(), json!({"bash": "allow", "edit": "deny"}));
+        config.insert("username".to_owned(), json!("me"));
+        Ok(())
+    };
+    let hook = Hook { name: "plugins".to_owned(), change: Arc::new(change), is_held: true };
+    let (config, _) = resolved(&[("opencode.json", json!({}))], &[hook]);
+    assert!(config.mcp.is_empty() && config.raw["username"] == "me");
+    assert!(config.permission.is_empty() && !config.limits.is_empty(), "what it denies holds");
+    let told = warnings(&config).join("|");
+    assert!(told.contains("cannot set what would act outside: MCP server shop, rules"), "{told}");
+}
+
+#[test]
 fn hooks_see_what_those_before_them_did_and_one_that_fails_changes_nothing() {
     let hook = |name: &str, change: fn(&mut Map<String, Value>) -> Result<(), String>| Hook {
         name: name.to_owned(),
         change: Arc::new(change),
+        is_held: false,
     };
     let hooks = [
         hook("first", |config| {

@@ -47,7 +47,7 @@ impl Scene {
 
     fn environment(&self) -> Environment {
         let variables = [("GIT_CONFIG_NOSYSTEM".to_owned(), "1".to_owned())].into();
-        Environment { trusts_projects: true, variables, home: self.root.join("home") }
+        Environment { variables, home: self.root.join("home"), ..Environment::default() }
     }
 
     fn project(&self) -> ProjectFiles {
@@ -88,6 +88,20 @@ fn a_link_within_the_project_is_followed_and_one_that_leaves_it_is_not() {
     assert!(scene.project().read(&scene.root.join("p/gone")).unwrap_err().is_missing());
     // Only names within the project are judged.
     assert_eq!(scene.read("outside/key"), Ok("secret".to_owned()));
+}
+
+#[test]
+fn settings_and_what_is_trusted_may_be_links_to_anywhere() {
+    let scene = Scene::new();
+    scene.link("p/out", "../outside/key");
+    let out = scene.root.join("p/out");
+    assert!(scene.project().read(&out).is_err());
+    assert_eq!(scene.project().read_settings(&out).unwrap(), "secret");
+    let environment = Environment { trusts_projects: true, ..scene.environment() };
+    let trusted = ProjectFiles::find(&environment, &Paths::new(&environment), &scene.root.join("p"));
+    assert_eq!(trusted.read(&out).unwrap(), "secret");
+    scene.mode("outside/key", 0o666);
+    assert!(scene.project().read_settings(&out).is_err() && trusted.read(&out).is_err());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Sandbox that the settings ask for.
 
 use serde_json::{Value, json};
-use windlass_protocol::opencode::settings::SandboxSettings;
+use windlass_protocol::opencode::settings::{SandboxAtStart, SandboxSettings};
 
 use super::{narrowest, wanted};
 use crate::base::sandbox::Level;
@@ -23,9 +23,28 @@ fn a_closed_network_implies_a_sandbox() {
         (json!({"mode": "off", "agents": {"build": {"network": "deny"}}}), "general", "off", false),
         (json!({"agents": {"build": {"mode": "off", "network": "deny"}}}), "build", "off", false),
         (json!({"mode": "read-only", "agents": {"build": {"network": "deny"}}}), "build", "read-only", false),
+        (json!({"required": true}), "build", "workspace-write", false),
+        (json!({"required": true, "mode": "off"}), "build", "workspace-write", false),
+        (json!({"required": true, "mode": "off"}), "plan", "read-only", false),
     ] {
         let wanted = wanted(&settings(said.clone()), agent);
         assert_eq!((wanted.mode.name(), wanted.is_default), (mode, is_default), "{said} of {agent}");
+    }
+}
+
+#[test]
+fn the_start_of_a_process_says_what_no_file_says() {
+    for (at_start, said, agent, mode) in [
+        (SandboxAtStart::Usual, json!({}), "build", "workspace-write"),
+        (SandboxAtStart::Usual, json!({}), "plan", "read-only"),
+        (SandboxAtStart::Usual, json!({"mode": "off"}), "build", "off"),
+        (SandboxAtStart::Usual, json!({"agents": {"build": {"mode": "off"}}}), "build", "off"),
+        (SandboxAtStart::Off, json!({"mode": "read-only", "network": "deny"}), "build", "off"),
+        (SandboxAtStart::Off, json!({}), "plan", "off"),
+        (SandboxAtStart::Off, json!({"required": true}), "build", "workspace-write"),
+    ] {
+        let settings = SandboxSettings { at_start, ..settings(said.clone()) };
+        assert_eq!(wanted(&settings, agent).mode.name(), mode, "{at_start:?} with {said} of {agent}");
     }
 }
 

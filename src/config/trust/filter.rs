@@ -6,14 +6,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::{permission::Action, settings::SandboxSettings};
 
-use super::Gate;
+use super::{Gate, scripts};
 use crate::config::{
     layer::Layer,
     limits::{Kind, Limit, Tool},
     market::BUILT_IN,
     merge::{merge, merged, plugin_name},
     sandbox, secrets,
-    wording::cut,
 };
 
 /// Keys that start, send and allow nothing.
@@ -50,19 +49,21 @@ const SPEAKING_OF_AGENT: [&str; 16] = [
 ];
 /// The beginning of a shell line in a command's template.
 const SHELL_LINE: &str = "!`";
-/// Characters of a value in an entry.
-const MAX_SHOWN: usize = 200;
+
+/// The words for programs that are on when nothing else is said.
+const PROGRAMS: &str = "those that are installed; they run programs, plugins and build files of the project";
 
 /// The owner of rules: an agent by its name, or none for the whole configuration.
 type Owner<'a> = Option<&'a str>;
 
 impl Gate {
-    /// Takes out of a project's source what does not act yet; `before` are the weaker layers. What restricts holds in
-    /// any case.
-    pub fn hold_back(&mut self, layer: &mut Layer, before: &[Layer]) {
+    /// Takes out of a project's source what does not act yet; `before` are the weaker layers, and `written` is the source
+    /// with its `{env:…}`, where it has such. What restricts holds in any case.
+    pub fn hold_back(&mut self, layer: &mut Layer, written: Option<Map<String, Value>>, before: &[Layer]) {
         if self.is_open() {
             return;
         }
+        self.written = written;
         let value = std::mem::take(&mut layer.value);
         let mut kept = Map::new();
         for (key, value) in value {
@@ -76,7 +77,7 @@ impl Gate {
     fn key(&mut self, layer: &mut Layer, before: &[Layer], key: &str, value: Value) -> Option<Value> {
         let path = [key];
         match key {
-            key if SPEAKING.contains(&key) => Some(value),
+            key if SPEAKING.contains(&key) && self.is_own(&path, &value) => Some(value),
             "permission" | "tools" => self.rules(layer, None, key, value),
             "agent" => Some(self.agents(layer, before, value)),
             "share" if value == "disabled" => Some(value),
@@ -120,8 +121,10 @@ impl Gate {
         };
         let is_kept = |gate: &mut Self, key: &str, value: &Value| {
             // An entry of nothing would still be one.
+            let path = [path, &[key]].concat();
             !value.is_null()
-                && (is_harmless(key, value) || gate.admits_value(layer, &[path, &[key]].concat(), value))
+                && (is_harmless(key, value) && gate.is_own(&path, value)
+                    || gate.admits_value(layer, &path, value))
         };
         let kept: Map<String, Value> =
             entries.into_iter().filter(|(key, value)| is_kept(self, key, value)).collect();
@@ -148,12 +151,14 @@ impl Gate {
         let Value::Array(list) = value else {
             return self.admits_value(layer, &[key], &value).then_some(value);
         };
-        let is_kept = |gate: &mut Self, value: &Value| {
+        let is_own = self.is_own(&[key], &Value::Array(list.clone()));
+        let is_kept = |gate: &mut Self, idx: usize, value: &Value| {
             let is_here = |pattern: &str| is_beneath(pattern) && gate.is_within(&layer.base.join(pattern));
-            let is_local = key == "instructions" && value.as_str().is_some_and(is_here);
-            is_local || gate.admits_value(layer, &[key], value)
+            let is_local = is_own && key == "instructions" && value.as_str().is_some_and(is_here);
+            is_local || gate.admits_element(layer, key, (idx, value))
         };
-        Some(Value::Array(list.into_iter().filter(|value| is_kept(self, value)).collect()))
+        let kept = list.into_iter().enumerate().filter(|(idx, value)| is_kept(self, *idx, value));
+        Some(Value::Array(kept.map(|(_, value)| value).collect()))
     }
 
     fn agents(&mut self, layer: &mut Layer, before: &[Layer], value: Value) -> Value {
@@ -175,7 +180,11 @@ impl Gate {
                     "mode" | "disable" | "hidden" if is_users() => {
                         self.admits_value(layer, &["agent", &name, &key], &value).then_some(value)
                     }
-                    key if SPEAKING_OF_AGENT.contains(&key) => Some(value),
+                    key if SPEAKING_OF_AGENT.contains(&key)
+                        && self.is_own(&["agent", &name, key], &value) =>
+                    {
+                        Some(value)
+                    }
                     // Options are a part of the request, in which a provider may find addresses and tools.
                     _ => self.admits_value(layer, &["agent", &name, &key], &value).then_some(value),
                 };
@@ -204,24 +213,37 @@ impl Gate {
         None
     }
 
-    fn admits_value(&mut self, layer: &Layer, path: &[&str], value: &Value) -> bool {
-        let file = self.place(Path::new(&layer.source));
-        let (what, shown) = words(path, value);
-        self.admits(what, shown, &format!("{file} {}", path.join("\0")), value.to_string().as_bytes())
+    /// Returns true if a value is the project's own text: nothing in it is a variable's, or a file's from elsewhere.
+    fn is_own(&self, path: &[&str], value: &Value) -> bool {
+        self.written.is_none() || self.as_written(path) == Some(value)
     }
 
-    /// Returns true if a project's text may take these values from outside of it. `names` are its placeholders for them:
-    /// variables, and files that do not lie beneath its root.
-    pub fn admits_values(&mut self, file: &Path, names: &[String]) -> bool {
-        let place = self.place(file);
-        let shown = names.join(", ");
-        names.is_empty()
-            || self.admits(
-                format!("values in {place}"),
-                shown.clone(),
-                &format!("{place} values"),
-                shown.as_bytes(),
-            )
+    fn as_written(&self, path: &[&str]) -> Option<&Value> {
+        let (first, rest) = path.split_first()?;
+        rest.iter().try_fold(self.written.as_ref()?.get(*first)?, |value, key| match value {
+            Value::Array(list) => list.get(key.parse::<usize>().ok()?),
+            value => value.get(key),
+        })
+    }
+
+    fn admits_value(&mut self, layer: &Layer, path: &[&str], value: &Value) -> bool {
+        // What stands in the file is what people read, and what stays the same when a variable changes.
+        let written = self.as_written(path).unwrap_or(value).clone();
+        self.admits_written(layer, path, &written, &[])
+    }
+
+    fn admits_element(&mut self, layer: &Layer, key: &str, (idx, value): (usize, &Value)) -> bool {
+        let written = self.as_written(&[key, &idx.to_string()]).unwrap_or(value).clone();
+        let is_plugin = key == "plugin";
+        let files = if is_plugin { scripts::of_plugin(&layer.base, plugin_name(value)) } else { Vec::new() };
+        self.admits_written(layer, &[key], &written, &files)
+    }
+
+    fn admits_written(&mut self, layer: &Layer, path: &[&str], written: &Value, files: &[u8]) -> bool {
+        let file = self.place(Path::new(&layer.source));
+        let (what, shown) = words(path, written);
+        let content = [written.to_string().as_bytes(), files].concat();
+        self.admits(what, shown, &format!("{file} {}", path.join("\0")), &content)
     }
 }
 
@@ -261,36 +283,58 @@ fn is_no_wider(before: &[Layer], own: &Value) -> bool {
             .any(|(old, new)| is_wider(sandbox::wanted_of_servers(old), sandbox::wanted_of_servers(new)))
 }
 
-/// Returns the words for an entry, and what it says for people.
+/// Returns the words for an entry, and all that it says for people.
 fn words(path: &[&str], value: &Value) -> (String, String) {
     let text = |key: &str| value.get(key).and_then(Value::as_str);
-    let command = || {
+    let all = |value: &Value| secrets::mask(path, value).to_string();
+    // What stands beside the command acts as well: a variable may name a file to load.
+    let program = || {
         let words = value.get("command")?.as_array()?.iter().filter_map(Value::as_str).collect::<Vec<_>>();
-        Some(secrets::command_line(&words.join(" ")))
+        let command = secrets::command_line(&words.join(" "));
+        let is_shown = |key: &str| matches!(key, "command" | "type" | "enabled");
+        let mut rest = value.as_object()?.clone();
+        rest.retain(|key, _| !is_shown(key));
+        Some(if rest.is_empty() { command } else { format!("{command} with {}", variables(path, rest)) })
     };
-    let all = || cut(&secrets::mask(path, value).to_string(), MAX_SHOWN);
     match path {
-        ["mcp", name] => {
-            let address = || text("url").map(secrets::text);
-            (format!("MCP server {name}"), command().or_else(address).unwrap_or_else(all))
+        ["mcp", name] => (format!("MCP server {name}"), program().unwrap_or_else(|| all(value))),
+        ["plugin"] => {
+            let (name, options) = (plugin_name(value), value.get(1).map(all).unwrap_or_default());
+            let spec = value.as_str().or_else(|| value.get(0)?.as_str()).unwrap_or_default();
+            let spec = if spec == name { String::new() } else { spec.to_owned() };
+            (format!("plugin {name}"), [spec, options].join(" ").trim().to_owned())
         }
-        ["plugin"] => (format!("plugin {}", plugin_name(value)), String::new()),
-        ["lsp", name] => (format!("language server {name}"), command().unwrap_or_else(all)),
-        ["formatter", name] => (format!("formatter {name}"), command().unwrap_or_else(all)),
-        ["lsp"] => ("language servers".to_owned(), "those whose programs are on PATH".to_owned()),
-        ["formatter"] => ("formatters".to_owned(), "those whose programs are on PATH".to_owned()),
-        ["provider", name] => (format!("provider {name}"), all()),
+        ["lsp", name] => (format!("language server {name}"), program().unwrap_or_else(|| all(value))),
+        ["formatter", name] => (format!("formatter {name}"), program().unwrap_or_else(|| all(value))),
+        ["lsp"] => ("language servers".to_owned(), PROGRAMS.to_owned()),
+        ["formatter"] => ("formatters".to_owned(), PROGRAMS.to_owned()),
+        ["provider", name] => (format!("provider {name}"), all(value)),
         ["command", name] => {
             let template = text("template").unwrap_or_default();
             let agent = text("agent").map(|agent| format!(" (agent {agent})")).unwrap_or_default();
-            (format!("command /{name}{agent}"), cut(template, MAX_SHOWN))
+            (format!("command /{name}{agent}"), template.to_owned())
         }
         ["instructions"] => {
             ("instructions".to_owned(), value.as_str().map(secrets::text).unwrap_or_default())
         }
-        ["agent", name, "permission" | "tools"] => (format!("rules of the agent {name}"), all()),
-        ["agent", name, key] => (format!("`{key}` of the agent {name}"), all()),
-        ["permission" | "tools"] => ("rules".to_owned(), all()),
-        path => (format!("`{}`", path.join(".")), all()),
+        ["agent", name, "permission" | "tools"] => (format!("rules of the agent {name}"), all(value)),
+        ["agent", name, key] => (format!("`{key}` of the agent {name}"), all(value)),
+        ["permission" | "tools"] => ("rules".to_owned(), all(value)),
+        path => (format!("`{}`", path.join(".")), all(value)),
     }
+}
+
+/// Returns the rest of a program's entry for people. Variables are shown as they are, unless their names speak of secrets:
+/// what stands in a project's file is none of the user's.
+fn variables(path: &[&str], mut rest: Map<String, Value>) -> String {
+    let environment = ["environment", "env"].map(|key| Some((key, rest.remove(key)?)));
+    let mut shown = match secrets::mask(path, &Value::Object(rest)) {
+        Value::Object(shown) => shown,
+        _ => Map::new(),
+    };
+    for (key, value) in environment.into_iter().flatten() {
+        // The name of the object alone would hide all of it.
+        shown.insert(key.to_owned(), secrets::mask(&[], &value));
+    }
+    Value::Object(shown).to_string()
 }

@@ -168,16 +168,99 @@ fn nothing_takes_the_place_of_the_users_lists_or_adds_to_a_request() {
 
 #[test]
 fn a_text_takes_from_the_project_alone_what_nobody_trusted() {
-    let scene = Scene::new(&Value::Null);
+    let mut scene = Scene::new(&Value::Null);
     fs::write(scene.root.join("work/prompt.md"), "Be kind.").unwrap();
     fs::write(scene.root.join("home/key"), "s3cret").unwrap();
-    let text =
-        r#"{"agent": {"a": {"prompt": "{file:./prompt.md}"}, "b": {"prompt": "{file:~/key}{env:KEY}!"}}}"#;
+    let text = r#"{"agent": {"a": {"prompt": "{file:./prompt.md}"}, "b": {"prompt": "{file:~/key}{env:KEY}!"}},
+        "mcp": {"shop": {"type": "remote", "url": "https://x.test/{env:KEY}"}}, "plugin": ["p@{env:KEY}"]}"#;
     fs::write(scene.root.join("work/opencode.json"), text).unwrap();
-    scene.check("work", &["values in opencode.json"]);
+    let expected = ["`prompt` of the agent b", "MCP server shop", "plugin p"];
+    let expected_names =
+        |held: &Held| -> Vec<String> { held.entries.iter().map(|it| it.what.clone()).collect() };
     let config = scene.load("work");
-    let prompt = |name: &str| config.agents[name].prompt.clone().unwrap();
-    assert_eq!((&*prompt("a"), &*prompt("b")), ("Be kind.", "!"));
+    let mut named = expected_names(&config.held);
+    named.sort();
+    let mut wanted = expected.map(str::to_owned).to_vec();
+    wanted.sort();
+    assert_eq!(named, wanted);
+    assert!(config.held.lines().contains("{file:~/key}{env:KEY}!"), "it is shown as it is written");
+    let prompt = |config: &Config, name: &str| config.agents[name].prompt.clone();
+    assert_eq!((prompt(&config, "a").as_deref(), prompt(&config, "b")), (Some("Be kind."), None));
     remember(&scene.paths, &config.held).unwrap();
-    assert_eq!(scene.load("work").agents["b"].prompt.as_deref(), Some("s3cret!"));
+    scene.check("work", &[]);
+    assert_eq!(prompt(&scene.load("work"), "b").as_deref(), Some("s3cret!"));
+    scene.environment.variables.insert("KEY".to_owned(), "another".to_owned());
+    scene.check("work", &[]);
+    assert_eq!(prompt(&scene.load("work"), "b").as_deref(), Some("s3cretanother!"));
+}
+
+#[test]
+fn the_users_own_programs_that_run_a_projects_files_are_an_entry_of_their_own() {
+    let scene = Scene::new(&json!({}));
+    scene.check("work", &[]);
+    assert!(!scene.load("work").held.holds_programs);
+    scene.write("home/.config/opencode/opencode.json", &json!({"lsp": true, "formatter": true}));
+    scene.check("work", &["your own language servers and formatters"]);
+    let held = scene.load("work").held;
+    assert!(held.holds_programs && !held.is_trusted);
+    remember(&scene.paths, &held).unwrap();
+    let held = scene.load("work").held;
+    assert!(!held.holds_programs && held.is_trusted && held.entries.is_empty());
+}
+
+#[test]
+fn a_word_is_about_every_file_that_a_tool_may_load_and_about_a_listed_plugin() {
+    let scene = Scene::new(&json!({"plugin": ["./plug.js"]}));
+    let write = |name: &str, text: &str| {
+        let file = scene.root.join("work").join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    };
+    write("plug.js", "1");
+    write(".opencode/tool/t.js", "1");
+    write(".opencode/lib/l.js", "1");
+    write(".opencode/agent/a.md", "1");
+    let both = ["plugin ./plug.js", "plugins and tools of .opencode"];
+    scene.check("work", &both);
+    remember(&scene.paths, &scene.load("work").held).unwrap();
+    scene.check("work", &[]);
+    write(".opencode/agent/a.md", "2");
+    scene.check("work", &[]);
+    write(".opencode/lib/l.js", "2");
+    scene.check("work", &both[1..]);
+    write("plug.js", "2");
+    scene.check("work", &both);
+}
+
+#[test]
+fn a_question_holds_whole_entries_and_a_yes_is_about_these() {
+    let command =
+        |name: &str| (name.to_owned(), json!({"template": format!("!`{name}`{}", "x".repeat(1000))}));
+    let commands: serde_json::Map<_, _> = (0..30).map(|idx| command(&format!("c{idx:02}"))).collect();
+    let mut commands = commands;
+    commands.insert("huge".to_owned(), json!({"template": format!("!`a`{}", "x".repeat(20_000))}));
+    let scene = Scene::new(&json!({"command": commands}));
+    let held = scene.load("work").held;
+    assert_eq!(held.entries.len(), 31);
+    let first = held.askable();
+    assert!(first.entries.len() < 20 && first.lines().len() <= 17_000, "{}", first.lines().len());
+    remember(&scene.paths, &first).unwrap();
+    let second = scene.load("work").held.askable();
+    assert!(second.entries.iter().all(|entry| !first.entries.contains(entry)));
+    remember(&scene.paths, &second).unwrap();
+    scene.check("work", &["command /huge"]);
+    assert_eq!(scene.load("work").held.askable().entries, []);
+}
+
+#[test]
+fn all_that_an_entry_says_is_shown() {
+    let server = json!({
+        "type": "local", "command": ["a", "b"], "cwd": "/x", "environment": {"NODE_OPTIONS": "--require ./e.js"},
+    });
+    let scene =
+        Scene::new(&json!({"mcp": {"shop": server}, "plugin": [["p@1.0", {"url": "http://x.test"}]]}));
+    let lines = scene.load("work").held.lines();
+    for part in ["a b with ", "\"cwd\":\"/x\"", "--require ./e.js", "p@1.0", "http://x.test"] {
+        assert!(lines.contains(part), "{part} is not in {lines}");
+    }
 }

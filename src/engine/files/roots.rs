@@ -1,9 +1,13 @@
 //! The directories that a person may look into, and the reasons for which something there cannot be shown.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use crate::{
     base::path::{absolute, real},
+    config::project_files::ProjectFiles,
     engine::Workspace,
 };
 
@@ -25,12 +29,14 @@ pub enum FilesError {
 pub(super) struct Roots {
     pub(super) directory: PathBuf,
     pub(super) worktree: PathBuf,
+    files: Arc<ProjectFiles>,
 }
 
 impl Roots {
     pub(super) fn of(workspace: &Workspace) -> Self {
-        let worktree = workspace.loaded().config.worktree.clone();
-        Self { directory: workspace.directory().to_owned(), worktree }
+        let config = &workspace.loaded().config;
+        let (worktree, files) = (config.worktree.clone(), config.project_files.clone());
+        Self { directory: workspace.directory().to_owned(), worktree, files }
     }
 
     /// Returns true if the directory is in a repository.
@@ -42,6 +48,11 @@ impl Roots {
     pub(super) fn resolve(&self, path: &str) -> Result<PathBuf, FilesError> {
         let target = absolute(&self.directory, path);
         let real_target = real(&target);
+        if self.files.hides(&real_target) {
+            return Err(FilesError::Invalid(format!(
+                "{path} is among the keys and records, which are not shown."
+            )));
+        }
         let is_in = |root: &Path| real_target.starts_with(real(root));
         if is_in(&self.directory) || (self.is_git() && is_in(&self.worktree)) {
             return Ok(target);

@@ -40,7 +40,7 @@ impl Engine {
         let mut environment = config.environment.variables.clone();
         environment.extend(create.env.unwrap_or_default());
         if let Some(host) = self.plugins(workspace.directory()) {
-            let variables = host.shell_variables(json!({ "cwd": cwd })).await;
+            let variables = host.shell_variables(json!({ "cwd": cwd }), false).await;
             environment.extend(variables.map_err(|error| FilesError::Invalid(error.to_string()))?);
         }
         environment.insert("TERM".to_owned(), "xterm-256color".to_owned());

@@ -30,7 +30,10 @@ impl Engine {
     pub(crate) fn apply_reading(&self, workspace: &Arc<Workspace>, mut reading: Reading) {
         let session = self.session_to_ask(workspace);
         let before = workspace.loaded();
-        if let (Some(session), Some(whole)) = (&session, reading.whole.take()) {
+        if let (Some(session), Some(whole)) = (&session, reading.whole.take())
+            // What one question cannot show whole is asked about in parts, with the next prompts.
+            && reading.loaded.config.held.askable() == reading.loaded.config.held
+        {
             let held = std::mem::replace(&mut reading.loaded, whole).config.held;
             return self.hold(workspace, reading, session.clone(), held.lines(), Some(held));
         }

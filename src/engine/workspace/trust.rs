@@ -43,7 +43,7 @@ impl Engine {
         session: &SessionId,
         cancel: &CancellationToken,
     ) {
-        let held = workspace.loaded().config.held.clone();
+        let held = workspace.loaded().config.held.askable();
         if held.entries.is_empty() || held.is_never || workspace.asked_trust().has_refused(&held) {
             return;
         }

@@ -20,6 +20,7 @@ const plugins = [];
 const table = new Map();
 
 async function start(params) {
+  process.chdir(params.directory);
   client.carry(params.serverUrl);
   // One after another, so that one that never ends is known by its name.
   const imports = [];

@@ -158,7 +158,8 @@ async fn spawn(
     let spawn = Spawn {
         program: runtime.program.as_os_str(),
         args: &runtime.arguments(main),
-        directory: &config.directory,
+        // Bun obeys a `bunfig.toml` and an `.env` of the directory that it starts in; the host enters the project itself.
+        directory: main.parent().unwrap_or(&config.directory),
         environment: &environment,
         without: &[],
         stdin: false,

@@ -47,6 +47,8 @@ pub struct Line {
     pub paths: Vec<String>,
     /// The same of paths with `*`, `?` or `[`, which may match links.
     pub globs: Vec<String>,
+    /// Files that redirections write, as written where the line does not spell out where they are.
+    pub written: Vec<String>,
     /// False where the shell may run something that the line does not spell out.
     pub is_plain: bool,
 }
@@ -62,7 +64,7 @@ pub fn read(text: &str) -> Line {
         line.always.clear();
         line.patterns.insert(0, whole.to_owned());
     }
-    for list in [&mut line.patterns, &mut line.always, &mut line.paths, &mut line.globs] {
+    for list in [&mut line.patterns, &mut line.always, &mut line.paths, &mut line.globs, &mut line.written] {
         let mut seen = HashSet::new();
         list.retain(|text| !text.is_empty() && seen.insert(text.clone()));
     }
@@ -319,6 +321,10 @@ impl Reader {
         let Some(destination) = destination.and_then(|it| text.get(it.byte_range())) else { return };
         if !is_descriptor || !destination.chars().all(|c| c.is_ascii_digit() || c == '-') {
             self.push_path(destination);
+            if node.children(&mut cursor).any(|it| it.kind().contains('>')) {
+                let path = paths::text(destination).and_then(|path| self.resolved(path));
+                self.line.written.push(path.unwrap_or_else(|| destination.to_owned()));
+            }
         }
     }
 

@@ -5,6 +5,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use serde_json::{Map, Value};
+
 use super::{
     super::{
         ToolError, blocking,
@@ -15,6 +17,7 @@ use super::{
 use crate::{
     base::{home, path::absolute},
     config::{Config, rules::wildcard},
+    permission::{Ask, protected::is_protected},
 };
 
 /// Entries that are looked at for what a glob matches.
@@ -49,6 +52,41 @@ pub async fn judge(config: &Config, workdir: &Path, line: &Line) -> Result<Named
         let found = found.map(|path| path::judge(&roots, path)).filter(|target| !target.is_inside);
         targets.extend(found);
         Ok(Named { targets, homes })
+    })
+    .await
+}
+
+/// Returns the question about the files that a line's redirections write, marked if one of them decides something: they
+/// are changes of files, whatever command they stand behind.
+pub async fn written(
+    config: &Config,
+    workdir: &Path,
+    line: &Line,
+    metadata: Map<String, Value>,
+) -> Result<Option<(Ask, bool)>, ToolError> {
+    let home = &config.environment.home;
+    let texts = line.written.iter().filter(|text| !is_pseudo_file(text));
+    let written: Vec<(String, PathBuf)> =
+        texts.map(|text| (text.clone(), absolute(workdir, home::expand(home, text)))).collect();
+    if written.is_empty() {
+        return Ok(None);
+    }
+    let (roots, sources) = (Roots::new(config), config.protected.clone());
+    blocking(move || {
+        let mut patterns = Vec::new();
+        let mut decides = false;
+        for (text, path) in written {
+            // Where the shell has to find the name first, a rule for all files is the one that counts.
+            if text.contains(['$', '`', '~']) {
+                patterns.push(text);
+                continue;
+            }
+            let target = path::judge(&roots, path);
+            decides |= [&target.path, &target.real].into_iter().any(|it| is_protected(it, &sources));
+            patterns.extend(target.patterns);
+        }
+        let always = if decides { Vec::new() } else { vec!["*".to_owned()] };
+        Ok(Some((Ask { permission: "edit".to_owned(), patterns, always, metadata }, decides)))
     })
     .await
 }

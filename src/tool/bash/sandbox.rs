@@ -58,6 +58,12 @@ pub(in crate::tool) async fn begin(cx: &ToolCx<'_>) -> Result<Surroundings, Tool
     let agents = std::iter::once(cx.agent).chain(cx.agents_above.iter().map(String::as_str));
     let Some((wanted, found)) = wanted_of(cx.config, agents).await else { return Ok(Surroundings::Outside) };
     if found.level == Level::None {
+        if wanted.is_required {
+            return Err(ToolError::Forbidden(format!(
+                "{}, and `windlass.sandbox.required` is set",
+                missing(found)
+            )));
+        }
         return Ok(Surroundings::Missing(found));
     }
     let sandbox = Sandbox::new(cx.config, wanted, found.level).await?;
@@ -74,6 +80,10 @@ pub(in crate::tool) async fn around(
     if matches!(surroundings, Surroundings::Outside) {
         return Ok(None);
     }
+    let surroundings = match surroundings {
+        Surroundings::Inside(sandbox) if sandbox.wanted.is_required => return Ok(Some(*sandbox)),
+        other => other,
+    };
     // A command that can run anything cannot be allowed for ever.
     let commands = asks.iter().find(|(ask, is_opaque)| ask.permission == "bash" && !is_opaque);
     let mut leave = commands.map_or_else(

@@ -281,3 +281,17 @@ fn hostile_texts_are_read_within_bounds() {
     }
     assert!(!is_free(&format!("{}rm x", "a && ".repeat(1_000))));
 }
+
+#[test]
+fn what_redirections_write_is_known_wherever_they_stand() {
+    for (line, expected) in [
+        ("ls > a 2>&1 < b", "a"),
+        ("cd sub && echo x >> c; (make &> /tmp/log)", "sub/c ¦ /tmp/log"),
+        ("cat <<END > file\nx\nEND", "file"),
+        ("echo x >| \"$NAME\" 2> /dev/null", "\"$NAME\" ¦ /dev/null"),
+        ("> only", "only"),
+        ("cat < in | wc -l", ""),
+    ] {
+        assert_eq!(read(line).written.join(" ¦ "), expected, "{line}");
+    }
+}
