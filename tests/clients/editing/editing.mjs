@@ -81,7 +81,7 @@ async function startModel(script) {
 /** Returns the variables of a windlass with a home and a configuration. */
 function environment(home, config) {
   const path = [join(here, "node_modules/.bin"), join(here, ".venv/bin"), process.env.PATH].join(delimiter);
-  const env = { PATH: path, HOME: home, OPENCODE_CONFIG_CONTENT: JSON.stringify(config) };
+  const env = { PATH: path, HOME: home, WINDLASS_TRUST: "1", OPENCODE_CONFIG_CONTENT: JSON.stringify(config) };
   // rustfmt may be a link to what looks for its toolchain below the real home.
   for (const name of ["CARGO_HOME", "RUSTUP_HOME"]) {
     env[name] = process.env[name] ?? join(process.env.HOME, name === "CARGO_HOME" ? ".cargo" : ".rustup");
