@@ -244,16 +244,14 @@ async fn the_command_asks_in_a_terminal_only() {
     // A chat asks with the first prompt.
     run_guarded(&machine, &["trust", "--revoke"]).await;
     let mut chat = terminal(&["chat"]);
-    chat.shows_text("/help lists the commands").await;
+    let is_ready = |screen: &Screen| screen.lines().iter().any(|line| line.trim_end() == "build ›");
+    chat.shows("the prompt", is_ready).await;
     machine.llm.reply(Reply::text("Hello."));
     chat.types("hi\r");
     chat.shows_text("trust the project").await;
     chat.types("n");
     chat.shows_text("Hello.").await;
-    chat.shows("the prompt", |screen: &Screen| {
-        screen.lines().iter().any(|line| line.trim_end() == "build ›")
-    })
-    .await;
+    chat.shows("the prompt", is_ready).await;
     chat.types("\x04");
     chat.ends_with(0).await;
     assert_eq!(acted(&machine.scratch), [""; 0]);

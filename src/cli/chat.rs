@@ -78,7 +78,8 @@ impl From<RunArgs> for ChatArgs {
     }
 }
 
-pub fn run(environment: Environment, args: ChatArgs) -> ExitCode {
+pub fn run(mut environment: Environment, args: ChatArgs) -> ExitCode {
+    args.talk.bound(&mut environment);
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         let reason =
             "A chat needs a terminal on standard input and output; `windlass run` takes prompts from pipes.";
@@ -169,6 +170,7 @@ impl Chat {
         let first = args.prompt.unwrap_or_else(|| args.message.join(" "));
         let place = Place::find(engine, &args.talk).await?;
         place.warn();
+        place.tell_sandbox().await;
         let mut shown = Shown::new(&Daemon::own(engine), Format::Default, &args.talk, look.clone());
         let opened = place.open(engine, &args.talk, &first, open::MCP_LIMIT).await?;
         let editor = Editor::start(history).map_err(Failure::Output)?;

@@ -6,17 +6,13 @@ use std::{
     process::ExitCode,
 };
 
-use windlass_protocol::opencode::settings::{SandboxAtStart, SandboxMode};
-
 use super::{
     daemon::Daemon,
-    output,
     runtime::{self, Interrupts},
     view::look::Look,
 };
 use crate::{
-    base::sandbox::level,
-    config::{Environment, paths::Paths, sandbox},
+    config::{Environment, paths::Paths},
     engine::{
         CommandChoice, Engine, Invocation, PromptInput, PromptPart, Slash, StopReason, unknown_command,
     },
@@ -41,12 +37,7 @@ const REFUSED: u8 = 3;
 const INTERRUPTED: u8 = 128 + 2;
 
 pub fn run(mut environment: Environment, args: RunArgs) -> ExitCode {
-    if args.talk.no_sandbox {
-        environment.variables.insert(sandbox::VARIABLE.to_owned(), "off".to_owned());
-    } else if args.talk.auto {
-        // What nobody is asked about is bounded.
-        sandbox::be_usual(&mut environment);
-    }
+    args.talk.bound(&mut environment);
     let paths = Paths::new(&environment);
     let look = Look::new(&environment, io::stdout().is_terminal(), PathBuf::new());
     runtime::block_on(async move {
@@ -112,7 +103,7 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
     }
     // Behind the checks, whose failures say by themselves which file is at fault.
     place.warn();
-    tell_sandbox(&place, args.talk.agent.as_deref()).await;
+    place.tell_sandbox().await;
     place.check_files(&files)?;
     let opened = place.open(engine, &args.talk, &message, open::LONG_MCP_LIMIT).await?;
     let id = opened.info.id;
@@ -135,27 +126,6 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
     let code = conclude(shown, &ended, is_object).await?;
     shown.tell_rest(&id).await?;
     Ok(code)
-}
-
-/// Says how commands are held, where that is because of how the run was started.
-async fn tell_sandbox(place: &Place, agent: Option<&str>) {
-    let loaded = place.workspace.loaded();
-    let settings = &loaded.config.settings.windlass.sandbox;
-    let agent = agent.unwrap_or(&loaded.default_agent().name);
-    let wanted = sandbox::wanted(settings, agent);
-    if settings.at_start != SandboxAtStart::Usual || !wanted.is_default || wanted.mode == SandboxMode::Off {
-        return;
-    }
-    let found = level().await;
-    output::note(&if found.level.is_full() {
-        format!(
-            "Commands run in the sandbox {} (level full); --no-sandbox runs them without.",
-            wanted.mode.name()
-        )
-    } else {
-        let reason = found.reason.as_deref().unwrap_or("no reason is known");
-        format!("Commands run without a sandbox, because this machine cannot hold all of it: {reason}.")
-    });
 }
 
 /// Prints the object that was asked for, and returns what a turn's end is for the shell.

@@ -56,7 +56,12 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
                 normalize(&mut layer, &mut findings);
                 check(&mut layer, &mut findings);
                 if hook.is_held {
-                    findings.warnings.extend(trust::hold_hook_back(&hook.name, &mut layer, &layers[..at]));
+                    findings.warnings.extend(trust::hold_hook_back(
+                        &environment,
+                        &hook.name,
+                        &mut layer,
+                        &layers[..at],
+                    ));
                 }
                 layers.insert(at, layer);
             }

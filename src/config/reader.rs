@@ -113,10 +113,10 @@ pub fn read_again(
     for managed in &paths.managed {
         reader.managed(managed);
     }
-    reader.market();
     if let Some((gate, from, n_projects)) = project {
         reader.settle(gate, from, n_projects);
     }
+    reader.market();
     reader.sources
 }
 
@@ -141,17 +141,21 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn push(&mut self, mut layer: Layer) {
-        normalize(&mut layer, &mut self.sources.findings);
-        check(&mut layer, &mut self.sources.findings);
+        let findings = &mut self.sources.findings;
+        let mut silent = Findings::default();
+        let written = layer.written.take().map(|value| {
+            // The same keys under the same names, to be compared. What is wrong is told of these alone: a warning about a
+            // variable's value would say the value.
+            let twin = Layer::new(layer.kind, &layer.source, &layer.base, Map::new());
+            let mut twin = Layer { value, places: layer.places.clone(), ..twin };
+            normalize(&mut twin, findings);
+            check(&mut twin, findings);
+            twin.value
+        });
+        let of_values = if written.is_some() { &mut silent } else { findings };
+        normalize(&mut layer, of_values);
+        check(&mut layer, of_values);
         if let Some(gate) = &mut self.gate {
-            let written = layer.written.take().map(|value| {
-                // The same keys under the same names, to be compared; what is wrong with them was told above.
-                let mut twin =
-                    Layer { value, ..Layer::new(layer.kind, &layer.source, &layer.base, Map::new()) };
-                normalize(&mut twin, &mut Findings::default());
-                check(&mut twin, &mut Findings::default());
-                twin.value
-            });
             gate.hold_back(&mut layer, written, &self.sources.layers);
         }
         self.sources.layers.push(layer);

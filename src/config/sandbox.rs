@@ -59,7 +59,9 @@ pub fn at_start(environment: &Environment) -> SandboxAtStart {
     match environment.get(VARIABLE) {
         None => SandboxAtStart::Unsaid,
         Some("0" | "off" | "false") => SandboxAtStart::Off,
-        Some(_) => SandboxAtStart::Usual,
+        Some("1" | "true" | "workspace-write") => SandboxAtStart::Usual,
+        // Whatever it means, no more than that.
+        Some(_) => SandboxAtStart::ReadOnly,
     }
 }
 
@@ -84,6 +86,7 @@ pub fn wanted(settings: &SandboxSettings, agent: &str) -> Wanted {
         network != SandboxNetwork::Allow && (said.is_none() || is_off_for_all && own.network.is_some());
     let is_required = settings.required == Some(true);
     let is_usual = is_required || settings.at_start == SandboxAtStart::Usual;
+    let is_reader = is_reader || settings.at_start == SandboxAtStart::ReadOnly;
     let fallback = match (is_reader, is_implied || is_usual) {
         (true, _) => SandboxMode::ReadOnly,
         (false, true) => SandboxMode::WorkspaceWrite,
@@ -233,10 +236,15 @@ impl Sketch {
         let project: Vec<PathBuf> = project.collect();
         // Who works in such a place has it open already.
         let is_open = |hidden: &Path| {
-            let within = [configured.as_slice(), &readable].concat();
-            within.iter().any(|it| hidden.starts_with(it)) || project.iter().any(|it| it.starts_with(hidden))
+            // Whoever lets commands write all of the home directory has not said that they may read its keys.
+            configured.iter().any(|it| it == hidden)
+                || readable.iter().any(|it| hidden.starts_with(it))
+                || project.iter().any(|it| it.starts_with(hidden))
         };
-        let credentials = places::credentials(&config.environment).filter(|it| !is_open(it));
+        let credentials: Vec<PathBuf> =
+            places::credentials(&config.environment).filter(|it| !is_open(it)).collect();
+        // Elsewhere everything is read as it is, and a view of its own would take away that it may be written.
+        readable.retain(|it| credentials.iter().any(|hidden| it.starts_with(hidden)));
         let caches = places::caches(&config.environment);
         Self {
             level,

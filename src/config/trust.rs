@@ -9,8 +9,11 @@ use std::{
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
+use windlass_protocol::opencode::settings::SandboxAtStart;
 
-use super::{environment::Environment, layer::Layer, paths::Paths, rules::wildcard, warning::Warning};
+use super::{
+    environment::Environment, layer::Layer, paths::Paths, rules::wildcard, sandbox, warning::Warning,
+};
 use crate::base::{credential_file, home, text::visible_line};
 
 mod filter;
@@ -115,6 +118,8 @@ pub struct Gate {
     held: Held,
     /// The present source as it is written, where that is not what it says.
     written: Option<Map<String, Value>>,
+    /// The sandbox that this process was started for.
+    at_start: SandboxAtStart,
 }
 
 impl Gate {
@@ -132,7 +137,8 @@ impl Gate {
             || patterns(layers, &environment.home).iter().any(|it| wildcard(it, &root.to_string_lossy()));
         let word = if is_own { Word::All } else { word(paths, &root) };
         let is_never = word == Word::Never;
-        Self { word, held: Held { root, is_never, ..Held::default() }, written: None }
+        let at_start = sandbox::at_start(environment);
+        Self { word, held: Held { root, is_never, ..Held::default() }, written: None, at_start }
     }
 
     /// Returns true if all of the project acts.
@@ -206,9 +212,15 @@ impl Gate {
 }
 
 /// Takes out of the layer of plugins in a sandbox what would start, send or allow something. Returns the warning about it.
-pub fn hold_hook_back(name: &str, layer: &mut Layer, before: &[Layer]) -> Option<Warning> {
+pub fn hold_hook_back(
+    environment: &Environment,
+    name: &str,
+    layer: &mut Layer,
+    before: &[Layer],
+) -> Option<Warning> {
     let held = Held { root: layer.base.clone(), ..Held::default() };
-    let mut gate = Gate { word: Word::Never, held, written: None };
+    let at_start = sandbox::at_start(environment);
+    let mut gate = Gate { word: Word::Never, held, written: None, at_start };
     gate.hold_back(layer, None, before);
     let entries = gate.into_held().entries;
     let named: Vec<String> = entries.into_iter().take(MAX_NAMED).map(|entry| entry.what).collect();

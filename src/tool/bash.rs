@@ -112,13 +112,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let Needs { asks, targets } = needs?;
     let line = Line { command: args.command, workdir, timeout_ms };
     let sandbox = sandbox::around(cx, surroundings?, &line, &asks).await?;
-    let (policy, answers) = (cx.host.policy(), cx.host.answers().await);
-    let asks_for = |permission: &str| {
-        let verdict = |(ask, _): &(Ask, bool)| permission::evaluate_all(ask, &policy, &answers);
-        asks.iter().filter(|(ask, _)| ask.permission == permission).any(|it| verdict(it) == Verdict::Ask)
-    };
-    // Who reads the whole line sees its redirections as well.
-    let shows_line = asks_for("bash") && asks_for("edit");
+    let shows_line = is_line_shown(cx, &asks).await;
     for (ask, is_opaque) in asks {
         let is_shown = shows_line && ask.permission == "edit" && !is_opaque;
         if is_shown || sandbox.as_ref().is_some_and(|it| it.answers(cx, &ask, is_opaque)) {
@@ -136,6 +130,14 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         Some(sandbox) => sandbox.explain(cx, ended, execute(cx, &line, None)).await,
         None => Ok(ended.tool_output),
     }
+}
+
+/// Returns true if the user reads the whole line anyway, and with it the files that its redirections write.
+async fn is_line_shown(cx: &ToolCx<'_>, asks: &[(Ask, bool)]) -> bool {
+    let about = |permission: &str| asks.iter().find(|(ask, _)| ask.permission == permission);
+    let (Some((edit, _)), Some((bash, _))) = (about("edit"), about("bash")) else { return false };
+    let (policy, answers) = (cx.host.policy(), cx.host.answers().await);
+    [edit, bash].iter().all(|ask| permission::evaluate_all(ask, &policy, &answers) == Verdict::Ask)
 }
 
 async fn execute(cx: &ToolCx<'_>, line: &Line, sandbox: Option<&Sandbox>) -> Result<Ended, ToolError> {

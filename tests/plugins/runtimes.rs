@@ -115,3 +115,29 @@ async fn programs_that_plugins_start_do_not_become_a_bun() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_runtime_reads_nothing_of_a_project_before_the_host_enters_it() {
+    in_each_runtime(async |runtime| {
+        let mut machine = Machine::new().await;
+        let root = machine.scratch.root().to_owned();
+        let report = root.join("report");
+        let plugin = format!(
+            "import {{ writeFileSync }} from 'fs'; export const P = async () => {{
+                writeFileSync({report:?}, `${{process.cwd()}} ${{process.env.FROM_PROJECT}}`); return {{}} }}"
+        );
+        fs::write(root.join("own.js"), plugin).unwrap();
+        let acted = root.join("acted");
+        machine.scratch.write("evil.js", format!("require('fs').writeFileSync({acted:?}, '')"));
+        machine.scratch.write("bunfig.toml", "preload = [\"./evil.js\"]\n");
+        machine.scratch.write(".env", "FROM_PROJECT=1\n");
+        machine.config["plugin"] = json!([root.join("own.js")]);
+        machine.config["windlass"] = runtime["windlass"].clone();
+        let listed = machine.command(&["plugin", "list"]).env("WINDLASS_TRUST", "").output().await.unwrap();
+        assert!(listed.status.success(), "{listed:?}");
+        let said = fs::read_to_string(&report).unwrap();
+        assert_eq!(said, format!("{} undefined", machine.scratch.cwd()), "{runtime}");
+        assert!(!acted.exists(), "{runtime}");
+    })
+    .await;
+}

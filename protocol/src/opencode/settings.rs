@@ -391,6 +391,8 @@ pub enum SandboxAtStart {
     Unsaid,
     /// Commands may write the workspace, where the settings say nothing else and the machine holds the full level.
     Usual,
+    /// As [`Self::Usual`], and they may write nothing.
+    ReadOnly,
     /// Nothing runs in a sandbox, unless one is required.
     Off,
 }

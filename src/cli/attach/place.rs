@@ -37,6 +37,11 @@ pub async fn connect(
     credential: &CredentialArgs,
     args: &TalkArgs,
 ) -> Result<Arc<Remote>, Failure> {
+    if args.no_sandbox {
+        let reason =
+            "`--no-sandbox` is for commands of this process; the server's settings say how its own run.";
+        return Err(Failure::Misuse(reason.to_owned()));
+    }
     Remote::connect(Http::new(environment, url, credential, &directory(args)?)?).await
 }
 

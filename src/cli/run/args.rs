@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum, value_parser};
 
 use super::super::daemon::http::CredentialArgs;
+use crate::config::{Environment, sandbox};
 
 /// The id of `--file`.
 const FILE: &str = "file";
@@ -88,6 +89,17 @@ pub struct TalkArgs {
     pub share: bool,
     #[arg(long, hide = true)]
     pub pure: bool,
+}
+
+impl TalkArgs {
+    /// Says in the environment which sandbox these options ask for: what nobody is asked about is bounded.
+    pub fn bound(&self, environment: &mut Environment) {
+        if self.no_sandbox {
+            environment.variables.insert(sandbox::VARIABLE.to_owned(), "off".to_owned());
+        } else if self.auto {
+            sandbox::be_usual(environment);
+        }
+    }
 }
 
 impl RunArgs {

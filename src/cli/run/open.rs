@@ -6,11 +6,13 @@ use windlass_protocol::opencode::{
     id::SessionId,
     message::ModelRef,
     session::{ArchiveFilter, Session},
+    settings::{SandboxAtStart, SandboxMode},
 };
 
 use super::{super::output, args::TalkArgs, failure::Failure};
 use crate::{
-    base::{mime, text},
+    base::{mime, sandbox::level, text},
+    config::sandbox,
     engine::{Engine, EngineErrorKind, Loaded, Model, NewSession, Opened, PromptPart, Workspace},
 };
 
@@ -89,6 +91,25 @@ impl Place {
         if self.answering().is_ok() {
             warn(&self.workspace.loaded());
         }
+    }
+
+    /// Says how commands are held, where that is because of how the process was started.
+    pub async fn tell_sandbox(&self) {
+        let loaded = self.workspace.loaded();
+        let settings = &loaded.config.settings.windlass.sandbox;
+        let wanted = sandbox::wanted(settings, loaded.agent_name(self.agent.as_deref()));
+        let is_asked_for = !matches!(settings.at_start, SandboxAtStart::Unsaid | SandboxAtStart::Off);
+        if !is_asked_for || !wanted.is_default || wanted.mode == SandboxMode::Off {
+            return;
+        }
+        let found = level().await;
+        output::note(&if found.level.is_full() {
+            let mode = wanted.mode.name();
+            format!("Commands run in the sandbox {mode} (level full); --no-sandbox runs them without.")
+        } else {
+            let reason = found.reason.as_deref().unwrap_or("no reason is known");
+            format!("Commands run without a sandbox, because this machine cannot hold all of it: {reason}.")
+        });
     }
 
     /// Returns the model that answers, unless it cannot be had.

@@ -39,6 +39,8 @@ fn the_start_of_a_process_says_what_no_file_says() {
         (SandboxAtStart::Usual, json!({}), "plan", "read-only"),
         (SandboxAtStart::Usual, json!({"mode": "off"}), "build", "off"),
         (SandboxAtStart::Usual, json!({"agents": {"build": {"mode": "off"}}}), "build", "off"),
+        (SandboxAtStart::ReadOnly, json!({}), "build", "read-only"),
+        (SandboxAtStart::ReadOnly, json!({"mode": "workspace-write"}), "build", "workspace-write"),
         (SandboxAtStart::Off, json!({"mode": "read-only", "network": "deny"}), "build", "off"),
         (SandboxAtStart::Off, json!({}), "plan", "off"),
         (SandboxAtStart::Off, json!({"required": true}), "build", "workspace-write"),

@@ -4,7 +4,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use windlass_protocol::opencode::{permission::Action, settings::SandboxSettings};
+use windlass_protocol::opencode::{
+    permission::Action,
+    settings::{SandboxAtStart, SandboxSettings},
+};
 
 use super::{Gate, scripts};
 use crate::config::{
@@ -90,8 +93,9 @@ impl Gate {
             }
             "instructions" | "plugin" => self.list(layer, key, value),
             "windlass" => {
+                let at_start = self.at_start;
                 let is_tightening = |key: &str, value: &Value| match key {
-                    "sandbox" => is_no_wider(before, value),
+                    "sandbox" => is_no_wider(before, value, at_start),
                     "file_time" => *value == Value::Bool(true),
                     _ => false,
                 };
@@ -167,8 +171,10 @@ impl Gate {
             |layer: &Layer, name: &str| layer.value.get("agent").is_some_and(|it| it.get(name).is_some());
         let mut kept = Map::new();
         for (name, agent) in agents {
+            // A name is shown to models, so it is the project's own.
+            let is_named = self.is_named(&["agent", &name]);
             let Value::Object(agent) = agent else {
-                kept.insert(name, agent);
+                kept.extend(is_named.then_some((name, agent)));
                 continue;
             };
             let mut own = Map::new();
@@ -190,7 +196,7 @@ impl Gate {
                 };
                 own.extend(value.map(|value| (key, value)));
             }
-            kept.insert(name, Value::Object(own));
+            kept.extend((is_named || !own.is_empty()).then_some((name, Value::Object(own))));
         }
         Value::Object(kept)
     }
@@ -201,6 +207,11 @@ impl Gate {
         if allows(&value) && self.admits_value(layer, &path, &value) {
             return Some(value);
         }
+        // Models read the rules that deny them something. Where nothing is left as it is written, everything asks.
+        let value = match self.is_own(&path, &value) {
+            true => value,
+            false => self.as_written(&path).cloned().unwrap_or_else(|| json!("ask")),
+        };
         let kind = match value {
             Value::Object(switches) if key == "tools" => {
                 let off = switches.iter().filter(|(_, is_on)| **is_on == Value::Bool(false));
@@ -228,8 +239,21 @@ impl Gate {
 
     fn admits_value(&mut self, layer: &Layer, path: &[&str], value: &Value) -> bool {
         // What stands in the file is what people read, and what stays the same when a variable changes.
-        let written = self.as_written(path).unwrap_or(value).clone();
-        self.admits_written(layer, path, &written, &[])
+        if self.is_named(path) {
+            let written = self.as_written(path).unwrap_or(value).clone();
+            return self.admits_written(layer, path, &written, &[]);
+        }
+        // Its name or its form is a variable's, which is nobody's to read.
+        let named = (1..path.len()).rev().map(|n_known| &path[..n_known]).find(|it| self.is_named(it));
+        let what = format!("`{}`", named.unwrap_or_default().join("."));
+        let shown = "what variables say there".to_owned();
+        let place = format!("{} {}", self.place(Path::new(&layer.source)), path.join("\0"));
+        self.admits(what, shown, &place, value.to_string().as_bytes())
+    }
+
+    /// Returns true if a source has a path as it is written.
+    fn is_named(&self, path: &[&str]) -> bool {
+        self.written.is_none() || self.as_written(path).is_some()
     }
 
     fn admits_element(&mut self, layer: &Layer, key: &str, (idx, value): (usize, &Value)) -> bool {
@@ -264,15 +288,18 @@ fn is_beneath(pattern: &str) -> bool {
 }
 
 /// Returns true if a sandbox leaves no agent and no server more than the weaker layers do.
-fn is_no_wider(before: &[Layer], own: &Value) -> bool {
+fn is_no_wider(before: &[Layer], own: &Value, at_start: SandboxAtStart) -> bool {
     let decoded = |value: &Value| SandboxSettings::deserialize(value).ok();
     let below = merged(before.iter());
     let below = below.get("windlass").and_then(|it| it.get("sandbox")).cloned().unwrap_or_else(|| json!({}));
     let mut whole = Map::from_iter([("sandbox".to_owned(), below.clone())]);
     merge(&mut whole, &Map::from_iter([("sandbox".to_owned(), own.clone())]));
-    let (Some(before), Some(after)) = (decoded(&below), whole.get("sandbox").and_then(decoded)) else {
+    let (Some(mut before), Some(mut after)) = (decoded(&below), whole.get("sandbox").and_then(decoded))
+    else {
         return false;
     };
+    // Where a sandbox is the usual thing, as for `run --auto`, switching it off is wider.
+    (before.at_start, after.at_start) = (at_start, at_start);
     let named = before.agents.keys().chain(after.agents.keys()).map(String::as_str);
     let mut agents = named.chain(["build", "plan"]);
     let is_wider = |old: sandbox::Wanted, new: sandbox::Wanted| !new.wider_than(&old).is_empty();

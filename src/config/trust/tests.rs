@@ -264,3 +264,45 @@ fn all_that_an_entry_says_is_shown() {
         assert!(lines.contains(part), "{part} is not in {lines}");
     }
 }
+
+#[test]
+fn nothing_that_is_said_at_once_says_the_value_of_a_variable() {
+    let mut scene = Scene::new(&Value::Null);
+    scene.environment.variables.insert("KEY".to_owned(), "s3cret".to_owned());
+    let text = r#"{
+        "model": "{env:KEY}",
+        "agent": {"{env:KEY}": {"description": "d"}, "mine": {"steps": "{env:KEY}"}},
+        "permission": {"bash": {"{env:KEY} *": "deny", "rm *": "deny"}, "edit": "{env:KEY}"},
+        "tools": {"{env:KEY}": false},
+        "enabled_providers": ["a"]
+    }"#;
+    fs::write(scene.root.join("work/opencode.json"), text).unwrap();
+    let config = scene.load("work");
+    let said =
+        format!("{:?} {:?} {:?} {:?}", config.warnings, config.agents.keys(), config.limits, config.held);
+    assert!(!said.contains("s3cret"), "{said}");
+    assert!(format!("{:?}", config.limits).contains("rm *"), "what denies holds");
+    assert!(!format!("{:?}", config.raw).contains("s3cret"), "{:?}", config.raw);
+}
+
+#[test]
+fn a_project_switches_no_sandbox_off_that_is_the_usual_one() {
+    let off = json!({"mode": "off"});
+    for sandbox in [off.clone(), json!({"agents": {"build": off}})] {
+        let mut scene = Scene::new(&json!({"windlass": {"sandbox": sandbox}}));
+        scene.environment.variables.insert("WINDLASS_SANDBOX".to_owned(), "workspace-write".to_owned());
+        scene.check("work", &["`windlass.sandbox`"]);
+    }
+}
+
+#[test]
+fn agents_of_other_lists_do_not_hide_the_users_own_programs() {
+    let scene = Scene::new(&json!({"agent": {"a": {"prompt": "P"}}}));
+    fs::create_dir_all(scene.root.join("home/agents")).unwrap();
+    fs::write(scene.root.join("home/agents/one.md"), "---\ndescription: d\nmode: subagent\n---\nP").unwrap();
+    scene.write(
+        "home/.config/opencode/opencode.json",
+        &json!({"lsp": true, "windlass": {"agents": {"paths": ["~/agents"]}}}),
+    );
+    scene.check("work", &["your own language servers"]);
+}

@@ -292,6 +292,14 @@ fn mcp_servers(reports: &[ServerReport]) -> Vec<Finding> {
 }
 
 fn language_servers(config: &Config) -> Vec<Finding> {
+    if config.held.holds_programs {
+        let held = "yours do not run in a project that you have not trusted";
+        return vec![Finding::warning(
+            "language servers",
+            held.to_owned(),
+            "`windlass trust` shows and allows it",
+        )];
+    }
     let found = lsp::programs(config);
     if found.is_empty() {
         return vec![Finding::ok("language servers", "switched off; `\"lsp\": true` switches them on")];
