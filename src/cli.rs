@@ -214,7 +214,7 @@ pub fn run() -> ExitCode {
     }
     environment.trusts_projects |= cli.global.trust;
     if cli.global.trust && matches!(cli.command, Some(Command::Run(_))) {
-        crate::config::sandbox::be_usual(&mut environment);
+        environment.use_sandbox();
     }
     // Before the log is opened, which is in it.
     let keeps_data =

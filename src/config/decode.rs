@@ -16,7 +16,8 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    ADMINISTRATOR, Config, Hook, Instruction, Managed, RULE_KEYS, ToolOutputLimits, Warning, WrittenNames,
+    ADMINISTRATOR, Config, Environment, Findings, Hook, Instruction, Managed, RULE_KEYS, ToolOutputLimits,
+    Warning, WrittenNames,
     check::check,
     faults::Faults,
     known_keys,
@@ -30,7 +31,7 @@ use super::{
     protected_paths::ProtectedPaths,
     reader::Sources,
     rules::rules_of,
-    sandbox, secrets, trust,
+    secrets, trust,
     wording::plain,
 };
 
@@ -48,30 +49,7 @@ pub struct Place<'a> {
 pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, Vec<Layer>) {
     let Sources { environment, mut layers, mut findings, directories, watched, kept, broken: _, held } =
         sources;
-    for hook in hooks {
-        let first_managed = layers.iter().position(|layer| layer.kind == Kind::Managed);
-        let at = first_managed.unwrap_or(layers.len());
-        match hook.layer(layers.get(..at).unwrap_or_default(), place.directory) {
-            Ok(mut layer) => {
-                normalize(&mut layer, &mut findings);
-                check(&mut layer, &mut findings);
-                if hook.is_held {
-                    findings.warnings.extend(trust::hold_hook_back(
-                        &environment,
-                        &hook.name,
-                        &mut layer,
-                        &layers[..at],
-                    ));
-                }
-                layers.insert(at, layer);
-            }
-            Err(reason) => {
-                let message = format!("could not change the configuration, so nothing of it holds: {reason}");
-                let (source, line, column) = (hook.name.clone(), None, None);
-                findings.warnings.push(Warning { source, line, column, message });
-            }
-        }
-    }
+    run_hooks(place, &environment, hooks, &mut layers, &mut findings);
     let mut raw = merged(&layers);
     let home = &environment.home;
     let managed = managed(&layers, home);
@@ -84,7 +62,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
     let model = |key: &str| string(key).and_then(|text| parse_model(&text));
     let strings = |key: &str| decode_key::<Vec<String>>(&raw, key);
     let mut settings = settings(&raw);
-    settings.windlass.sandbox.at_start = sandbox::at_start(&environment);
+    settings.windlass.sandbox.at_start = environment.sandbox_at_start();
     let names = |key: &str| {
         let entries = raw.get(key).and_then(Value::as_object).into_iter().flatten();
         entries.map(|(name, _)| name.clone()).collect()
@@ -148,6 +126,40 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
     config.left_out = left_out;
     config.protected = Arc::new(ProtectedPaths::new(&config, &layers));
     (config, layers)
+}
+
+/// Adds what plugins change, beneath the administrator's layers.
+fn run_hooks(
+    place: &Place<'_>,
+    environment: &Environment,
+    hooks: &[Hook],
+    layers: &mut Vec<Layer>,
+    findings: &mut Findings,
+) {
+    for hook in hooks {
+        let first_managed = layers.iter().position(|layer| layer.kind == Kind::Managed);
+        let at = first_managed.unwrap_or(layers.len());
+        match hook.layer(layers.get(..at).unwrap_or_default(), place.directory) {
+            Ok(mut layer) => {
+                normalize(&mut layer, findings);
+                check(&mut layer, findings);
+                if hook.is_held {
+                    findings.warnings.extend(trust::hold_hook_back(
+                        environment,
+                        &hook.name,
+                        &mut layer,
+                        &layers[..at],
+                    ));
+                }
+                layers.insert(at, layer);
+            }
+            Err(reason) => {
+                let message = format!("could not change the configuration, so nothing of it holds: {reason}");
+                let (source, line, column) = (hook.name.clone(), None, None);
+                findings.warnings.push(Warning { source, line, column, message });
+            }
+        }
+    }
 }
 
 /// Returns [`Config::unread_models`]. A stronger source that can be read decides over an unreadable weaker one.

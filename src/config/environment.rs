@@ -2,6 +2,11 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use windlass_protocol::opencode::settings::{SandboxAtStart, SandboxMode};
+
+/// The variable by which a command line says which sandbox is used.
+const SANDBOX: &str = "WINDLASS_SANDBOX";
+
 /// Variables and the home directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
@@ -20,5 +25,28 @@ impl Environment {
     /// Returns true if an on/off variable is on: set, and neither `0` nor `false`.
     pub fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| !matches!(value, "0" | "false"))
+    }
+
+    /// Returns what the start of this process says of the sandbox.
+    pub fn sandbox_at_start(&self) -> SandboxAtStart {
+        match self.get(SANDBOX) {
+            None => SandboxAtStart::Unsaid,
+            Some("0" | "off" | "false") => SandboxAtStart::Off,
+            Some("1" | "true" | "workspace-write") => SandboxAtStart::Usual,
+            // Whatever it means, no more than that.
+            Some(_) => SandboxAtStart::ReadOnly,
+        }
+    }
+
+    /// Lets the commands of this process run in the usual sandbox, unless its variable says something already.
+    pub fn use_sandbox(&mut self) {
+        if self.get(SANDBOX).is_none() {
+            self.variables.insert(SANDBOX.to_owned(), SandboxMode::WorkspaceWrite.name().to_owned());
+        }
+    }
+
+    /// Lets the commands of this process run outside of every sandbox that is not required.
+    pub fn use_no_sandbox(&mut self) {
+        self.variables.insert(SANDBOX.to_owned(), SandboxMode::Off.name().to_owned());
     }
 }

@@ -11,9 +11,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use windlass_protocol::opencode::settings::SandboxAtStart;
 
-use super::{
-    environment::Environment, layer::Layer, paths::Paths, rules::wildcard, sandbox, warning::Warning,
-};
+use super::{environment::Environment, layer::Layer, paths::Paths, rules::wildcard, warning::Warning};
 use crate::base::{credential_file, home, text::visible_line};
 
 mod filter;
@@ -137,7 +135,7 @@ impl Gate {
             || patterns(layers, &environment.home).iter().any(|it| wildcard(it, &root.to_string_lossy()));
         let word = if is_own { Word::All } else { word(paths, &root) };
         let is_never = word == Word::Never;
-        let at_start = sandbox::at_start(environment);
+        let at_start = environment.sandbox_at_start();
         Self { word, held: Held { root, is_never, ..Held::default() }, written: None, at_start }
     }
 
@@ -219,7 +217,7 @@ pub fn hold_hook_back(
     before: &[Layer],
 ) -> Option<Warning> {
     let held = Held { root: layer.base.clone(), ..Held::default() };
-    let at_start = sandbox::at_start(environment);
+    let at_start = environment.sandbox_at_start();
     let mut gate = Gate { word: Word::Never, held, written: None, at_start };
     gate.hold_back(layer, None, before);
     let entries = gate.into_held().entries;

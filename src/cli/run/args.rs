@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum, value_parser};
 
 use super::super::daemon::http::CredentialArgs;
-use crate::config::{Environment, sandbox};
+use crate::config::Environment;
 
 /// The id of `--file`.
 const FILE: &str = "file";
@@ -95,9 +95,9 @@ impl TalkArgs {
     /// Says in the environment which sandbox these options ask for: what nobody is asked about is bounded.
     pub fn bound(&self, environment: &mut Environment) {
         if self.no_sandbox {
-            environment.variables.insert(sandbox::VARIABLE.to_owned(), "off".to_owned());
+            environment.use_no_sandbox();
         } else if self.auto {
-            sandbox::be_usual(environment);
+            environment.use_sandbox();
         }
     }
 }

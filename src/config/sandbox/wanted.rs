@@ -1,0 +1,147 @@
+//! Looks up what the settings say of the sandbox of an agent or a server.
+
+use windlass_protocol::opencode::settings::{
+    AgentSandbox, SandboxAtStart, SandboxMode, SandboxNetwork, SandboxSettings, ServerSandbox,
+};
+
+use crate::base::sandbox::Level;
+
+/// Agents that change nothing, unless the user says otherwise.
+const READING: [&str; 2] = ["plan", "explore"];
+
+/// Settings for an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    pub mode: SandboxMode,
+    pub network: SandboxNetwork,
+    pub writable: Vec<String>,
+    /// Variables to keep.
+    pub environment: Vec<String>,
+    /// Places of credentials that can be read all the same.
+    pub readable: Vec<String>,
+    pub ask_less: bool,
+    /// Set when no command may run outside, whatever the machine holds.
+    pub is_required: bool,
+    /// Set when the user did not ask for this mode: it is then only for machines that can hold all of it.
+    pub is_default: bool,
+}
+
+/// Looks up the settings of an agent; what is said of it by name is stronger.
+pub fn wanted(settings: &SandboxSettings, agent: &str) -> Wanted {
+    let none = AgentSandbox::default();
+    let own = settings.agents.get(agent).unwrap_or(&none);
+    let is_reader = READING.contains(&agent);
+    let is_own_mode = !is_reader || settings.mode == Some(SandboxMode::Off);
+    let said = own.mode.or(settings.mode.filter(|_| is_own_mode));
+    let network = own.network.or(settings.network).unwrap_or(SandboxNetwork::Allow);
+    let is_off_for_all = own.mode.is_none() && said == Some(SandboxMode::Off);
+    // A network cannot be closed without a sandbox.
+    let is_implied =
+        network != SandboxNetwork::Allow && (said.is_none() || is_off_for_all && own.network.is_some());
+    let is_required = settings.required == Some(true);
+    let is_usual = is_required || settings.at_start == SandboxAtStart::Usual;
+    let is_reader = is_reader || settings.at_start == SandboxAtStart::ReadOnly;
+    let fallback = match (is_reader, is_implied || is_usual) {
+        (true, _) => SandboxMode::ReadOnly,
+        (false, true) => SandboxMode::WorkspaceWrite,
+        (false, false) => SandboxMode::Off,
+    };
+    let mode = match said.filter(|_| !is_implied).unwrap_or(fallback) {
+        SandboxMode::Off if is_required => fallback,
+        _ if settings.at_start == SandboxAtStart::Off && !is_required => SandboxMode::Off,
+        mode => mode,
+    };
+    let list = |own: &Option<Vec<String>>, general: &Option<Vec<String>>| {
+        own.as_ref().or(general.as_ref()).cloned().unwrap_or_default()
+    };
+    Wanted {
+        mode,
+        network,
+        writable: list(&own.writable, &settings.writable),
+        environment: list(&own.environment, &settings.environment),
+        readable: list(&own.readable, &settings.readable),
+        ask_less: own.ask_less.or(settings.ask_less).unwrap_or(false),
+        is_required,
+        is_default: said.is_none() && !is_implied && !is_required,
+    }
+}
+
+/// Looks up the settings of servers, such as those of MCP.
+pub fn wanted_of_servers(settings: &ServerSandbox) -> Wanted {
+    let network = settings.network.unwrap_or(SandboxNetwork::Allow);
+    let is_open = network == SandboxNetwork::Allow;
+    let fallback = if is_open { SandboxMode::Off } else { SandboxMode::WorkspaceWrite };
+    Wanted {
+        mode: settings.mode.unwrap_or(fallback),
+        network,
+        writable: settings.writable.clone().unwrap_or_default(),
+        environment: settings.environment.clone().unwrap_or_default(),
+        readable: settings.readable.clone().unwrap_or_default(),
+        ask_less: false,
+        is_required: false,
+        is_default: false,
+    }
+}
+
+/// Looks up the agents of a session and of those above it and returns the sandbox that holds for all of them; none
+/// where all run outside. `level` is the machine's.
+pub fn narrowest<'a>(
+    settings: &SandboxSettings,
+    agents: impl Iterator<Item = &'a str>,
+    level: Level,
+) -> Option<Wanted> {
+    agents.map(|agent| wanted(settings, agent)).filter(|it| it.is_used(level)).reduce(Wanted::narrowed)
+}
+
+impl Wanted {
+    /// Returns true if commands run in a sandbox, or ask to run outside because there is none, on a machine that holds
+    /// this level.
+    pub fn is_used(&self, level: Level) -> bool {
+        self.mode != SandboxMode::Off && (level.is_full() || !self.is_default)
+    }
+
+    /// Returns the parts that are wider than in another sandbox.
+    pub fn wider_than(&self, old: &Self) -> Vec<String> {
+        let new = self;
+        let mut acc = Vec::new();
+        if new.mode > old.mode {
+            acc.push(format!("mode {} → {}", old.mode.name(), new.mode.name()));
+        } else if new.is_default && !old.is_default && new.mode != SandboxMode::Off {
+            acc.push("its mode holds only where the machine can hold all of it".to_owned());
+        }
+        if new.network > old.network {
+            acc.push("more of the network".to_owned());
+        }
+        for (word, old, new) in [
+            ("writes", &old.writable, &new.writable),
+            ("sees the variable", &old.environment, &new.environment),
+            ("reads", &old.readable, &new.readable),
+        ] {
+            acc.extend(new.iter().filter(|it| !old.contains(it)).map(|it| format!("{word} {it}")));
+        }
+        if new.ask_less && !old.ask_less {
+            acc.push("`ask` rules of `bash` are skipped".to_owned());
+        }
+        if old.is_required && !new.is_required {
+            acc.push("commands may run outside".to_owned());
+        }
+        acc
+    }
+
+    /// Returns what both allow.
+    fn narrowed(self, other: Self) -> Self {
+        let both = |mine: Vec<String>, others: &[String]| -> Vec<String> {
+            mine.into_iter().filter(|it| others.contains(it)).collect()
+        };
+        Self {
+            mode: self.mode.min(other.mode),
+            network: self.network.min(other.network),
+            writable: both(self.writable, &other.writable),
+            environment: both(self.environment, &other.environment),
+            readable: both(self.readable, &other.readable),
+            is_required: self.is_required || other.is_required,
+            ask_less: self.ask_less && other.ask_less,
+            is_default: self.is_default && other.is_default,
+        }
+    }
+}
