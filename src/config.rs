@@ -14,6 +14,7 @@ use windlass_protocol::opencode::{
     settings::Settings,
 };
 
+mod binding;
 pub mod cache;
 pub mod check;
 pub mod data_directory;
@@ -57,6 +58,7 @@ mod warning;
 mod wording;
 pub mod worktree;
 
+pub use binding::ProjectAddresses;
 pub use environment::Environment;
 pub use hook::Hook;
 pub use warning::{Findings, Warning};
@@ -106,6 +108,10 @@ pub struct Config {
     pub protected: Arc<protected_paths::ProtectedPaths>,
     /// The part of the project that does not act, because nobody has trusted it.
     pub held: trust::Held,
+    /// The addresses that only the project names.
+    pub project_addresses: ProjectAddresses,
+    /// Texts that were put in for variables and files.
+    pub substituted: BTreeSet<String>,
     /// Last readable state of each file of the configuration, for the time when it is broken.
     pub kept: BTreeMap<String, layer::Layer>,
     pub providers: BTreeMap<String, ProviderConfig>,

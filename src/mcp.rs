@@ -23,7 +23,7 @@ use windlass_protocol::opencode::{
 use crate::{
     base::lock::lock,
     bus::Bus,
-    config::{Config, sandbox::enclosure::Enclosure, secrets},
+    config::{Config, ProjectAddresses, sandbox::enclosure::Enclosure, secrets},
 };
 
 mod asking;
@@ -122,6 +122,8 @@ pub struct ServerSpec {
     pub timeout: Duration,
     /// The sandbox of a local server.
     pub sandbox: Option<Enclosure>,
+    /// True if only the project names the address of a remote server.
+    pub is_foreign: bool,
 }
 
 /// Returns the time limit of servers that name none: `experimental.mcp_timeout`, else 30 seconds.
@@ -131,19 +133,24 @@ pub fn usual_timeout(config: &Config) -> Duration {
 
 impl ServerSpec {
     /// Reads `mcp.<name>`; `None` if the server is switched off. `usual` is the time limit of a server that names none,
-    /// `sandbox` is for a local one.
+    /// `sandbox` is for a local one. `addresses` are those of the project.
     pub fn from_config(
         name: &str,
         config: &McpConfig,
         usual: Duration,
         sandbox: Option<Enclosure>,
+        addresses: &ProjectAddresses,
     ) -> Option<Self> {
         let (McpConfig::Local { enabled, timeout, .. } | McpConfig::Remote { enabled, timeout, .. }) = config;
         if *enabled == Some(false) {
             return None;
         }
         let timeout = timeout.map_or(usual, Duration::from_millis);
-        Some(Self { name: name.to_owned(), server: Server::of(config), timeout, sandbox })
+        let is_foreign = match config {
+            McpConfig::Remote { url, .. } => addresses.has(url),
+            McpConfig::Local { .. } => false,
+        };
+        Some(Self { name: name.to_owned(), server: Server::of(config), timeout, sandbox, is_foreign })
     }
 
     /// Replaces the values of the server's environment, which are often keys, in a line of its output.
@@ -304,6 +311,7 @@ impl Servers {
             roots: watch::Sender::new(vec![place.directory.clone()]),
             place,
             http: OnceCell::new(),
+            foreign_http: OnceCell::new(),
         });
         let tasks = TaskTracker::new();
         let stop = CancellationToken::new();
@@ -548,6 +556,8 @@ struct Shared {
     /// The directories that servers are told as roots, which begin with that of the place.
     roots: watch::Sender<Vec<PathBuf>>,
     http: OnceCell<reqwest::Client>,
+    /// The client for addresses that only the project names.
+    foreign_http: OnceCell<reqwest::Client>,
     /// Keys of tools of which one hides another, as far as that was logged.
     collisions: Mutex<HashSet<String>>,
 }

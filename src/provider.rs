@@ -65,6 +65,8 @@ pub struct Model {
     pub wire: Wire,
     /// The base URL without a trailing slash; the wire appends its path.
     pub base_url: String,
+    /// True if only the project names the address.
+    pub is_foreign: bool,
     pub api_key: Option<Secret>,
     /// True if the token of the provider's login is sent instead of a key.
     pub has_login: bool,

@@ -8,11 +8,14 @@ use std::{
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::support::{
-    agent::{Agent, Answer, binary},
-    llm::Reply,
-    scratch::Scratch,
-    web::{Page, Web},
+use crate::{
+    cli::{Machine, ended},
+    support::{
+        agent::{Agent, Answer, binary},
+        llm::Reply,
+        scratch::Scratch,
+        web::{Page, Web},
+    },
 };
 
 #[tokio::test]
@@ -347,4 +350,22 @@ async fn what_the_command_prints_steers_no_terminal() {
             assert_eq!(printed["username"], "u\u{200b}");
         }
     }
+}
+
+#[tokio::test]
+async fn what_is_put_into_an_address_is_not_shown() {
+    let machine = Machine::new().await;
+    machine.scratch.write("token", "hunter22");
+    let config = json!({"mcp": {
+        "far": {"type": "remote", "url": "https://far.example/{file:token}/mcp"},
+        "near": {"type": "remote", "url": "https://near.example/{env:SHORT}x/mcp"},
+    }});
+    machine.scratch.write("opencode.json", config.to_string());
+    for arguments in [&["config"][..], &["config", "--sources"]] {
+        let child = machine.command(arguments).env("SHORT", "s3cr").spawn().unwrap();
+        let shown = ended(child).await.stdout;
+        assert!(shown.contains("https://far.example/********/mcp"), "{shown}");
+        assert!(!shown.contains("hunter22") && !shown.contains("s3cr"), "{shown}");
+    }
+    machine.finish().await;
 }

@@ -316,3 +316,23 @@ async fn the_git_of_a_project_is_not_the_git_that_runs() {
     assert!(status.unwrap().success());
     assert_eq!(sprung(&scratch), BTreeSet::from(["git".to_owned()]));
 }
+
+#[tokio::test]
+async fn a_relative_directory_of_path_finds_no_program_of_the_project() {
+    let scratch = Scratch::new();
+    let program = scratch.work.join("bin/of-the-project");
+    scratch.write("bin/of-the-project", "#!/bin/sh\necho it ran\n");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let formatter = json!({"mine": {"command": ["of-the-project"], "extensions": [".txt"]}});
+    let path = format!("bin::./bin:{}", std::env::var("PATH").unwrap());
+    let agent = Agent::builder().scratch(&scratch).env("PATH", &path).config(json!({"formatter": formatter}));
+    let agent = agent.start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "of-the-project; echo $PATH"})));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    let result = agent.llm.last_request().tool_result("call_1");
+    assert!(!result.contains("it ran") && result.contains("not found"), "{result}");
+    assert!(result.lines().any(|line| line == std::env::var("PATH").unwrap()), "{result}");
+    agent.finish().await;
+}

@@ -427,3 +427,23 @@ async fn old_sessions_are_pruned() {
     assert_eq!((pruned.stdout.as_str(), n_left().await), ("No session is to be deleted.\n", 1));
     machine.finish().await;
 }
+
+#[tokio::test]
+async fn an_export_as_json_holds_no_letter_that_steers_and_says_the_same() {
+    let said = "a\u{9b}2J\u{202e}b\u{1b}[1m\u{7f}";
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text(said));
+    agent.prompt(&session, "go").await;
+    let machine = machine_of(&agent);
+    agent.finish().await;
+    for arguments in [&["export", &session][..], &["session", "export", &session, "--format", "json"]] {
+        let exported = machine.run(arguments).await;
+        let is_steering = |it: char| it.is_control() && it != '\n' || it == '\u{202e}';
+        assert!(!exported.stdout.contains(is_steering), "{exported:?}");
+        let value: Value = serde_json::from_str(&exported.stdout).unwrap();
+        let parts =
+            value["messages"].as_array().unwrap().iter().flat_map(|it| it["parts"].as_array().unwrap());
+        assert!(parts.into_iter().any(|part| part["text"] == said), "{value}");
+    }
+}

@@ -126,14 +126,18 @@ async fn pages_that_cannot_be_used_are_named_with_the_reason() {
     web.page("/round", Page::redirect("/round"));
     web.page("/large", Page::new("text/plain", vec![b'x'; 2 << 20]).chunked());
     web.page("/image", Page::new("image/png", b"\x89PNG\0"));
-    let paths = ["/away", "/round", "/large", "/image", "/missing"];
+    let other = Web::start().await;
+    web.page("/other", Page::redirect(&other.url("/rules.md?key=hunter22")));
+    let paths = ["/away", "/other", "/round", "/large", "/image", "/missing"];
     let urls: Vec<String> = paths.iter().map(|path| web.url(path)).chain(["http://".to_owned()]).collect();
     let agent = start(&Scratch::new(), &urls).await;
     let session = agent.new_session().await;
     let (system, thoughts) = turn(&agent, &session).await;
     assert!(!system.contains("Instructions from: http"), "{system}");
+    let elsewhere = format!("it redirects to {}, which is this machine", other.url("/rules.md"));
     let reasons = [
         "only http and https are fetched, not ftp",
+        &elsewhere,
         "it redirects more than 5 times",
         "it is larger than 1024 KiB",
         "it is not a text",
@@ -144,6 +148,7 @@ async fn pages_that_cannot_be_used_are_named_with_the_reason() {
         let told = format!("{url}: is left out of the instructions: {reason}");
         assert!(thoughts.contains(&told), "no `{told}` in {thoughts}");
     }
+    assert!(other.asked().is_empty(), "{:?}", other.asked());
     agent.finish().await;
 }
 

@@ -85,6 +85,7 @@ mod picture;
 mod plan;
 mod plugins;
 mod process;
+mod project_addresses;
 mod prompt;
 mod protected_paths;
 mod providers;

@@ -9,8 +9,13 @@ use tokio::{
 };
 
 use crate::{
+    cli::Machine,
     mcp::{session_with, until_offered},
-    support::{agent::Agent, llm::Reply},
+    support::{
+        agent::Agent,
+        llm::Reply,
+        web::{Page, Web},
+    },
 };
 
 /// Starts `tests/mcp/http_server.py` on this port, or a free one for 0; returns its address.
@@ -140,4 +145,44 @@ async fn a_server_that_comes_up_later_is_found() {
     until_offered(&agent, &session, "far_price").await;
     assert_eq!(call(&agent, &session, "far_price").await, "tea costs 5");
     agent.finish().await;
+}
+
+#[tokio::test]
+async fn headers_follow_no_redirect_to_another_origin() {
+    for status in [301, 302, 303, 307, 308] {
+        let (near, far) = (Web::start().await, Web::start().await);
+        let moved = |target: &str| Page::status(status).header("location", target);
+        near.page("/mcp", moved("/other"));
+        near.page("/other", moved(&far.url("/mcp?token=hunter22")));
+        let headers = json!({"Authorization": "Bearer hunter22hunter22", "X-Api-Key": "hunter22hunter22"});
+        let server = json!({"type": "remote", "url": near.url("/mcp"), "headers": headers});
+        let machine = Machine::new().await.with("mcp", json!({"far": server}));
+        let listed = machine.run(&["mcp", "list"]).await;
+        let told = format!("it redirects to {}, which is not sent your headers and logins", far.url("/mcp"));
+        assert!(listed.stdout.contains(&told) && !listed.stdout.contains("hunter22"), "{listed:?}");
+        assert!(far.asked().is_empty(), "{status}: {:?}", far.asked());
+        let within = near.asked().into_iter().find(|asked| asked.path() == "/other").unwrap();
+        assert_eq!(within.headers["x-api-key"], "hunter22hunter22", "{status}");
+        machine.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_projects_address_gets_no_headers_of_the_user() {
+    let far = Web::start().await;
+    let server =
+        json!({"type": "remote", "url": "https://tracker.example/mcp", "headers": {"X-Api-Key": "hunter22"}});
+    let machine = Machine::new().await;
+    machine
+        .scratch
+        .write("../home/.config/opencode/opencode.json", json!({"mcp": {"far": server}}).to_string());
+    machine.scratch.write("opencode.json", json!({"mcp": {"far": {"url": far.url("/mcp")}}}).to_string());
+    let listed = machine.run(&["mcp", "list"]).await;
+    assert!(listed.stdout.contains("far: failed"), "{listed:?}");
+    let asked = far.asked();
+    assert!(!asked.is_empty() && asked.iter().all(|it| !it.headers.contains_key("x-api-key")), "{asked:?}");
+    let checked = machine.run(&["config", "check"]).await;
+    let told = format!("mcp.far.headers: is not sent to {}, the address in ", far.url(""));
+    assert!(checked.stdout.contains(&told), "{checked:?}");
+    machine.finish().await;
 }

@@ -33,6 +33,7 @@ pub mod child_table;
 pub mod desktop;
 pub mod pager;
 pub mod reaper;
+pub mod search;
 pub mod tree;
 
 /// The number of the descriptor that [`spawn_with_channel`] hands down.
@@ -167,7 +168,8 @@ fn start(mut command: Command, spawn: &Spawn<'_>, handed: &[(OwnedFd, RawFd)]) -
 }
 
 fn prepare(command: &mut Command, spawn: &Spawn<'_>, handed: &[(OwnedFd, RawFd)]) {
-    command.args(spawn.args).current_dir(spawn.directory).envs(spawn.environment).env_remove(SERVER_PASSWORD);
+    command.args(spawn.args).current_dir(spawn.directory).envs(search::variable()).envs(spawn.environment);
+    command.env_remove(SERVER_PASSWORD);
     for name in spawn.without {
         command.env_remove(name);
     }

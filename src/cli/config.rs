@@ -82,11 +82,24 @@ pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
 
 fn show(report: Report, with_sources: bool, show_secrets: bool) -> ExitCode {
     let n_warnings = report.warnings.len() + report.servers.len();
-    let Report { config, leaves, .. } = report;
-    let code = match (with_sources, show_secrets) {
-        (true, show_secrets) => output::print_answer(sources::render(&leaves, !show_secrets).trim_end()),
-        (false, true) => output::print_answer(&json(config.merged_json())),
-        (false, false) => output::print_answer(&json(&secrets::masked(config.merged_json()))),
+    let Report { config, mut leaves, .. } = report;
+    let hide = |value: &mut Value| {
+        if !show_secrets {
+            secrets::hide_in_urls(value, &config.substituted);
+        }
+    };
+    let code = if with_sources {
+        for leaf in &mut leaves {
+            hide(&mut leaf.value);
+            leaf.set_by.iter_mut().for_each(|origin| hide(&mut origin.value));
+        }
+        output::print_answer(sources::render(&leaves, !show_secrets).trim_end())
+    } else if show_secrets {
+        output::print_answer(&json(config.merged_json()))
+    } else {
+        let mut shown = secrets::masked(config.merged_json());
+        shown.values_mut().for_each(hide);
+        output::print_answer(&json(&shown))
     };
     if n_warnings > 0 {
         output::note(&format!("{} `windlass config check` says what.", count(n_warnings)));

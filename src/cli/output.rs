@@ -1,6 +1,7 @@
 //! Output of commands: one text and an exit code, or a stream on both outputs in order.
 
 use std::{
+    borrow::Cow,
     collections::VecDeque,
     io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
@@ -105,6 +106,8 @@ impl Output {
 
     /// Notes a text; never waits.
     pub fn push(&mut self, stream: Stream, text: &str) {
+        // Standard error is mostly a terminal, whatever standard output is; answers for programs are passed on as they are.
+        let text = if stream == Stream::Err { text::readable(text) } else { Cow::Borrowed(text) };
         match self.pending.back_mut() {
             Some((last, bytes)) if *last == stream => bytes.extend_from_slice(text.as_bytes()),
             Some(_) | None => self.pending.push_back((stream, BytesMut::from(text.as_bytes()))),
@@ -137,5 +140,22 @@ impl Output {
     pub fn pending(&self) -> Vec<(Stream, String)> {
         let text = |bytes: &BytesMut| String::from_utf8_lossy(bytes).into_owned();
         self.pending.iter().map(|(stream, bytes)| (*stream, text(bytes))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Text of others on standard error.
+
+    use super::{Output, Stream};
+
+    #[test]
+    fn standard_error_gets_no_escape_sequence_and_standard_output_what_there_is() {
+        let mut output = Output::new();
+        output.push(Stream::Err, "a\u{1b}]0;t\u{7}\u{9b}2J\u{202e}\tb\n");
+        output.push(Stream::Out, "\u{1b}[1m\n");
+        let pending: Vec<String> =
+            output.pending.iter().map(|(_, text)| String::from_utf8_lossy(text).into_owned()).collect();
+        assert_eq!(pending, ["a\\u{1b}]0;t\\u{7}\\u{9b}2J\\u{202e}\tb\n", "\u{1b}[1m\n"]);
     }
 }

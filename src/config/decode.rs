@@ -18,6 +18,7 @@ use windlass_protocol::opencode::{
 use super::{
     ADMINISTRATOR, Config, Environment, Findings, Hook, Instruction, Managed, RULE_KEYS, ToolOutputLimits,
     Warning, WrittenNames,
+    binding::bind,
     check::check,
     faults::Faults,
     known_keys,
@@ -49,7 +50,9 @@ pub struct Place<'a> {
 pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, Vec<Layer>) {
     let Sources { environment, mut layers, mut findings, directories, watched, kept, broken: _, held } =
         sources;
+    bind(&mut layers, &mut findings);
     run_hooks(place, &environment, hooks, &mut layers, &mut findings);
+    let project_addresses = bind(&mut layers, &mut findings);
     let mut raw = merged(&layers);
     let home = &environment.home;
     let managed = managed(&layers, home);
@@ -97,6 +100,8 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         protected: Arc::default(),
         kept,
         held,
+        project_addresses,
+        substituted: layers.iter().flat_map(|layer| layer.substituted.iter().cloned()).collect(),
         providers: decode_key(&raw, "provider").unwrap_or_default(),
         disabled_providers: strings("disabled_providers").unwrap_or_default(),
         enabled_providers: strings("enabled_providers"),

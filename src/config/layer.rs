@@ -1,7 +1,7 @@
 //! One source of configuration: its value, and the position of every part of it.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     collections::HashMap,
     ops::Range,
     path::{Path, PathBuf},
@@ -57,6 +57,10 @@ pub struct Layer {
     pub is_broken: bool,
     /// The only key that it can set; a file may set any.
     pub only_key: Option<String>,
+    /// It is a project's, not the user's own.
+    pub is_projects: bool,
+    /// Short texts that were put in for variables and files.
+    pub substituted: Vec<String>,
 }
 
 impl Layer {
@@ -64,7 +68,21 @@ impl Layer {
     pub fn new(kind: Kind, source: &str, base: &Path, value: Map<String, Value>) -> Self {
         let (source, base) = (source.to_owned(), base.to_owned());
         let (places, limits) = (HashMap::new(), Vec::new());
-        Self { kind, source, base, value, written: None, places, limits, is_broken: false, only_key: None }
+        let (is_broken, only_key, is_projects, substituted) = (false, None, false, Vec::new());
+        let written = None;
+        Self {
+            kind,
+            source,
+            base,
+            value,
+            written,
+            places,
+            limits,
+            is_broken,
+            only_key,
+            is_projects,
+            substituted,
+        }
     }
 
     /// Returns true if a key may be set in a text that cannot be used.
@@ -130,7 +148,7 @@ pub fn pointer(path: &[&str]) -> String {
 }
 
 /// Returns the path of `{file:name}` in a source of the directory `base`.
-fn substituted(environment: &Environment, base: &Path, name: &str) -> PathBuf {
+fn named_file(environment: &Environment, base: &Path, name: &str) -> PathBuf {
     home::join(&environment.home, base, name)
 }
 
@@ -139,7 +157,7 @@ pub fn substituted_files(environment: &Environment, base: &Path, text: &str) -> 
     let variable = |name: &str| environment.get(name).map(str::to_owned);
     let starts = text.match_indices("{file:");
     let names = starts.filter_map(|(start, _)| jsonc::file_name(&text[start..], &variable)?.1.ok());
-    names.map(|name| substituted(environment, base, &name)).collect()
+    names.map(|name| named_file(environment, base, &name)).collect()
 }
 
 /// The place of a source that is JSONC.
@@ -171,7 +189,7 @@ pub fn written(place: &Place<'_>, text: &str, root: &Path) -> Option<Map<String,
     };
     let variable = |name: &str| Some(as_written(format!("{{env:{name}}}")));
     let read_file = |name: &str| {
-        let file = substituted(environment, base, name);
+        let file = named_file(environment, base, name);
         let is_refused = project_files.is_some_and(|it| it.refusal(&file).is_some());
         if !is_refused && file.canonicalize().is_ok_and(|real| !real.starts_with(root)) {
             return Ok(as_written(format!("{{file:{name}}}")));
@@ -204,19 +222,26 @@ pub struct Part<'a> {
 /// Does the same as [`parse`] for a part of a text; positions are those in the whole.
 pub fn parse_part(place: Place<'_>, part: Part<'_>, findings: &mut Findings) -> Layer {
     let Place { environment, kind, source, base, project_files } = place;
+    let substituted = RefCell::new(Vec::new());
+    let note = |text: String| {
+        if text.len() <= MAX_SUBSTITUTED {
+            substituted.borrow_mut().push(text.clone());
+        }
+        text
+    };
     let read_file = |name: &str| {
         if kind == Kind::Remote {
             return Err(format!(
                 "{{file:{name}}} is not read for a remote configuration; it counts as empty"
             ));
         }
-        read_named(project_files, &substituted(environment, &base, name), name)
+        read_named(project_files, &named_file(environment, &base, name), name).map(note)
     };
-    let substitutes =
-        Substitutes { variable: &|name| environment.get(name).map(str::to_owned), file: &read_file };
+    let variable = |name: &str| environment.get(name).map(str::to_owned).map(note);
     let text = part.whole.get(part.range.clone()).unwrap_or_default();
-    let document = jsonc::parse(text, &substitutes);
-    placed(document, Layer::new(kind, &source, &base, Map::new()), part, findings)
+    let document = jsonc::parse(text, &Substitutes { variable: &variable, file: &read_file });
+    let layer = placed(document, Layer::new(kind, &source, &base, Map::new()), part, findings);
+    Layer { substituted: substituted.take(), ..layer }
 }
 
 /// Parses a variable that is the value of `key`.
@@ -241,16 +266,44 @@ fn placed(document: Document, layer: Layer, part: Part<'_>, findings: &mut Findi
     Layer { value: document.value, places, is_broken: document.is_broken, ..layer }
 }
 
+/// Bytes of a text that is noted: what is longer is no part of an address.
+const MAX_SUBSTITUTED: usize = 4096;
+
+/// Bytes after which characters are counted: a file may be one line, whose every part has a position.
+const COUNTED: usize = 1024;
+
 /// Offsets at which the lines of a text begin.
 struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,
+    /// The number of characters that begin before each piece of [`COUNTED`] bytes.
+    n_before: Vec<usize>,
 }
 
 impl<'a> Lines<'a> {
     fn new(text: &'a str) -> Self {
         let starts = text.match_indices('\n').map(|(idx, _)| idx + 1);
-        Self { text, starts: std::iter::once(0).chain(starts).collect() }
+        let mut n_chars = 0;
+        let pieces = text.as_bytes().chunks(COUNTED);
+        let count = |piece| {
+            let n_now = n_chars;
+            n_chars += n_begun(piece);
+            n_now
+        };
+        let n_before = pieces.map(count).collect();
+        Self { text, starts: std::iter::once(0).chain(starts).collect(), n_before }
+    }
+
+    /// Counts the characters before an offset, of which at most a piece is looked at.
+    fn n_chars(&self, offset: usize) -> usize {
+        let idx = offset / COUNTED;
+        let counted = self.n_before.get(idx).copied();
+        // An offset at the very end begins no piece.
+        let (start, n_before) = match counted {
+            Some(n_before) => (idx * COUNTED, n_before),
+            None => (idx.saturating_sub(1) * COUNTED, self.n_before.last().copied().unwrap_or_default()),
+        };
+        n_before + n_begun(self.text.as_bytes().get(start..offset).unwrap_or_default())
     }
 
     /// Returns line and column, 1-based, columns in characters.
@@ -258,6 +311,48 @@ impl<'a> Lines<'a> {
         let offset = self.text.floor_char_boundary(offset);
         let line = self.starts.partition_point(|&start| start <= offset);
         let start = self.starts.get(line.saturating_sub(1)).copied().unwrap_or_default();
-        (line, self.text[start..offset].chars().count() + 1)
+        (line, self.n_chars(offset) - self.n_chars(start) + 1)
+    }
+}
+
+/// Counts the characters that begin in a part of a text.
+fn n_begun(part: &[u8]) -> usize {
+    part.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Positions in texts of any form.
+
+    use super::*;
+
+    #[test]
+    fn a_position_is_a_line_and_a_column_in_characters() {
+        for text in [
+            "",
+            "a",
+            "a\nb\n",
+            "ä\u{1f600}\n\n\u{1f600}b",
+            &"é".repeat(COUNTED),
+            &"a\u{1f600}\n".repeat(2000),
+        ] {
+            let lines = Lines::new(text);
+            for (offset, _) in text.char_indices().chain([(text.len(), ' ')]) {
+                let before = &text[..offset];
+                let line = before.matches('\n').count() + 1;
+                let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+                assert_eq!(lines.position(offset), (line, column), "{offset} of {} bytes", text.len());
+            }
+        }
+    }
+
+    #[test]
+    fn many_parts_in_one_line_have_their_positions() {
+        // 40 billion characters, were each counted from the line's beginning.
+        let text = "{\"a\": 1}, ".repeat(200_000);
+        let lines = Lines::new(&text);
+        for offset in (0..text.len()).step_by(10) {
+            assert_eq!(lines.position(offset), (1, offset + 1));
+        }
     }
 }

@@ -86,6 +86,9 @@ pub fn shown(
     let (config, _) = explain(environment, paths, directory, hooks);
     let mut shown = secrets::masked(&config.raw);
     shown.shift_remove(ADMINISTRATOR);
+    for value in shown.values_mut() {
+        secrets::hide_in_urls(value, &config.substituted);
+    }
     shown
 }
 

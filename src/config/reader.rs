@@ -155,6 +155,7 @@ impl Reader<'_> {
         let of_values = if written.is_some() { &mut silent } else { findings };
         normalize(&mut layer, of_values);
         check(&mut layer, of_values);
+        layer.is_projects = self.gate.is_some() && self.directory != self.sources.environment.home;
         if let Some(gate) = &mut self.gate {
             gate.hold_back(&mut layer, written, &self.sources.layers);
         }
@@ -210,6 +211,8 @@ impl Reader<'_> {
             // The positions of its parts are of no use once the text is another one.
             let mut kept = Layer::new(kind, &layer.source, &layer.base, layer.value.clone());
             kept.limits.clone_from(&layer.limits);
+            kept.is_projects = layer.is_projects;
+            kept.substituted.clone_from(&layer.substituted);
             self.sources.kept.insert(kept.source.clone(), kept);
         }
     }

@@ -1,11 +1,16 @@
 //! Puts stars in the place of what is secret, wherever the configuration is shown.
 
+use std::{cmp::Reverse, collections::BTreeSet};
+
 use serde_json::{Map, Value};
 
 use crate::base::text::distance;
 
 /// Shorter texts are not looked for in what others wrote: they are words too often.
 const MIN_LEN: usize = 8;
+
+/// Shorter texts that were put into a URL are left.
+const MIN_PART: usize = 4;
 
 /// Shorter names of secrets are too near to other words.
 const MIN_MISSPELT: usize = 5;
@@ -105,6 +110,26 @@ pub fn without(value: Value, secrets: &[String]) -> Value {
             Value::Object(entries.collect())
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => value,
+    }
+}
+
+/// Hides texts in all URLs of a value: what was put in for a variable or a file may be a key anywhere in one. A URL that
+/// is put in whole is looked at like any other.
+pub fn hide_in_urls(value: &mut Value, texts: &BTreeSet<String>) {
+    match value {
+        Value::String(url) if url.contains("://") => {
+            let is_part = |text: &&String| {
+                let is_word = !text.contains(char::is_whitespace) && !text.contains("://");
+                is_word && text.len() >= MIN_PART && !is_placeholder(text)
+            };
+            let mut parts: Vec<&String> = texts.iter().filter(is_part).collect();
+            // One may be the beginning of another.
+            parts.sort_unstable_by_key(|text| Reverse(text.len()));
+            *url = parts.into_iter().fold(std::mem::take(url), |url, text| url.replace(text, STARS));
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| hide_in_urls(value, texts)),
+        Value::Object(object) => object.values_mut().for_each(|value| hide_in_urls(value, texts)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

@@ -39,6 +39,6 @@ impl ClientServer {
             }
             Self::Linked { name, link } => (name, mcp::Server::Linked(link)),
         };
-        mcp::ServerSpec { name, server, timeout, sandbox }
+        mcp::ServerSpec { name, server, timeout, sandbox, is_foreign: false }
     }
 }

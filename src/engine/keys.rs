@@ -144,6 +144,11 @@ impl Engine {
             });
             return Ok(Tried::Unknown(reason.err().map(|reason| reason.to_string()).unwrap_or_default()));
         };
+        if model.is_foreign {
+            let address = &model.base_url;
+            let reason = format!("it is not sent to {address}, which only the project names");
+            return Ok(Tried::Unknown(reason));
+        }
         // A key of the configuration would be tried instead.
         model.api_key = Some(Secret(key.to_owned()));
         let host = model.base_url.clone();

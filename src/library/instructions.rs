@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashSet,
+    fs::File,
     io::Read,
     path::{Path, PathBuf},
 };
@@ -139,12 +140,18 @@ impl Instructions {
     }
 
     /// Removes the files that are not text from the matches of a pattern for every file: the pattern does not
-    /// mean pictures.
+    /// mean pictures. Looks at no more than are used.
     fn remove_binaries(&mut self, project_files: &ProjectFiles, pattern: &str, files: &mut Vec<PathBuf>) {
         let n_all = files.len();
         let mut first = None;
+        let mut n_texts = 0;
         files.retain(|file| {
-            let is_text = !is_binary(project_files, file);
+            if n_texts == MAX_FILES {
+                return true;
+            }
+            let beginning = beginning(project_files, file);
+            let is_text = !beginning.contains(&0);
+            n_texts += usize::from(is_text && !beginning.trim_ascii().is_empty());
             if !is_text && first.is_none() {
                 first = Some(file.clone());
             }
@@ -329,12 +336,11 @@ fn project(config: &Config, acc: &mut Instructions) -> Vec<PathBuf> {
         .unwrap_or_default()
 }
 
-/// Returns true if the beginning of a file is not text.
-fn is_binary(project_files: &ProjectFiles, file: &Path) -> bool {
+/// Returns the beginning of a file; nothing if it cannot be read.
+fn beginning(project_files: &ProjectFiles, file: &Path) -> Vec<u8> {
     let mut beginning = Vec::new();
-    let read =
-        project_files.open(file).is_ok_and(|file| file.take(BEGINNING).read_to_end(&mut beginning).is_ok());
-    read && beginning.contains(&0)
+    let read = |file: File| file.take(BEGINNING).read_to_end(&mut beginning).is_ok();
+    if project_files.open(file).is_ok_and(read) { beginning } else { Vec::new() }
 }
 
 fn reads_claude_files(config: &Config) -> bool {

@@ -11,14 +11,13 @@ use tokio::time::timeout;
 use windlass_protocol::opencode::config::McpOauthClient;
 
 use self::{authority::Authority, store::Store};
-use super::{
-    http::{install_tls, without_secrets},
-    streamable::BoundedClient,
-};
+use super::{http::install_tls, streamable::BoundedClient};
 use crate::base::{
     blocking::blocking,
     browser_return::{BrowserReturn, NOBODY_CAME},
-    cause, text,
+    cause,
+    shown_url::without_secrets,
+    text,
 };
 
 mod authority;
@@ -61,6 +60,8 @@ pub struct LoginPlace {
     pub url: String,
     pub client: McpOauthClient,
     pub files: LoginFiles,
+    /// True if only the project names the server's address.
+    pub is_foreign: bool,
 }
 
 /// A login that waits for the browser.
@@ -206,11 +207,11 @@ impl LoginPlace {
     async fn manager(&self) -> Result<AuthorizationManager, LoginError> {
         let address = Url::parse(&self.url)
             .map_err(|error| self.failed(&AuthError::InternalError(error.to_string())))?;
-        let server = address.clone();
+        let (server, is_foreign) = (address.clone(), self.is_foreign);
         // It reads the system's certificates.
         let made = blocking(move || {
             install_tls();
-            Authority::new(&server)
+            Authority::new(&server, is_foreign)
         });
         let authority =
             made.await.map_err(|error| self.failed(&AuthError::InternalError(cause::innermost(&error))))?;

@@ -1,10 +1,11 @@
 //! Reaches a server over streamable HTTP, or the older transport where the server knows that alone.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use reqwest::{
     Client, StatusCode, Url,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    redirect::{Action, Attempt, Policy},
 };
 use rmcp::transport::{
     StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Shared, Status,
-    http::{install_tls, without_secrets},
+    http::install_tls,
     login::{LoginError, LoginPlace},
     loss,
     session::{GRACE, SessionEnd, Task, session},
@@ -23,11 +24,17 @@ use super::{
 };
 use windlass_protocol::opencode::config::McpOauthClient;
 
-use crate::base::cause;
+use crate::base::{
+    cause,
+    public_address::{PublicNames, check_literal},
+    reason::Reason,
+    shown_url::without_secrets,
+};
 
 /// Headers that the transport sets itself; it refuses other values for them.
 const OWN_HEADERS: [&str; 4] = ["accept", "mcp-session-id", "mcp-protocol-version", "last-event-id"];
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_REDIRECTS: usize = 10;
 
 /// Serves a remote slot until its connection ends or the task is stopped.
 pub(super) async fn run(
@@ -45,11 +52,10 @@ pub(super) async fn run(
         Ok(headers) => headers,
         Err(name) => return task.failed(&format!("at {shown} has an invalid header {name}")),
     };
-    let client = match http_client(task.shared).await {
+    let is_foreign = task.spec().is_foreign;
+    let client = match http_client(task.shared, &parsed, is_foreign).await {
         Ok(client) => client,
-        Err(error) => {
-            return task.failed(&format!("at {shown} cannot be reached: {}", cause::innermost(&error)));
-        }
+        Err(reason) => return task.failed(&format!("at {shown} cannot be reached: {reason}")),
     };
     let custom_headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(custom_headers);
@@ -61,6 +67,7 @@ pub(super) async fn run(
         url: url.to_owned(),
         client: oauth.clone(),
         files: task.shared.place.logins.clone(),
+        is_foreign,
     });
     let results = task.shared.place.results.clone();
     let bounded = BoundedClient::new(client.clone(), results);
@@ -164,19 +171,41 @@ fn header_map(server: &str, headers: &BTreeMap<String, String>) -> Result<Header
     Ok(map)
 }
 
-async fn http_client(shared: &Shared) -> Result<Client, reqwest::Error> {
-    let build = || {
+async fn http_client(shared: &Shared, url: &Url, is_foreign: bool) -> Result<Client, Reason> {
+    if is_foreign {
+        check_literal(url)?;
+    }
+    let build = move || {
         install_tls();
-        Client::builder().build()
+        let builder = Client::builder().redirect(Policy::custom(redirected));
+        // A proxy would look the name up by itself.
+        if is_foreign { builder.no_proxy().dns_resolver(Arc::new(PublicNames)) } else { builder }.build()
     };
-    let client = shared.http.get_or_try_init(async || {
+    let client = if is_foreign { &shared.foreign_http } else { &shared.http };
+    let client = client.get_or_try_init(async || {
         // Runs on a blocking thread, because it reads the system's certificates.
         match tokio::task::spawn_blocking(build).await {
             Ok(built) => built,
             Err(_) => build(),
         }
     });
-    client.await.cloned()
+    client.await.cloned().map_err(|error: reqwest::Error| cause::innermost(&error))
+}
+
+/// Follows a redirect within an origin: headers and tokens are for the one that the configuration names.
+fn redirected(attempt: Attempt<'_>) -> Action {
+    let is_same = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
+    if attempt.previous().len() > MAX_REDIRECTS {
+        return attempt.error("it redirects too often");
+    }
+    if is_same {
+        return attempt.follow();
+    }
+    let target = without_secrets(attempt.url());
+    attempt.error(format!(
+        "it redirects to {target}, which is not sent your headers and logins; put that address into the configuration if \
+         it is the server's"
+    ))
 }
 
 /// Returns true if the server answers 401. Without a challenge, the transport reports that only as prose.

@@ -39,7 +39,7 @@ fn scripted(name: &str, quirks: &[&str]) -> ServerSpec {
 
 fn local(name: &str, command: Vec<String>) -> ServerSpec {
     let server = Server::Local { command, cwd: None, environment: BTreeMap::new() };
-    ServerSpec { name: name.to_owned(), server, timeout: LONG, sandbox: None }
+    ServerSpec { name: name.to_owned(), server, timeout: LONG, sandbox: None, is_foreign: false }
 }
 
 fn place(directory: &str) -> Place {
@@ -144,7 +144,16 @@ async fn servers_hear_of_other_roots_while_they_run() {
 fn configuration_becomes_a_spec() {
     let check = |json: Value, expected: Option<ServerSpec>| {
         let config: McpConfig = serde_json::from_value(json).expect("decodes");
-        assert_eq!(ServerSpec::from_config("x", &config, DEFAULT_TIMEOUT, None), expected);
+        assert_eq!(
+            ServerSpec::from_config(
+                "x",
+                &config,
+                DEFAULT_TIMEOUT,
+                None,
+                &crate::config::ProjectAddresses::default()
+            ),
+            expected
+        );
     };
     check(json!({"type": "local", "command": ["a"], "enabled": false}), None);
     let server = Server::Local {
@@ -154,7 +163,13 @@ fn configuration_becomes_a_spec() {
     };
     check(
         json!({"type": "local", "command": ["a", "b"], "cwd": "sub", "environment": {"K": "v"}}),
-        Some(ServerSpec { name: "x".to_owned(), server, timeout: Duration::from_secs(30), sandbox: None }),
+        Some(ServerSpec {
+            name: "x".to_owned(),
+            server,
+            timeout: Duration::from_secs(30),
+            sandbox: None,
+            is_foreign: false,
+        }),
     );
     let server = Server::Remote {
         url: "http://h".to_owned(),
@@ -168,6 +183,7 @@ fn configuration_becomes_a_spec() {
             server,
             timeout: Duration::from_millis(1500),
             sandbox: None,
+            is_foreign: false,
         }),
     );
 }
@@ -465,8 +481,14 @@ async fn an_unreachable_url_fails_with_its_name() {
         headers: BTreeMap::new(),
         oauth: None,
     };
-    let servers =
-        settled(vec![ServerSpec { name: "far".to_owned(), server, timeout: LONG, sandbox: None }]).await;
+    let servers = settled(vec![ServerSpec {
+        name: "far".to_owned(),
+        server,
+        timeout: LONG,
+        sandbox: None,
+        is_foreign: false,
+    }])
+    .await;
     let error = failure(&servers);
     assert_eq!(error, format!("MCP server far at http://{address}/mcp cannot be used: Connection refused"));
 }
@@ -527,7 +549,7 @@ async fn status_of_http_server(respond: impl Fn(&Value) -> String) -> Status {
     };
     let server =
         Server::Remote { url: format!("http://{address}/mcp"), headers: BTreeMap::new(), oauth: None };
-    let spec = ServerSpec { name: "far".to_owned(), server, timeout: LONG, sandbox: None };
+    let spec = ServerSpec { name: "far".to_owned(), server, timeout: LONG, sandbox: None, is_foreign: false };
     let servers = tokio::select! {
         servers = settled(vec![spec]) => servers,
         () = serving => unreachable!(),
@@ -539,6 +561,12 @@ async fn status_of_http_server(respond: impl Fn(&Value) -> String) -> Status {
 fn values_of_a_servers_environment_are_not_logged() {
     let environment = [("API_KEY".to_owned(), "envsecret-4242".to_owned())].into();
     let server = Server::Local { command: vec!["x".to_owned()], cwd: None, environment };
-    let spec = ServerSpec { name: "x".to_owned(), server, timeout: DEFAULT_TIMEOUT, sandbox: None };
+    let spec = ServerSpec {
+        name: "x".to_owned(),
+        server,
+        timeout: DEFAULT_TIMEOUT,
+        sandbox: None,
+        is_foreign: false,
+    };
     assert_eq!(spec.masked("token envsecret-4242 rejected"), "token ******** rejected");
 }

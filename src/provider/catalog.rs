@@ -330,6 +330,7 @@ fn demo() -> Model {
         name: "Demo (scripted, no provider)".to_owned(),
         wire: Wire::Demo,
         base_url: String::new(),
+        is_foreign: false,
         api_key: None,
         has_login: false,
         key_variable: None,

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    net::SocketAddr,
     path::Path,
     sync::{Arc, Mutex, OnceLock},
     time::{Duration, Instant},
@@ -10,8 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use reqwest::{
-    Certificate, ClientBuilder, Response, Url,
-    dns::{Addrs, Name, Resolve, Resolving},
+    Response, Url,
     header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION},
 };
 use serde_json::Value;
@@ -24,12 +22,13 @@ use super::{
     login::tokens::Tokens, openai_chat, openai_responses,
 };
 use crate::{
-    base::{cause, clock, figures, hash, lock::lock, log, sse},
+    base::{cause, clock, figures, hash, lock::lock, log, public_address::check_literal, sse},
     config::{Environment, secrets},
 };
 
 pub(super) mod blocks;
 pub(super) mod body;
+pub mod connect;
 pub(super) mod credential;
 pub mod decode;
 mod exchange;
@@ -45,7 +44,6 @@ mod session_headers;
 #[cfg(test)]
 mod tests;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for which an unused connection is kept, a little less than reqwest's.
 const WARM: Duration = Duration::from_secs(80);
 /// Maximum bytes of a body that is not a stream of events.
@@ -69,6 +67,10 @@ const TAIL_TIMEOUT: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone, Default)]
 pub struct Client {
     built: Arc<OnceLock<reqwest::Client>>,
+    /// The client for addresses that only the project names.
+    built_foreign: Arc<OnceLock<reqwest::Client>>,
+    /// True if all requests are for such addresses.
+    is_foreign: bool,
     /// The tokens of logins; absent where none are sent.
     tokens: Option<Arc<Tokens>>,
     /// Tokens that were exchanged, by the way to them and the secret.
@@ -122,19 +124,44 @@ impl Client {
         Ok(Credential::Granted(granted))
     }
 
+    /// Returns the client for addresses that only the project names, if this is one: it connects to public addresses
+    /// and to this machine where the URL says so, and never through a proxy.
+    pub fn for_address(&self, is_foreign: bool) -> Self {
+        Self { is_foreign: is_foreign || self.is_foreign, ..self.clone() }
+    }
+
+    /// Returns true for the client of addresses that only the project names.
+    pub fn is_foreign(&self) -> bool {
+        self.is_foreign
+    }
+
+    /// Returns the client for requests to a model.
+    fn for_model(&self, model: &Model) -> Result<reqwest::Client, ProviderError> {
+        if model.is_foreign
+            && let Ok(url) = Url::parse(&model.base_url)
+        {
+            let refused = |message| ProviderError::Api { message, status: None, body: None };
+            check_literal(&url).map_err(refused)?;
+        }
+        self.for_address(model.is_foreign).reqwest()
+    }
+
     /// Returns the client itself; all users share its connections.
     pub fn reqwest(&self) -> Result<reqwest::Client, ProviderError> {
-        if let Some(client) = self.built.get() {
+        let built = if self.is_foreign { &self.built_foreign } else { &self.built };
+        if let Some(client) = built.get() {
             return Ok(client.clone());
         }
-        let certificates = self.certificates.as_deref().map(read_certificates).transpose()?;
-        let client = build(|builder| builder, &certificates.unwrap_or_default())?;
-        Ok(self.built.get_or_init(|| client).clone())
+        let certificates = self.certificates.as_deref().map(connect::certificates).transpose()?;
+        let client = connect::client(self.is_foreign, &certificates.unwrap_or_default())?;
+        Ok(built.get_or_init(|| client).clone())
     }
 
     /// Connects to a model's provider ahead of the first request, unless that saves nothing.
     pub fn warm_up(&self, model: Option<Model>) {
-        let Some(url) = model.and_then(|model| Url::parse(&model.base_url).ok()) else { return };
+        let Some(model) = model else { return };
+        let is_foreign = model.is_foreign;
+        let Ok(url) = Url::parse(&model.base_url) else { return };
         let host = url.host_str().unwrap_or_default().to_owned();
         let is_near = host == "localhost" || host.starts_with("127.") || host == "[::1]";
         let Ok(root) = url.join("/") else { return };
@@ -146,13 +173,16 @@ impl Client {
             return;
         }
         warmed.hosts.insert(host, Instant::now());
-        let client = Client { warmed: Arc::default(), ..self.clone() };
+        let client = Client { warmed: Arc::default(), ..self.for_address(is_foreign) };
         warmed.newest = Some(AbortOnDropHandle::new(tokio::spawn(async move {
             // The system's certificates are read here.
             let built = tokio::task::spawn_blocking(move || client.reqwest()).await;
             let Ok(Ok(http)) = built else { return };
+            if is_foreign {
+                return;
+            }
             // Any answer will do: it is the connection that counts.
-            let answer = http.head(root).timeout(CONNECT_TIMEOUT).send().await;
+            let answer = http.head(root).timeout(connect::TIMEOUT).send().await;
             tracing::debug!(is_warm = answer.is_ok(), "connected ahead of the first request");
         })));
     }
@@ -163,63 +193,6 @@ impl Client {
 struct Warmed {
     hosts: HashMap<String, Instant>,
     newest: Option<AbortOnDropHandle<()>>,
-}
-
-fn read_certificates(file: &Path) -> Result<Vec<Certificate>, ProviderError> {
-    let read = std::fs::read(file).map_err(|error| cause::innermost(&error));
-    let parsed =
-        read.and_then(|pem| Certificate::from_pem_bundle(&pem).map_err(|error| cause::innermost(&error)));
-    parsed.map_err(|reason| ProviderError::Api {
-        message: format!(
-            "cannot read the certificates in {} ({reason}); correct NODE_EXTRA_CA_CERTS",
-            file.display()
-        ),
-        status: None,
-        body: None,
-    })
-}
-
-/// Makes a client that connects to these addresses only, whatever name the URL has, and never through a proxy.
-///
-/// Reads the system's certificates; call it on a blocking thread.
-pub fn pinned(addresses: &[SocketAddr]) -> Result<reqwest::Client, ProviderError> {
-    let resolver = Arc::new(Pinned(addresses.to_vec()));
-    build(|builder| builder.no_proxy().dns_resolver(resolver.clone()), &[])
-}
-
-struct Pinned(Vec<SocketAddr>);
-
-impl Resolve for Pinned {
-    fn resolve(&self, _name: Name) -> Resolving {
-        let addresses: Addrs = Box::new(self.0.clone().into_iter());
-        Box::pin(std::future::ready(Ok(addresses)))
-    }
-}
-
-fn build(
-    adapt: impl Fn(ClientBuilder) -> ClientBuilder,
-    certificates: &[Certificate],
-) -> Result<reqwest::Client, ProviderError> {
-    // Fails if another part of the process has installed one, which serves as well.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let builder = || {
-        let builder = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            // A redirected POST loses its body and would carry the key to another host.
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")));
-        adapt(builder)
-    };
-    // Without root certificates on the system, plain HTTP to a local server must still work.
-    let with_own = || match certificates {
-        [] => builder(),
-        _ => builder().tls_certs_merge(certificates.iter().cloned()),
-    };
-    let built =
-        with_own().build().or_else(|_| builder().tls_certs_only(certificates.iter().cloned()).build());
-    built.map_err(|error| ProviderError::Transport {
-        message: format!("the HTTP client cannot be set up ({})", causes(error)),
-    })
 }
 
 /// An answer being received over HTTP. Dropping it closes the connection.
@@ -368,14 +341,16 @@ async fn send(
     origin: &failure::Origin,
 ) -> Result<Response, ProviderError> {
     let mut headers = prompt_headers(model, prompt, credential).map_err(|error| origin.named(error))?;
-    let http = client.reqwest()?;
+    let http = client.for_model(model).map_err(|error| origin.named(error))?;
     if let Some(account) = signing_account(model) {
         let signed = account.sign(&http, url, body).await;
         let signed = signed.map_err(|message| origin.named(ProviderError::Auth { message }))?;
         insert_headers(signed.iter().map(|(name, value)| (*name, value)), &mut headers)
             .map_err(|error| origin.named(error))?;
     }
-    let last = prompt.headers.iter().map(|(name, value)| (name.as_str(), value));
+    // Those of plugins may hold a key of the user.
+    let last = prompt.headers.iter().filter(|_| !model.is_foreign);
+    let last = last.map(|(name, value)| (name.as_str(), value));
     insert_headers(last, &mut headers).map_err(|error| origin.named(error))?;
     if let Some(fetch) = &model.fetch {
         let sent = timeout(model.timeouts.headers, fetch.post(url, &headers, body.clone())).await;
@@ -439,7 +414,8 @@ async fn request_list(client: &Client, model: &Model, limit: Duration) -> Result
     let mut headers = request_headers(model, &credential).map_err(|error| origin.named(error))?;
     headers.insert(reqwest::header::ACCEPT, HeaderValue::from_static("application/json"));
     let url = body::join(&model.base_url, "/models");
-    match client.reqwest()?.get(url).headers(headers).timeout(limit).send().await {
+    let http = client.for_model(model).map_err(|error| origin.named(error))?;
+    match http.get(url).headers(headers).timeout(limit).send().await {
         Ok(response) => Ok(response),
         Err(error) => Err(origin.named(refused::unanswered(error).await)),
     }

@@ -16,6 +16,9 @@ const MAX_TRIED: usize = 32;
 /// Maximum number of steps of one reading beyond one look at each line. Only contrived content needs as many.
 const MAX_STEPS: usize = 4_000_000;
 
+/// Maximum size of a text after all replacements: a short text that is often there may become any length.
+const MAX_RESULT: usize = 64 << 20;
+
 /// One reading of `old`.
 pub struct Replacer {
     pub name: &'static str,
@@ -53,6 +56,10 @@ pub enum MatchError {
         "Refusing replacement because the matched span is much larger than oldString. Re-read the file and provide the full exact oldString for the intended replacement."
     )]
     TooLarge,
+    #[error(
+        "Refusing replacement because the file would be larger than 64 MiB after it. Replace fewer occurrences, or use a shorter newString."
+    )]
+    TooLong,
 }
 
 /// Returns the content with `old` replaced: the first reading that is unique wins, or any reading if all
@@ -87,7 +94,14 @@ fn replace_with(
                 return Err(MatchError::TooLarge);
             }
             if is_all {
-                return Ok(content.replace(&*candidate, new));
+                let n_found = finder.find_iter(content.as_bytes()).count();
+                let n_kept = content.len() - n_found * candidate.len();
+                let is_long = n_found.saturating_mul(new.len()).saturating_add(n_kept) > MAX_RESULT;
+                return if is_long {
+                    Err(MatchError::TooLong)
+                } else {
+                    Ok(content.replace(&*candidate, new))
+                };
             }
             // Occurrences that overlap make a text ambiguous as well.
             if finder.find(&content.as_bytes()[start + 1..]).is_none() {

@@ -36,6 +36,8 @@ pub(crate) struct Target {
     pub relative: String,
     /// The patterns to ask for: the relative path, and the real one if a link hides it.
     pub patterns: Vec<String>,
+    /// The device and the number of a file that has further names, which may be anywhere.
+    pub linked: Option<(u64, u64)>,
 }
 
 impl Target {
@@ -119,7 +121,9 @@ pub(crate) async fn unmoved(cx: &ToolCx<'_>, target: &Target) -> Result<(), Tool
 }
 
 fn compare(target: &Target, now: &Target) -> Result<(), ToolError> {
-    let is_same = now.real == target.real && now.patterns.iter().all(|name| target.patterns.contains(name));
+    let is_same = now.real == target.real
+        && now.patterns.iter().all(|name| target.patterns.contains(name))
+        && (now.linked.is_none() || now.linked == target.linked);
     if is_same {
         Ok(())
     } else {
@@ -199,7 +203,12 @@ pub(crate) fn judge(roots: &Roots, path: PathBuf) -> Target {
     if is_plan && fs::metadata(&real).is_ok_and(|it| it.is_file() && it.nlink() > 1) {
         patterns.push(format!("{relative} (hard link)"));
     }
-    Target { is_directory: real.is_dir(), path, real, is_inside, relative, patterns }
+    Target { is_directory: real.is_dir(), linked: linked(&real), path, real, is_inside, relative, patterns }
+}
+
+fn linked(real: &Path) -> Option<(u64, u64)> {
+    let metadata = fs::symlink_metadata(real).ok().filter(|it| it.is_file() && it.nlink() > 1)?;
+    Some((metadata.dev(), metadata.ino()))
 }
 
 /// Files with a name that begins or ends in `.env`, in any case, and that have further names.

@@ -205,7 +205,8 @@ async fn request(
 ) -> Result<Hop, ToolError> {
     let addresses = addresses.to_vec();
     let client =
-        blocking(move || http::pinned(&addresses).map_err(|error| failed(error.to_string()))).await?;
+        blocking(move || http::connect::pinned(&addresses).map_err(|error| failed(error.to_string())))
+            .await?;
     let cannot = |error: reqwest::Error| failed(format!("Cannot fetch {url}: {}", http::causes(error)));
     let send = |user_agent: &'static str| {
         client

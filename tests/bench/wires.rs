@@ -171,6 +171,7 @@ fn model(wire: Wire) -> Model {
         name: "Large".to_owned(),
         wire,
         base_url: "https://api.acme.example/v1".to_owned(),
+        is_foreign: false,
         api_key: None,
         auth: Auth::Bearer,
         aws: None,

@@ -8,7 +8,7 @@ use std::{io, process::Stdio};
 
 use tokio::process::Command;
 
-use super::SERVER_PASSWORD;
+use super::{SERVER_PASSWORD, search};
 
 /// The system's program that opens an address.
 const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
@@ -16,7 +16,7 @@ const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" }
 /// Opens an address in the browser that the user has chosen for the desktop.
 pub fn open(address: &str) -> io::Result<()> {
     let mut command = Command::new(OPENER);
-    command.arg(address).env_remove(SERVER_PASSWORD).process_group(0);
+    command.arg(address).envs(search::variable()).env_remove(SERVER_PASSWORD).process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // The runtime waits for it, so that nothing is left of it in the table of processes.
     command.spawn().map(drop)

@@ -24,7 +24,12 @@ pub async fn show(
     text: &str,
 ) -> io::Result<ExitStatus> {
     let mut command = Command::new(program);
-    command.args(args).envs(environment.iter().copied()).stdin(Stdio::piped()).kill_on_drop(true);
+    command
+        .args(args)
+        .envs(super::search::variable())
+        .envs(environment.iter().copied())
+        .stdin(Stdio::piped())
+        .kill_on_drop(true);
     // Ctrl-C belongs to the program: it stops a search in a long text, and must not end windlass under it.
     let _interrupts = signal(SignalKind::interrupt())?;
     let mut child = command.spawn()?;

@@ -12,7 +12,7 @@ use windlass_protocol::opencode::id::SessionId;
 
 use super::{find, hint, root};
 use crate::{
-    base::clock::Zone,
+    base::{clock::Zone, text::visible_json},
     cli::output,
     engine::{Engine, EngineError, Record},
     transcript::{Transcript, html, markdown},
@@ -107,7 +107,7 @@ async fn json(engine: &Engine, id: &SessionId, is_sanitized: bool) -> Result<Str
     if is_sanitized {
         file.redact();
     }
-    Ok(format!("{:#}\n", json!(file)))
+    Ok(visible_json(&format!("{:#}\n", json!(file))))
 }
 
 /// Returns the format that a file's name asks for.

@@ -30,7 +30,7 @@ impl Engine {
         let Ok(loaded) = self.inspect_files(directory).await else { return Vec::new() };
         let mut urls = Agents::urls(&loaded.config).to_vec();
         urls.retain(|url| !before.contains(url));
-        self.fetch_listed::<Agents>(&urls).await;
+        self.fetch_listed::<Agents>(&urls, &loaded.config.project_addresses).await;
         urls
     }
 }

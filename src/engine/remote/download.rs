@@ -1,4 +1,4 @@
-//! Fetches what a configuration names by URL: bounded, by http or https alone, and never from https to http.
+//! Fetches what a configuration names by URL: bounded, by http or https alone, and where a server chooses the address, from public ones.
 
 use std::{
     collections::HashMap,
@@ -11,7 +11,13 @@ use reqwest::{Url, header::LOCATION};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use crate::{
-    base::{blocking::blocking, lock::lock, reason::Reason},
+    base::{
+        blocking::blocking,
+        lock::lock,
+        public_address::{check_literal, is_loopback},
+        reason::Reason,
+        shown_url::without_secrets,
+    },
     provider::http,
 };
 
@@ -118,12 +124,16 @@ pub async fn fetch(
     answer_limit: Duration,
 ) -> Result<Vec<u8>, Reason> {
     // Reads the system's certificates when it is the first.
-    let client = client.clone();
-    let client = blocking(move || client.reqwest()).await;
-    let client = client.map_err(|error| error.to_string())?;
+    let named = client;
+    let mut client = client.clone();
     let mut url = checked(url)?;
+    if client.is_foreign() {
+        check_literal(&url)?;
+    }
     for _ in 0..=MAX_REDIRECTS {
-        let mut request = client.get(url.clone());
+        let asked = client.clone();
+        let built = blocking(move || asked.reqwest()).await.map_err(|error| error.to_string())?;
+        let mut request = built.get(url.clone());
         for (name, value) in headers.into_iter().flatten() {
             request = request.header(name, value);
         }
@@ -138,8 +148,8 @@ pub async fn fetch(
         {
             let next =
                 checked(url.join(target).map_err(|error| format!("it redirects to no URL ({error})"))?)?;
-            if url.scheme() == "https" && next.scheme() == "http" {
-                return Err("it redirects from https to http".to_owned());
+            if url.origin() != next.origin() {
+                client = elsewhere(named, &url, &next)?;
             }
             url = next;
             continue;
@@ -157,6 +167,25 @@ pub async fn fetch(
         return Ok(bytes);
     }
     Err(format!("it redirects more than {MAX_REDIRECTS} times"))
+}
+
+/// Returns the client for a page of the user's own that has moved to another origin: that one is chosen by a server, so
+/// it has to be public. An address that only the project names does not move.
+fn elsewhere(named: &http::Client, url: &Url, next: &Url) -> Result<http::Client, Reason> {
+    let shown = without_secrets(next);
+    if named.is_foreign() {
+        return Err(format!("it redirects to {shown}, another origin; name that address if you mean it"));
+    }
+    if url.scheme() == "https" && next.scheme() == "http" {
+        return Err("it redirects from https to http".to_owned());
+    }
+    if is_loopback(next) {
+        return Err(format!(
+            "it redirects to {shown}, which is this machine; name that address if you mean it"
+        ));
+    }
+    check_literal(next)?;
+    Ok(named.for_address(true))
 }
 
 fn checked(url: Url) -> Result<Url, Reason> {

@@ -30,7 +30,8 @@ impl Engine {
 
     /// Does the same without organisations, which `auth.json` names.
     pub(crate) fn refresh_named(&self, loaded: &Loaded) {
-        self.0.pages.prepare(&library::instruction_urls(&loaded.config));
+        let config = &loaded.config;
+        self.0.pages.prepare(&library::instruction_urls(config), &config.project_addresses);
         self.refresh_listed::<Agents>(loaded);
         self.refresh_listed::<Skills>(loaded);
         self.refresh_served(loaded);

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::download::{self, First, not_kept};
 use crate::{
     base::{blocking::blocking, reason::Reason},
-    config::{Config, cache, cache::Listing, paths::Paths},
+    config::{Config, ProjectAddresses, cache, cache::Listing, paths::Paths},
     engine::{Engine, Loaded},
     provider::http,
 };
@@ -71,8 +71,11 @@ impl Engine {
     pub(crate) fn refresh_listed<K: Kind>(&self, loaded: &Loaded) {
         for url in K::urls(&loaded.config) {
             let (engine, own) = (self.clone(), url.clone());
+            let is_foreign = loaded.config.project_addresses.has(url);
             let key = format!("{}: {url}", K::KEY);
-            self.0.asked.begin(&key, |first| async move { engine.refresh_url::<K>(&own, Some(first)).await });
+            self.0.asked.begin(&key, |first| async move {
+                engine.refresh_url::<K>(&own, is_foreign, Some(first)).await
+            });
         }
     }
 
@@ -81,17 +84,18 @@ impl Engine {
         self.0.asked.settled().await;
     }
 
-    /// Asks these URLs now.
-    pub(crate) async fn fetch_listed<K: Kind>(&self, urls: &[String]) {
-        join_all(urls.iter().map(|url| self.refresh_url::<K>(url, None))).await;
+    /// Asks these URLs now; `addresses` are those of the project.
+    pub(crate) async fn fetch_listed<K: Kind>(&self, urls: &[String], addresses: &ProjectAddresses) {
+        join_all(urls.iter().map(|url| self.refresh_url::<K>(url, addresses.has(url), None))).await;
     }
 
-    async fn refresh_url<K: Kind>(&self, url: &str, first: Option<First>) {
+    async fn refresh_url<K: Kind>(&self, url: &str, is_foreign: bool, first: Option<First>) {
         let file = K::file(&self.0.paths, url);
         let (known, own) = (file.clone(), url.to_owned());
         let before = blocking(move || cache::read_or_log::<Listing<K::Entry>>(&known, &own)).await;
         let first = first.filter(|_| before.is_none());
-        let source = Source { client: self.0.http.clone(), paths: self.0.paths.clone(), url: url.to_owned() };
+        let client = self.0.http.for_address(is_foreign);
+        let source = Source { client, paths: self.0.paths.clone(), url: url.to_owned() };
         let now = fetch::<K>(&source, before.as_ref()).await;
         for problem in &now.problems {
             tracing::warn!("{}: {url}: {problem}", K::KEY);

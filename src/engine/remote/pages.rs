@@ -18,7 +18,10 @@ use tokio::{
 use super::download::{self, late, not_kept};
 use crate::{
     base::{blocking::blocking, lock::lock, reason::Reason},
-    config::cache::{self, Cached},
+    config::{
+        ProjectAddresses,
+        cache::{self, Cached},
+    },
     library,
     provider::http,
 };
@@ -97,17 +100,17 @@ impl Pages {
         Self { reach: Arc::new(reach), known: Mutex::default(), tasks: Mutex::default() }
     }
 
-    /// Begins to fetch what is not known or no longer new; never waits.
-    pub fn prepare(&self, urls: &[String]) {
+    /// Begins to fetch what is not known or no longer new; never waits. `addresses` are those of the project.
+    pub fn prepare(&self, urls: &[String], addresses: &ProjectAddresses) {
         for url in urls {
-            drop(self.begin(url));
+            drop(self.begin(url, addresses.has(url)));
         }
     }
 
     /// Returns the known texts of the pages. Waits only for pages that were never seen, and not long.
-    pub async fn get(&self, urls: &[String]) -> library::Pages {
+    pub async fn get(&self, urls: &[String], addresses: &ProjectAddresses) -> library::Pages {
         let mut pages = library::Pages::new();
-        let waiting: Vec<_> = urls.iter().map(|url| (url, self.begin(url))).collect();
+        let waiting: Vec<_> = urls.iter().map(|url| (url, self.begin(url, addresses.has(url)))).collect();
         for (url, mut page) in waiting {
             let left = page.borrow().began.map_or(LIMIT, |began| LIMIT.saturating_sub(began.elapsed()));
             let known = async {
@@ -120,7 +123,7 @@ impl Pages {
         pages
     }
 
-    fn begin(&self, url: &str) -> watch::Receiver<Page> {
+    fn begin(&self, url: &str, is_foreign: bool) -> watch::Receiver<Page> {
         let mut known = lock(&self.known);
         let sender = known.entry(url.to_owned()).or_insert_with(|| watch::Sender::new(Page::default()));
         let is_due = sender.send_if_modified(|page| {
@@ -135,7 +138,7 @@ impl Pages {
             let (reach, sender, url) = (self.reach.clone(), sender.clone(), url.to_owned());
             let mut tasks = lock(&self.tasks);
             while tasks.try_join_next().is_some() {}
-            tasks.spawn(async move { reach.refresh(&url, &sender).await });
+            tasks.spawn(async move { reach.refresh(&url, is_foreign, &sender).await });
         }
         sender.subscribe()
     }
@@ -143,7 +146,7 @@ impl Pages {
 
 impl Reach {
     /// Shows what an earlier process kept, then what the network says.
-    async fn refresh(&self, url: &str, page: &watch::Sender<Page>) {
+    async fn refresh(&self, url: &str, is_foreign: bool, page: &watch::Sender<Page>) {
         let is_new = page.borrow().text.is_none();
         if is_new && let Some(text) = self.kept(url).await {
             page.send_modify(|page| page.text = Some(text));
@@ -151,7 +154,7 @@ impl Reach {
         let fetched = async {
             // The semaphore is never closed.
             let permit = self.permits.acquire().await;
-            let mut fetching = pin!(tokio::time::timeout(FETCH_LIMIT, self.fetch(url)));
+            let mut fetching = pin!(tokio::time::timeout(FETCH_LIMIT, self.fetch(url, is_foreign)));
             let fetched = match tokio::time::timeout(LIMIT, &mut fetching).await {
                 Ok(fetched) => fetched,
                 Err(_) => {
@@ -179,9 +182,10 @@ impl Reach {
         });
     }
 
-    async fn fetch(&self, url: &str) -> Result<String, Reason> {
+    async fn fetch(&self, url: &str, is_foreign: bool) -> Result<String, Reason> {
         let url = download::parsed(url)?;
-        let bytes = download::fetch(&self.client, url, None, MAX_BYTES, FETCH_LIMIT).await?;
+        let client = self.client.for_address(is_foreign);
+        let bytes = download::fetch(&client, url, None, MAX_BYTES, FETCH_LIMIT).await?;
         if bytes.contains(&0) {
             return Err("it is not a text".to_owned());
         }

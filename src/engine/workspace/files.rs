@@ -152,7 +152,8 @@ impl Engine {
     /// Returns the instructions of a directory, its files read now and its pages fetched before where that is
     /// possible.
     pub(crate) async fn read_instructions(&self, loaded: &Arc<Loaded>) -> Instructions {
-        let pages = self.0.pages.get(&library::instruction_urls(&loaded.config)).await;
+        let config = &loaded.config;
+        let pages = self.0.pages.get(&library::instruction_urls(config), &config.project_addresses).await;
         let loaded = loaded.clone();
         blocking(move || library::instructions(&loaded.config, &pages)).await
     }

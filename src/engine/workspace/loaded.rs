@@ -165,10 +165,10 @@ impl Loaded {
     pub(crate) fn servers(&self) -> Vec<mcp::ServerSpec> {
         let sandbox = Enclosure::of_mcp(&self.config);
         let usual = mcp::usual_timeout(&self.config);
-        let specs =
-            self.config.mcp.iter().filter_map(|(name, config)| {
-                mcp::ServerSpec::from_config(name, config, usual, sandbox.clone())
-            });
+        let specs = self.config.mcp.iter().filter_map(|(name, config)| {
+            let addresses = &self.config.project_addresses;
+            mcp::ServerSpec::from_config(name, config, usual, sandbox.clone(), addresses)
+        });
         specs.collect()
     }
 

@@ -1,7 +1,7 @@
 //! Compares two readings of a workspace's files: what the newer one allows, starts or reaches that the older did not.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
 };
 
@@ -94,14 +94,18 @@ fn rules(old: &Loaded, new: &Loaded) -> Vec<Loosening> {
             found.entry(rule).or_default().push(name.to_owned());
         }
     };
-    let added: Vec<&Agent> = new.agents.iter().filter(|agent| old.agent(&agent.name).is_none()).collect();
+    let (of_old, of_new) = (by_name(&old.agents), by_name(&new.agents));
+    let added: Vec<&Agent> =
+        new.agents.iter().filter(|agent| !of_old.contains_key(agent.name.as_str())).collect();
     let plain = if added.is_empty() { Vec::new() } else { without_own_rules(new, &added) };
+    let plain = by_name(&plain);
     for agent in &new.agents {
-        let before = old.agent(&agent.name).or_else(|| plain.iter().find(|it| it.name == agent.name));
+        let name = agent.name.as_str();
+        let before = of_old.get(name).or_else(|| plain.get(name)).copied();
         note(&agent.name, looser(&before.unwrap_or(new.default_agent()).policy, &agent.policy));
     }
     // Their sessions go on with the default agent.
-    let is_gone = |agent: &&Agent| agent.is_primary() && new.agent(&agent.name).is_none();
+    let is_gone = |agent: &&Agent| agent.is_primary() && !of_new.contains_key(agent.name.as_str());
     for agent in old.agents.iter().filter(is_gone) {
         let heir = new.default_agent();
         let mut rules = looser(&agent.policy, &heir.policy);
@@ -115,6 +119,10 @@ fn rules(old: &Loaded, new: &Loaded) -> Vec<Loosening> {
         |rule: &Loosened| rule.permission == "external_directory" && readable.contains(&rule.pattern);
     let found = found.into_iter().filter(|(rule, _)| !is_skills(rule));
     found.map(|(rule, agents)| Loosening::Rule { rule, agents }).collect()
+}
+
+fn by_name(agents: &[Agent]) -> HashMap<&str, &Agent> {
+    agents.iter().map(|agent| (agent.name.as_str(), agent)).collect()
 }
 
 /// Agents as they would be if nothing but their names were configured.

@@ -37,10 +37,11 @@ pub(crate) fn specs(loaded: &Loaded, choices: &ServerChoices) -> Vec<mcp::Server
         }
     }
     let usual = mcp::usual_timeout(&loaded.config);
-    configs
-        .iter()
-        .filter_map(|(name, config)| mcp::ServerSpec::from_config(name, config, usual, sandbox.clone()))
-        .collect()
+    let addresses = &loaded.config.project_addresses;
+    let spec = |(name, config): (&String, &McpConfig)| {
+        mcp::ServerSpec::from_config(name, config, usual, sandbox.clone(), addresses)
+    };
+    configs.iter().filter_map(spec).collect()
 }
 
 /// Returns a server's settings, switched on.

@@ -143,6 +143,7 @@ impl Workspace {
         let config = self.server_config(name).ok_or_else(|| ServerLoginError::Unknown(name.to_owned()))?;
         match Server::of(&config) {
             Server::Remote { url, oauth: Some(client), .. } => Ok(LoginPlace {
+                is_foreign: self.loaded().config.project_addresses.has(&url),
                 server: name.to_owned(),
                 url,
                 client,

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde_json::json;
 
-use super::read;
+use super::{MAX_FILES, read};
 use crate::{
     config::{Config, Environment, fixture::load, paths::Paths},
     library::{Instructions, Pages},
@@ -221,6 +221,24 @@ fn a_wildcard_may_follow_the_root_directory() {
 }
 
 #[test]
+fn no_more_files_are_looked_at_than_are_used() {
+    let text = |idx: usize| (format!("d/{idx:03}.md"), b"text".to_vec());
+    let all: Vec<(String, Vec<u8>)> = [("d/000.bin".to_owned(), b"a\0".to_vec())]
+        .into_iter()
+        .chain((1..=MAX_FILES).map(text))
+        .chain([("d/zzz.bin".to_owned(), b"a\0".to_vec())])
+        .collect();
+    let files: Vec<(&str, Vec<u8>)> = all.iter().map(|(name, text)| (name.as_str(), text.clone())).collect();
+    let (texts, warnings) = repository(&files, r#"{"instructions": ["d/**"]}"#, &Pages::new());
+    assert_eq!(texts.len(), MAX_FILES);
+    let told = [
+        "d/**: names files that are no texts (1, such as d/000.bin); they are left out",
+        "d/zzz.bin: is left out of the instructions: there are more than 100",
+    ];
+    assert_eq!(warnings, told);
+}
+
+#[test]
 fn a_missing_file_named_twice_is_reported_once() {
     let temporary = tempfile::tempdir().unwrap();
     let (home, project) = (temporary.path().join("home"), temporary.path().join("project"));
@@ -312,14 +330,15 @@ fn warnings_of_a_pattern_for_everything_are_summarised() {
         assert_eq!((read.blocks.len(), &read.warnings), (100, &Vec::new()), "{pattern}");
         let cuts: Vec<String> = read.cuts.iter().map(ToString::to_string).collect();
         let place = root.join("d").display().to_string();
+        // Those behind the last one that is used are not looked at.
         assert_eq!(
             cuts,
             [
                 format!(
-                    "{pattern}: names files that are no texts (4, such as {place}/1.png); they are left out"
+                    "{pattern}: names files that are no texts (1, such as {place}/1.png); they are left out"
                 ),
                 format!(
-                    "{place}/200.md: is left out of the instructions, and 49 behind it: there are more than 100"
+                    "{place}/2.png: is left out of the instructions, and 52 behind it: there are more than 100"
                 ),
             ]
         );

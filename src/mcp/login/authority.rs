@@ -20,7 +20,10 @@ use rmcp::transport::auth::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::base::json_number;
+use crate::base::{
+    json_number,
+    public_address::{is_loopback, literal, special},
+};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of an answer.
@@ -35,11 +38,14 @@ pub(super) struct Authority {
 }
 
 impl Authority {
-    /// Makes a client for the logins of the server at this address. Reads the system's certificates.
-    pub(super) fn new(server: &Url) -> reqwest::Result<Self> {
-        let places = Places { has_loopback: is_loopback(server) };
+    /// Makes a client for the logins of the server at this address, which is foreign if only the project names it. Reads
+    /// the system's certificates.
+    pub(super) fn new(server: &Url, is_foreign: bool) -> reqwest::Result<Self> {
+        let places = Places { has_loopback: is_loopback(server), is_foreign };
         let build = |policy: Policy| {
-            Client::builder().timeout(TIMEOUT).redirect(policy).dns_resolver(Arc::new(places)).build()
+            let builder = Client::builder().timeout(TIMEOUT).redirect(policy).dns_resolver(Arc::new(places));
+            // A proxy would look the names up by itself.
+            if is_foreign { builder.no_proxy() } else { builder }.build()
         };
         let follows = build(Policy::custom(move |attempt| {
             if attempt.previous().len() > MAX_REDIRECTS {
@@ -145,12 +151,14 @@ fn of_form(body: &[u8]) -> Option<Map<String, Value>> {
 #[derive(Debug, Clone, Copy)]
 struct Places {
     has_loopback: bool,
+    /// Only the project names the server, so its word leads to public addresses alone.
+    is_foreign: bool,
 }
 
 impl Places {
     /// Returns false for a URL with an address, which is not looked up, that no authority has.
     fn has(self, url: &Url) -> bool {
-        literal(url).is_none_or(|address| self.has_address(address))
+        url.host_str().and_then(literal).is_none_or(|address| self.has_address(address))
     }
 
     fn has_address(self, address: IpAddr) -> bool {
@@ -159,6 +167,7 @@ impl Places {
         };
         match address.to_canonical() {
             address if address.is_loopback() => self.has_loopback,
+            address if self.is_foreign && special(address).is_some() => false,
             IpAddr::V4(it) => is_v4(it),
             IpAddr::V6(it) => !(it.is_unspecified() || it.is_multicast() || it.is_unicast_link_local()),
         }
@@ -181,15 +190,6 @@ impl Resolve for Places {
             Ok(Box::new(kept.into_iter()) as Addrs)
         })
     }
-}
-
-fn literal(url: &Url) -> Option<IpAddr> {
-    url.host_str()?.trim_matches(['[', ']']).parse().ok()
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    literal(url).map_or_else(|| host == "localhost" || host.ends_with(".localhost"), |it| it.is_loopback())
 }
 
 #[cfg(test)]
@@ -224,7 +224,8 @@ mod tests {
     #[test]
     fn no_authority_is_looked_for_at_addresses_that_are_none() {
         let check = |server: &str, url: &str, expected: bool| {
-            let places = Places { has_loopback: is_loopback(&Url::parse(server).unwrap()) };
+            let places =
+                Places { has_loopback: is_loopback(&Url::parse(server).unwrap()), is_foreign: false };
             assert_eq!(places.has(&Url::parse(url).unwrap()), expected, "{server} {url}");
         };
         let far = "https://mcp.example.com/mcp";

@@ -234,7 +234,7 @@ fn remote(port: u16, authorization: Option<&str>) -> ServerSpec {
         headers: headers.into_iter().collect(),
         oauth: None,
     };
-    ServerSpec { name: "far".to_owned(), server, timeout: LONG, sandbox: None }
+    ServerSpec { name: "far".to_owned(), server, timeout: LONG, sandbox: None, is_foreign: false }
 }
 
 async fn python_server(dir: &Path, args: &[&str]) -> (Child, u16) {

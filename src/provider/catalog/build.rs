@@ -33,6 +33,7 @@ use crate::{
 mod address;
 pub(super) mod describe;
 mod exchange;
+mod foreign;
 
 /// A provider as far as it is known without the configuration.
 pub(super) struct Known<'a> {
@@ -70,6 +71,8 @@ struct Base<'a> {
     set_cache_key: Option<bool>,
     is_litellm: bool,
     timeouts: Timeouts,
+    /// The address is one that only the project names.
+    is_foreign: bool,
 }
 
 /// A login that was found.
@@ -94,7 +97,31 @@ pub(super) fn provider(
     credentials: &Credentials,
     warnings: &mut Vec<Warning>,
 ) -> Result<ProviderEntry, Lack> {
-    let (id, environment) = (known.id, &config.environment);
+    let environment = &config.environment;
+    let Some(address) = foreign::address(known, config) else {
+        return entry(
+            known,
+            config,
+            &foreign::Access { environment, credentials, is_foreign: false },
+            warnings,
+        );
+    };
+    let (environment, nothing) = (&Environment::default(), &Credentials::default());
+    let Known { id, listed, table, options: _ } = *known;
+    let without_plugin = Known { id, listed, table, options: None };
+    let access = foreign::Access { environment, credentials: nothing, is_foreign: true };
+    let entry = entry(&without_plugin, config, &access, warnings);
+    warnings.extend(foreign::missed(known, config, credentials, address));
+    entry
+}
+
+fn entry(
+    known: &Known<'_>,
+    config: &Config,
+    access: &foreign::Access<'_>,
+    warnings: &mut Vec<Warning>,
+) -> Result<ProviderEntry, Lack> {
+    let (id, foreign::Access { environment, credentials, is_foreign }) = (known.id, *access);
     let unconfigured = ProviderConfig::default();
     let configured = config.providers.get(id);
     let provider_config = configured.unwrap_or(&unconfigured);
@@ -105,18 +132,19 @@ pub(super) fn provider(
     let login = login(id, provider_config, environment, credentials).filter(|_| of_plugin.is_none());
     let own_key = || api_key(id, provider_config, &variables, environment, credentials);
     let api_key = of_plugin.and_then(|it| it.api_key.clone()).or_else(own_key).filter(|_| login.is_none());
-    let aws = aws_account(known, config, api_key.is_some());
+    let aws = aws_account(known, config, api_key.is_some()).filter(|_| !is_foreign);
     let has_key = api_key.is_some() || login.is_some() || of_plugin.is_some();
     let (stored, cloud) =
         (address::stored(credentials.get(id)), exchange::of_cloud(known, config, credentials));
-    let cloud = cloud.filter(|_| !has_key);
+    let cloud = cloud.filter(|_| !has_key && !is_foreign);
     let has_credential = has_key || aws.is_some() || cloud.is_some();
     // Most providers end here: without a configuration nothing more of them is read.
     if configured.is_none() && known.listed.is_some() && own_server.is_none() && !has_credential {
         return Err(lacking_key(known.id, variables, environment));
     }
-    let key_variable = variables.first().map(|name| Arc::from(name.as_str()));
-    let mut base = Base { api_key, key_variable, aws, cloud, stored, ..base(known, config, provider_config) };
+    let key_variable = variables.first().filter(|_| !is_foreign).map(|name| Arc::from(name.as_str()));
+    let base_of = base(known, config, environment, provider_config);
+    let mut base = Base { api_key, key_variable, aws, cloud, stored, is_foreign, ..base_of };
     if let Some(login) = login {
         base.log_in(login);
     }
@@ -232,9 +260,14 @@ fn explain(lack: &Lack) -> String {
     }
 }
 
-fn base<'a>(known: &Known<'a>, config: &'a Config, provider_config: &'a ProviderConfig) -> Base<'a> {
+fn base<'a>(
+    known: &Known<'a>,
+    config: &'a Config,
+    environment: &'a Environment,
+    provider_config: &'a ProviderConfig,
+) -> Base<'a> {
     let Known { id, listed, .. } = *known;
-    let (environment, options) = (&config.environment, &provider_config.options);
+    let options = &provider_config.options;
     let row = rows::find(id);
     let own_server = own_server(environment).filter(|_| id == "openai");
     let npm = match config.settings.windlass.wire.get(id) {
@@ -280,6 +313,7 @@ fn base<'a>(known: &Known<'a>, config: &'a Config, provider_config: &'a Provider
         set_cache_key: options.set_cache_key,
         is_litellm: options.litellm_proxy == Some(true),
         timeouts: timeouts(provider_config),
+        is_foreign: false,
     }
 }
 
@@ -499,6 +533,7 @@ fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, La
         name: config.name.clone().unwrap_or_else(|| model_id.to_owned()),
         wire,
         base_url: trim(&base_url).to_owned(),
+        is_foreign: base.is_foreign,
         api_key: base.api_key.clone(),
         aws: base.aws.clone(),
         has_login: base.login.is_some(),

@@ -441,6 +441,7 @@ fn a_model_takes_everything_from_its_configuration() {
         name: "M".to_owned(),
         wire: Wire::Anthropic,
         base_url: "http://h/v1".to_owned(),
+        is_foreign: false,
         api_key: Some(Secret("secret".to_owned())),
         has_login: false,
         key_variable: Some("P_KEY".into()),

@@ -29,6 +29,7 @@ pub(in crate::provider) fn model(wire: Wire) -> Model {
         name: "Large".to_owned(),
         wire,
         base_url: "https://api.acme.example/v1".to_owned(),
+        is_foreign: false,
         api_key: Some(Secret("key-123".to_owned())),
         has_login: false,
         key_variable: Some("ACME_API_KEY".into()),

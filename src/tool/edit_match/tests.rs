@@ -226,3 +226,15 @@ fn a_large_file_of_equal_lines_does_not_hold_the_tool_up() {
     // Generous, for unoptimized builds on busy machines; a quadratic search takes minutes.
     assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{:?}", begun.elapsed());
 }
+
+#[test]
+fn replacements_that_would_make_a_file_too_large_are_not_made() {
+    let content = "a".repeat(600_000);
+    let check = |n_new: usize, expected: Option<usize>| {
+        let replaced = replace(&content, "a", &"b".repeat(n_new), true);
+        assert_eq!(replaced.map(|it| it.len()), expected.ok_or(MatchError::TooLong), "{n_new}");
+    };
+    check(100, Some(60_000_000));
+    check(800, None);
+    check(600_000, None);
+}

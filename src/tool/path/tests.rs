@@ -184,3 +184,23 @@ async fn a_link_put_in_its_place_while_the_user_is_asked_is_not_followed() {
         assert!(!project.path("../outside/new").exists(), "{tool}");
     }
 }
+
+#[tokio::test]
+async fn another_name_of_a_file_put_in_its_place_while_the_user_is_asked_is_not_written() {
+    for (tool, input) in [
+        ("edit", json!({ "filePath": "a", "oldString": "open", "newString": "evil" })),
+        ("write", json!({ "filePath": "a", "content": "evil" })),
+    ] {
+        let mut project = Project::new();
+        project.write("a", "open\n");
+        project.write("../outside/a", "open\n");
+        let (own, outside) = (project.path("a"), project.path("../outside/a"));
+        project.host.answer = Box::new(move |_| {
+            let swapped = fs::remove_file(&own).and_then(|()| fs::hard_link(&outside, &own));
+            swapped.map_err(|error| ToolError::Internal(error.to_string()))
+        });
+        let error = project.error(tool, input).await;
+        assert!(error.contains("leads elsewhere than when permission was asked"), "{tool}: {error}");
+        assert_eq!(project.content("../outside/a"), "open\n", "{tool}");
+    }
+}

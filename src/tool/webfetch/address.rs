@@ -3,14 +3,20 @@
 
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
 };
 
 use futures_util::future::BoxFuture;
 use reqwest::Url;
 use windlass_protocol::opencode::permission::{Action, Rule};
 
-use crate::{base::text, config::rules::wildcard};
+use crate::{
+    base::{
+        public_address::{literal, special},
+        text,
+    },
+    config::rules::wildcard,
+};
 
 /// A function that resolves a host name.
 pub(crate) type Lookup = fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
@@ -142,52 +148,6 @@ pub(crate) fn system_lookup(host: String) -> BoxFuture<'static, io::Result<Vec<I
     })
 }
 
-/// Returns the kind of an address that is not public
-/// (<https://www.iana.org/assignments/iana-ipv4-special-registry>, `iana-ipv6-special-registry`).
-pub(crate) fn special(address: IpAddr) -> Option<&'static str> {
-    match address {
-        IpAddr::V4(address) => special_v4(address),
-        IpAddr::V6(address) => special_v6(address),
-    }
-}
-
-fn special_v4(address: Ipv4Addr) -> Option<&'static str> {
-    Some(match address.octets() {
-        [0, ..] => "unspecified",
-        [127, ..] => "loopback",
-        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => "private",
-        [169, 254, ..] => "link-local",
-        [100, 64..=127, ..] => "carrier-grade NAT",
-        [224..=239, ..] => "multicast",
-        [240..=255, ..] | [192, 0, 0 | 2, _] | [198, 18..=19, ..] | [198, 51, 100, _] | [203, 0, 113, _] => {
-            "reserved"
-        }
-        _public => return None,
-    })
-}
-
-fn special_v6(address: Ipv6Addr) -> Option<&'static str> {
-    let embedded = |high: u16, low: u16| {
-        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-        special_v4(Ipv4Addr::new(a, b, c, d))
-    };
-    match address.segments() {
-        [0, 0, 0, 0, 0, 0, 0, 0] => Some("unspecified"),
-        [0, 0, 0, 0, 0, 0, 0, 1] => Some("loopback"),
-        [0, 0, 0, 0, 0, 0xffff, ..] => Some("IPv4-mapped"),
-        [0xfc00..=0xfdff, ..] => Some("private"),
-        [0xfe80..=0xfebf, ..] => Some("link-local"),
-        [0xfec0..=0xfeff, ..] => Some("site-local"),
-        [0xff00..=0xffff, ..] => Some("multicast"),
-        // A translator forwards these to the IPv4 address inside.
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => embedded(high, low),
-        // Teredo's inner address is hidden; the others are for protocols, tests and documentation.
-        [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some("reserved"),
-        [0x2000..=0x3fff, ..] => None,
-        _unassigned => Some("reserved"),
-    }
-}
-
 /// Returns true if a rule for `webfetch` allows this URL and names its host in the pattern.
 ///
 /// `https://*` or `https://github.com*` were not written with the user's own network in mind, and the latter
@@ -219,11 +179,6 @@ fn names_host(pattern: &str, url: &Url) -> bool {
                 && host.strip_suffix(&parent.to_ascii_lowercase()).is_some_and(|before| before.ends_with('.'))
         }),
     }
-}
-
-/// Parses a literal address of a host as [`Url`] writes it, which has already read `0x7f.1` and `2130706433`.
-fn literal(host: &str) -> Option<IpAddr> {
-    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
 fn refusal(url: &Url, host: &str, address: IpAddr, kind: &str) -> String {

@@ -108,6 +108,7 @@ fn model() -> Model {
         name: "Em".to_owned(),
         wire: Wire::Demo,
         base_url: String::new(),
+        is_foreign: false,
         api_key: None,
         has_login: false,
         key_variable: None,

@@ -28,7 +28,7 @@ pub(in crate::provider::catalog) struct DescribedModel {
 pub(in crate::provider::catalog) fn describe(known: &Known<'_>, config: &Config) -> Described {
     let unconfigured = ProviderConfig::default();
     let provider_config = config.providers.get(known.id).unwrap_or(&unconfigured);
-    let base = base(known, config, provider_config);
+    let base = base(known, config, &config.environment, provider_config);
     let has_own_server = own_server(&config.environment).is_some() && known.id == "openai";
     let (offered, _) = offered_models(known, config, has_own_server, false, None);
     let models = offered.into_iter().map(|(id, offered)| {
