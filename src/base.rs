@@ -24,6 +24,7 @@ pub mod mime;
 pub mod money;
 pub mod owners;
 pub mod path;
+pub mod peer;
 pub mod pinned;
 pub mod private_file;
 pub mod process;

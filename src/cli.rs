@@ -42,6 +42,7 @@ mod reap;
 mod run;
 mod runtime;
 mod serve;
+mod server_keys;
 mod session;
 mod stats;
 mod trace;
@@ -238,10 +239,23 @@ pub fn run() -> ExitCode {
     let log = logging::start(&cli.global, &environment, least, shown_by_command);
     process::child_table::open(environment.get(process::tree::CHILD_TAG));
     sandbox::open();
-    process::hide();
+    if !is_client(&cli.command) {
+        process::hide();
+    }
     let code = command(cli, environment);
     log.finish();
     code
+}
+
+/// Returns true for a command that only speaks to a server, which sees by the process that it is one of its user. It holds
+/// no more than the shell that started it.
+fn is_client(command: &Option<Command>) -> bool {
+    match command {
+        Some(Command::Attach(_)) => true,
+        Some(Command::Run(args)) => args.attach.is_some(),
+        Some(Command::Acp(args)) => args.is_client(),
+        Some(_) | None => false,
+    }
 }
 
 fn command(cli: Cli, environment: Environment) -> ExitCode {

@@ -41,7 +41,7 @@ fn bash() -> Reply {
 async fn a_turn_is_driven_and_a_permission_answered_by_keys_alone() {
     let Some(program) = program() else { return };
     let server = Server::asking("bash").await;
-    let mut page = Page::open(program, &server.scratch.work, &server.url).await;
+    let mut page = Page::open(program, &server.scratch.work, &server.link().await).await;
     page.until(READY).await;
     server.llm.reply(bash());
     server.llm.reply(Reply::text("All **done**."));
@@ -79,7 +79,7 @@ async fn a_turn_is_driven_and_a_permission_answered_by_keys_alone() {
 async fn a_question_is_answered_and_what_is_typed_stays_while_others_ask() {
     let Some(program) = program() else { return };
     let server = Server::asking("bash").await;
-    let mut page = Page::open(program, &server.scratch.work, &server.url).await;
+    let mut page = Page::open(program, &server.scratch.work, &server.link().await).await;
     page.until(READY).await;
     let asked = json!({"questions": [{"question": "Which colour?", "header": "Colour",
         "options": [{"label": "red", "description": "warm"}, {"label": "blue", "description": "cold"}]}]});
@@ -108,7 +108,7 @@ async fn a_question_is_answered_and_what_is_typed_stays_while_others_ask() {
 async fn the_agent_and_the_model_are_chosen_by_keys() {
     let Some(program) = program() else { return };
     let server = Server::start().await;
-    let mut page = Page::open(program, &server.scratch.work, &server.url).await;
+    let mut page = Page::open(program, &server.scratch.work, &server.link().await).await;
     page.until(READY).await;
     page.until("document.querySelectorAll('#model option').length > 1").await;
     let names = page.names().await;
@@ -139,7 +139,7 @@ async fn the_agent_and_the_model_are_chosen_by_keys() {
 async fn the_page_finds_its_server_again_after_a_restart() {
     let Some(program) = program() else { return };
     let server = Server::builder().command("web").start().await;
-    let mut page = Page::open(program, &server.scratch.work, &server.url).await;
+    let mut page = Page::open(program, &server.scratch.work, &server.link().await).await;
     page.until(READY).await;
     server.llm.reply(Reply::text("before"));
     prompt(&mut page, "one").await;
@@ -165,10 +165,11 @@ async fn the_page_fits_a_phone_and_names_what_it_shows() {
     let id = server.session().await;
     server.llm.reply(Reply::text(&"wide ".repeat(80)));
     server.prompt(&id, &"w".repeat(400)).await;
-    let mut page = Page::open(program, &server.scratch.work, &format!("{}/%23{id}", server.url)).await;
+    let mut page = Page::open(program, &server.scratch.work, &server.link().await).await;
+    page.until(READY).await;
     let phone = json!({"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true});
     page.send("Emulation.setDeviceMetricsOverride", phone).await;
-    page.send("Page.navigate", json!({"url": format!("{}/#{id}", server.url)})).await;
+    page.send("Page.navigate", json!({"url": format!("{}/?#{id}", server.url)})).await;
     page.until(READY).await;
     page.until(&shows("wide")).await;
     assert_eq!(page.read("document.documentElement.scrollWidth <= 390").await, true);

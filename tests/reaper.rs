@@ -1,6 +1,6 @@
 //! Sudden death: what a killed daemon's commands and servers have started ends with it, and so does its reaper.
 
-use std::{path::Path, time::Duration};
+use std::{os::unix::fs::MetadataExt, path::Path, time::Duration};
 
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -271,8 +271,22 @@ async fn a_windlass_in_a_windlass_marks_for_both() {
         marks.push(agent.told(&session, "bash", json!({"command": "echo $WINDLASS_CHILD"})).await);
     }
     assert!(marks.iter().all(|mark| mark.starts_with("outer.1/")) && marks[0] != marks[1], "{marks:?}");
-    // Ending the marked processes leaves the reaper its work.
-    let environment = std::fs::read(format!("/proc/{}/environ", agent.reaper().unwrap())).unwrap();
-    assert!(!String::from_utf8(environment).unwrap().contains("WINDLASS_CHILD"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn the_reaper_holds_no_secret_and_no_mark() {
+    let agent = Agent::builder().env("SECRET_API_KEY", "very-secret").start().await;
+    let session = agent.new_session().await;
+    agent.told(&session, "bash", json!({"command": "true"})).await;
+    // Ending marked processes leaves the reaper its work. Only root can read this; a program that hides is root's.
+    let reaper = format!("/proc/{}", agent.reaper().unwrap());
+    let environment = std::fs::read(format!("{reaper}/environ"));
+    if nix::unistd::geteuid().is_root() {
+        assert_eq!(environment.unwrap(), b"");
+    } else {
+        assert!(environment.is_err());
+        assert_eq!(std::fs::metadata(format!("{reaper}/environ")).unwrap().uid(), 0);
+    }
     agent.finish().await;
 }

@@ -66,6 +66,13 @@ impl AcpArgs {
     }
 }
 
+impl AcpArgs {
+    /// Returns true if a server does the work.
+    pub fn is_client(&self) -> bool {
+        self.attach.is_some()
+    }
+}
+
 pub fn run(environment: Environment, args: AcpArgs) -> ExitCode {
     if let Some(cwd) = &args.cwd
         && let Err(error) = std::env::set_current_dir(cwd)

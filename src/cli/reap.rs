@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
-use crate::base::process::reaper;
+use crate::base::process::{self, reaper};
 
 /// Returns the id of the daemon that this process is the reaper of, by arguments that only the daemon gives.
 pub fn daemon(mut arguments: impl Iterator<Item = OsString>) -> Option<String> {
@@ -12,6 +12,7 @@ pub fn daemon(mut arguments: impl Iterator<Item = OsString>) -> Option<String> {
 }
 
 pub fn run(daemon: &str) -> ExitCode {
+    process::hide();
     // The reaper holds no directory; its name and place matter to no other program.
     let _ = std::env::set_current_dir("/");
     #[cfg(target_os = "linux")]

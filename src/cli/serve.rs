@@ -14,12 +14,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::settings::ServerSettings;
 
-use super::{acp::login_command, output, runtime};
+use super::{acp::login_command, output, runtime, server_keys::ServerKeys};
 use crate::{
     base::{process::desktop, sandbox},
     config::{Environment, layers, paths::Paths},
     engine::Engine,
-    http::{self, Access, Announcement, Listener, Options, Password},
+    http::{self, Access, Announcement, Entry, Listener, Options, Password},
 };
 
 /// User name where the environment gives none.
@@ -129,10 +129,14 @@ pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitC
     };
     let scheme = if tls.is_some() { "https" } else { "http" };
     let origins = args.cors.iter().cloned().chain(settings.cors).collect();
-    let access = Arc::new(Access::new(password, origins));
     runtime::block_on(async move {
         let listeners = match listen(&args, (address, port), tls).await {
             Ok(listeners) => listeners,
+            Err(code) => return code,
+        };
+        let bound = listeners.first().and_then(Listener::address);
+        let (access, _keys) = match access(password, origins, &paths, bound) {
+            Ok(made) => made,
             Err(code) => return code,
         };
         let engine = Engine::new(environment, paths);
@@ -140,7 +144,6 @@ pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitC
         // Whoever reads the line may end the server at once.
         let signalled = runtime::signalled();
         tokio::pin!(signalled);
-        let bound = listeners.first().and_then(Listener::address);
         if let Some(bound) = bound {
             let page = own_address(scheme, bound);
             // Plugins are on this machine.
@@ -148,7 +151,7 @@ pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitC
             if let Err(code) = output::print(&line(scheme, &hostname, bound)) {
                 return code;
             }
-            show_page(purpose, &page);
+            show_page(purpose, &page, &access);
         }
         let announcement = bound.zip(announced).and_then(|(bound, name)| announce(bound, &name));
         let stop = CancellationToken::new();
@@ -212,16 +215,24 @@ fn announce(bound: SocketAddr, name: &str) -> Option<Announcement> {
         .ok()
 }
 
-/// Shows the page in a browser, or says how.
-fn show_page(purpose: Purpose, page: &str) {
-    let Purpose::Browser { is_opened } = purpose else { return };
+/// Shows the page in a browser, or says how. Without a password its address can be used once.
+fn show_page(purpose: Purpose, address: &str, access: &Access) {
+    let has_password = access.has_password();
+    let link = || if has_password { address.to_owned() } else { format!("{address}{}", access.link()) };
+    let is_opened = match purpose {
+        Purpose::Programs if has_password => return,
+        // Elsewhere it would stay in a log.
+        Purpose::Programs if !io::stderr().is_terminal() => return,
+        Purpose::Programs => return output::note(&format!("The page, for one browser: {}", link())),
+        Purpose::Browser { is_opened } => is_opened,
+    };
     if is_opened {
-        match desktop::open(page) {
+        match desktop::open(&link()) {
             Ok(()) => return output::note("The page is opened in the browser; Ctrl-C ends the server."),
             Err(error) => tracing::debug!(%error, "the browser was not opened"),
         }
     }
-    output::note("Open this address in a browser; Ctrl-C ends the server.");
+    output::note(&format!("Open this address in a browser: {}; Ctrl-C ends the server.", link()));
 }
 
 fn address(hostname: &str) -> Result<IpAddr, ExitCode> {
@@ -239,6 +250,22 @@ fn password(environment: &Environment) -> Option<Password> {
     let password = environment.get("OPENCODE_SERVER_PASSWORD").filter(|password| !password.is_empty())?;
     let user = environment.get("OPENCODE_SERVER_USERNAME").filter(|user| !user.is_empty());
     Some(Password { user: user.unwrap_or(USER).to_owned(), password: password.to_owned() })
+}
+
+/// Returns the rules of access, and the keys that last as long as the server; one with a password needs none.
+fn access(
+    password: Option<Password>,
+    origins: Vec<String>,
+    paths: &Paths,
+    bound: Option<SocketAddr>,
+) -> Result<(Arc<Access>, Option<ServerKeys>), ExitCode> {
+    if password.is_some() {
+        return Ok((Arc::new(Access::new(password, origins)), None));
+    }
+    let keys = ServerKeys::new(&paths.data, bound)
+        .map_err(|error| output::fail(&format!("The server's keys could not be written: {error}.")))?;
+    let entry = Entry::new(keys.cookie.clone(), keys.secret.clone());
+    Ok((Arc::new(Access::with_entry(None, origins, entry)), Some(keys)))
 }
 
 async fn listen(

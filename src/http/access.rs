@@ -1,4 +1,4 @@
-//! Decides who may call: the password, the `Host` that a request names, and the page it comes from.
+//! Decides who may call: the password or the caller itself, the `Host` that a request names, and the page it comes from.
 
 use std::{
     collections::HashMap,
@@ -18,8 +18,13 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::json;
 use subtle::ConstantTimeEq;
 
-use super::{error::Failure, ticket::Tickets};
-use crate::base::lock::lock;
+use super::{
+    entry::{self, CHARS, Entry},
+    error::Failure,
+    peer::Peer,
+    ticket::Tickets,
+};
+use crate::base::{ids, lock::lock, peer::Standing};
 
 /// Failed tries that an address has in a minute.
 const MAX_TRIES: u32 = 20;
@@ -27,7 +32,7 @@ const TRIES_PERIOD: Duration = Duration::from_secs(60);
 /// Addresses whose failed tries are counted at once.
 const MAX_ADDRESSES: usize = 1024;
 
-/// Origins of OpenCode's own pages and applications.
+/// Origins of OpenCode's own pages and applications, which know a password if there is one.
 const KNOWN_ORIGINS: [&str; 5] = [
     "tauri://localhost",
     "http://tauri.localhost",
@@ -35,10 +40,6 @@ const KNOWN_ORIGINS: [&str; 5] = [
     "oc://renderer",
     "https://opencode.ai",
 ];
-
-/// The address that a request comes from; none for a Unix socket.
-#[derive(Debug, Clone, Copy)]
-pub struct Peer(pub Option<IpAddr>);
 
 /// The name and password that requests have to show.
 #[derive(Clone)]
@@ -57,8 +58,10 @@ impl fmt::Debug for Password {
 #[derive(Debug)]
 pub struct Access {
     password: Option<Password>,
-    /// Origins that the user allows beside the known ones.
+    /// Origins that the user allows.
     origins: Vec<String>,
+    /// The ways in without a password.
+    entry: Entry,
     failed: Mutex<HashMap<Option<IpAddr>, Tries>>,
     /// Tickets for terminals, each of which stands for the password once.
     pub tickets: Tickets,
@@ -72,26 +75,31 @@ struct Tries {
 
 impl Access {
     pub fn new(password: Option<Password>, origins: Vec<String>) -> Self {
-        Self { password, origins, failed: Mutex::default(), tickets: Tickets::default() }
+        Self::with_entry(password, origins, Entry::new(ids::random(CHARS), ids::random(CHARS)))
+    }
+
+    pub fn with_entry(password: Option<Password>, origins: Vec<String>, entry: Entry) -> Self {
+        Self { password, origins, entry, failed: Mutex::default(), tickets: Tickets::default() }
+    }
+
+    pub fn has_password(&self) -> bool {
+        self.password.is_some()
+    }
+
+    /// Returns the path of a link that gives a browser the page's cookie once.
+    pub fn link(&self) -> String {
+        self.entry.link()
+    }
+
+    /// Uses a link up, and returns the header that sets the page's cookie.
+    pub fn enter(&self, key: &str, headers: &HeaderMap) -> Option<String> {
+        self.entry.enter(key, host(headers)?)
     }
 
     /// Returns true if pages of this origin may use the server.
     pub fn is_known_origin(&self, origin: &str) -> bool {
-        let has_port = |prefix: &str| {
-            let port = origin.strip_prefix(prefix);
-            port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
-        };
-        let is_hosted = origin.strip_prefix("https://").is_some_and(|host| {
-            host.strip_suffix(".opencode.ai").is_some_and(|name| {
-                !name.is_empty()
-                    && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))
-            })
-        });
-        has_port("http://localhost:")
-            || has_port("http://127.0.0.1:")
-            || is_hosted
-            || KNOWN_ORIGINS.contains(&origin)
-            || self.origins.iter().any(|allowed| allowed == origin)
+        self.origins.iter().any(|allowed| allowed == origin)
+            || self.password.is_some() && is_of_opencode(origin)
     }
 
     /// Counts a failed try, and forgets those of addresses that have been quiet.
@@ -139,8 +147,7 @@ impl Access {
         if self.password.is_some() || peer.is_none() {
             return Ok(());
         }
-        let authority = host(request.headers()).or_else(|| Some(request.uri().authority()?.as_str()));
-        if authority.is_none_or(is_loopback) { Ok(()) } else { Err(Refusal::ForeignHost) }
+        if own_host(request).is_none_or(is_loopback) { Ok(()) } else { Err(Refusal::ForeignHost) }
     }
 
     /// Refuses what a browser does for pages elsewhere, but for showing the server's own page: even a read starts the
@@ -148,7 +155,8 @@ impl Access {
     fn check_site(&self, request: &Request) -> Result<(), Refusal> {
         let value = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
         let is_elsewhere = matches!(value("sec-fetch-site"), Some("cross-site" | "same-site"));
-        let is_shown = value("sec-fetch-mode") == Some("navigate") && request.uri().path() == "/";
+        let is_page = ["/", entry::PATH].contains(&request.uri().path());
+        let is_shown = value("sec-fetch-mode") == Some("navigate") && is_page;
         let is_known = value("origin").is_some_and(|origin| self.is_known_origin(origin));
         if is_elsewhere && !is_shown && !is_known { Err(Refusal::ForeignOrigin) } else { Ok(()) }
     }
@@ -161,13 +169,86 @@ impl Access {
             return Ok(());
         }
         let origin = origin.to_str().unwrap_or_default();
-        let own = host(request.headers()).or_else(|| Some(request.uri().authority()?.as_str()));
-        let is_own = own.is_some_and(|own| {
-            let page = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-            page == Some(own)
-        });
-        if is_own || self.is_known_origin(origin) { Ok(()) } else { Err(Refusal::ForeignOrigin) }
+        let is_allowed = self.origins.iter().any(|allowed| allowed == origin);
+        // Any page of this machine can send what a browser does not ask about first, with a password that it has kept.
+        let is_known = self.is_known_origin(origin) && is_asked_about_first(request);
+        if is_own(request, origin) || is_allowed || is_known { Ok(()) } else { Err(Refusal::ForeignOrigin) }
     }
+
+    /// Lets in what the user's own programs send, and their pages: those by their cookie, and those of allowed origins.
+    fn check_caller(&self, request: &Request, standing: Standing) -> Result<(), Refusal> {
+        match standing {
+            Standing::Held => return Err(Refusal::Held),
+            Standing::OtherUser => return Err(Refusal::OtherUser),
+            Standing::Gone => return Err(Refusal::NoSecret),
+            Standing::Own | Standing::Confined | Standing::Hidden | Standing::Unknown => {}
+        }
+        let headers = request.headers();
+        let value = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+        let origin = value("origin");
+        let is_read = [Method::GET, Method::HEAD].contains(request.method());
+        // The bare page holds nothing, and a link is looked at by its route.
+        if is_read && origin.is_none() && ["/", entry::PATH].contains(&request.uri().path()) {
+            return Ok(());
+        }
+        let is_allowed = origin.is_some_and(|it| self.is_known_origin(it));
+        if origin.is_some_and(|it| !is_allowed && !is_own(request, it)) {
+            return Err(Refusal::ForeignOrigin);
+        }
+        if Tickets::is_shown(request) || shown(request).is_some_and(|it| self.entry.is_secret(&it)) {
+            return Ok(());
+        }
+        // Any program can send a page's headers: they count for one that can be looked at, or shows the cookie.
+        let is_browser = !is_allowed && (origin.is_some() || value("sec-fetch-site").is_some());
+        let has_cookie = || own_host(request).is_some_and(|host| self.entry.has_cookie(headers, host));
+        match standing {
+            Standing::Hidden => Err(Refusal::NoSecret),
+            Standing::Own if !is_browser => Ok(()),
+            Standing::Own | Standing::Confined | Standing::Unknown if has_cookie() => Ok(()),
+            _other if is_browser => Err(Refusal::NoCookie),
+            _other => Err(Refusal::NoSecret),
+        }
+    }
+}
+
+/// Returns false for a request that a browser sends for any page without asking the server before: a form's, or the
+/// beginning of a WebSocket, unless that shows something of its own.
+fn is_asked_about_first(request: &Request) -> bool {
+    let headers = request.headers();
+    if headers.contains_key(header::UPGRADE) {
+        return Tickets::is_shown(request) || parameter(request).is_some();
+    }
+    let has_body = headers.get(header::CONTENT_LENGTH).is_some_and(|length| length != "0")
+        || headers.contains_key(header::TRANSFER_ENCODING);
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let is_json =
+        kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
+    request.method() != Method::POST || !has_body || is_json
+}
+
+/// Returns true for a request that a program passes on: its own sender is another one.
+fn is_passed_on(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| {
+        let name = name.as_str();
+        ["forwarded", "via"].contains(&name) || name.starts_with("x-forwarded-")
+    })
+}
+
+/// Returns true for the origins of pages on this machine, and of OpenCode's own pages and applications.
+fn is_of_opencode(origin: &str) -> bool {
+    let has_port = |prefix: &str| {
+        let port = origin.strip_prefix(prefix);
+        port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let is_hosted = origin.strip_prefix("https://").is_some_and(|host| {
+        host.strip_suffix(".opencode.ai").is_some_and(|name| {
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))
+        })
+    });
+    has_port("http://localhost:")
+        || has_port("http://127.0.0.1:")
+        || is_hosted
+        || KNOWN_ORIGINS.contains(&origin)
 }
 
 impl Password {
@@ -184,16 +265,27 @@ enum Refusal {
     TooManyTries,
     ForeignHost,
     ForeignOrigin,
+    Held,
+    OtherUser,
+    NoCookie,
+    NoSecret,
 }
 
 /// Lets a request through to its route if its caller may make it.
 pub async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<Peer>().and_then(|peer| peer.0);
-    let checked = access
-        .check_host(&request, peer)
-        .and_then(|()| access.check_site(&request))
-        .and_then(|()| access.check_password(&request, peer))
-        .and_then(|()| access.check_origin(&request));
+    let peer = request.extensions().get::<Peer>().cloned().unwrap_or_else(Peer::nobody);
+    let standing = match access.has_password() {
+        true => None,
+        false => Some(match peer.standing().await {
+            Standing::Own if is_passed_on(request.headers()) => Standing::Unknown,
+            standing => standing,
+        }),
+    };
+    let checked = access.check_host(&request, peer.address()).and_then(|()| access.check_site(&request));
+    let checked = checked.and_then(|()| match standing {
+        Some(standing) => access.check_caller(&request, standing),
+        None => access.check_password(&request, peer.address()).and_then(|()| access.check_origin(&request)),
+    });
     match checked {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.answer(request.uri().path().starts_with("/api/")),
@@ -229,6 +321,26 @@ impl Refusal {
                     "Pages of this origin may not use the server; start it with --cors ORIGIN to allow them.";
                 refuse(StatusCode::FORBIDDEN, message)
             }
+            Self::Held => {
+                let message = "Nothing that windlass has started may use its server. A shell that only stands below one of \
+                               windlass's, such as one of tmux, is free of that as `env -u WINDLASS_CHILD`.";
+                refuse(StatusCode::FORBIDDEN, message)
+            }
+            Self::OtherUser => {
+                let message = "Another user's server takes no requests; start your own, or ask for one with a password.";
+                refuse(StatusCode::FORBIDDEN, message)
+            }
+            Self::NoCookie => {
+                let message = "This page has not entered: open it by a link, under the address that the link has. \
+                               `curl -X POST ADDRESS/page/link` shows a new one.";
+                refuse(StatusCode::FORBIDDEN, message)
+            }
+            Self::NoSecret => {
+                let message = "The server cannot tell that this is a program of its user: show the secret in the file \
+                               server-ADDRESS-PORT.secret of windlass's data directory as the password, or start it with \
+                               OPENCODE_SERVER_PASSWORD.";
+                refuse(StatusCode::FORBIDDEN, message)
+            }
         }
     }
 }
@@ -243,11 +355,25 @@ fn shown(request: &Request) -> Option<String> {
         let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
         scheme.eq_ignore_ascii_case("basic").then(|| token.trim().to_owned())
     });
-    let token = basic.or_else(|| {
-        let query = Query::<HashMap<String, String>>::try_from_uri(request.uri()).ok()?;
-        query.0.get("auth_token").cloned()
-    })?;
+    let token = basic.or_else(|| parameter(request))?;
     String::from_utf8(BASE64_STANDARD.decode(token).ok()?).ok()
+}
+
+/// Returns the parameter of requests that cannot set a header.
+fn parameter(request: &Request) -> Option<String> {
+    let query = Query::<HashMap<String, String>>::try_from_uri(request.uri()).ok()?;
+    query.0.get("auth_token").cloned()
+}
+
+/// Returns true if an origin is that of the server, as the request names it.
+fn is_own(request: &Request, origin: &str) -> bool {
+    let page = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    own_host(request).is_some_and(|own| page == Some(own))
+}
+
+/// Returns the server's name in a request of either version of the protocol.
+fn own_host(request: &Request) -> Option<&str> {
+    host(request.headers()).or_else(|| Some(request.uri().authority()?.as_str()))
 }
 
 fn host(headers: &HeaderMap) -> Option<&str> {

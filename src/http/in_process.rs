@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use super::{
-    access::{Access, Peer},
+    access::Access,
+    peer::Peer,
     router,
     server::{Options, Server},
 };
@@ -44,7 +45,7 @@ async fn answer(routes: Router, request: ApiRequest) -> ApiResponse {
     for (name, value) in &headers {
         builder = builder.header(name, value);
     }
-    let built = builder.extension(Peer(None)).body(Body::from(body.unwrap_or_default()));
+    let built = builder.extension(Peer::plugin()).body(Body::from(body.unwrap_or_default()));
     let request = match built {
         Ok(request) => request,
         Err(error) => return failed(400, &error.to_string()),

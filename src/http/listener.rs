@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::util::ServiceExt;
 
-use super::{access::Peer, connection::Stalling};
+use super::{connection::Stalling, peer::Peer};
 
 /// The port that OpenCode's clients try first.
 const USUAL_PORT: u16 = 4096;
@@ -145,9 +145,14 @@ async fn next(listener: &Listener) -> io::Result<(Box<dyn Stream>, Peer)> {
             let (stream, address) = listener.accept().await?;
             // Deltas are small and must not wait for one another.
             let _ = stream.set_nodelay(true);
-            Ok((Box::new(stream), Peer(Some(address.ip().to_canonical()))))
+            let peer = Peer::of_tcp(&stream, address);
+            Ok((Box::new(stream), peer))
         }
-        Listener::Unix(listener, _) => Ok((Box::new(listener.accept().await?.0), Peer(None))),
+        Listener::Unix(listener, _) => {
+            let (stream, _) = listener.accept().await?;
+            let peer = Peer::of_socket(&stream);
+            Ok((Box::new(stream), peer))
+        }
     }
 }
 
@@ -168,7 +173,7 @@ async fn encrypted(stream: Box<dyn Stream>, tls: Option<TlsAcceptor>) -> Option<
 async fn serve(stream: Stalling<Box<dyn Stream>>, peer: Peer, router: Router, stop: CancellationToken) {
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let mut request = request.map(Body::new);
-        request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(peer.clone());
         if let Some(uri) = without_trailing_slash(request.uri()) {
             *request.uri_mut() = uri;
         }

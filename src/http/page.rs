@@ -2,14 +2,22 @@
 
 use axum::{
     Router,
-    extract::State,
-    http::{HeaderName, HeaderValue, header},
-    response::{Html, IntoResponse, Response},
-    routing::get,
+    extract::{Query, State},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    response::{Html, IntoResponse, Redirect, Response},
+    routing::{get, post},
 };
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use windlass_protocol::opencode::id::SessionId;
 
-use super::{body::Id, error::Failure, server::Shared};
+use super::{
+    body::{Answer, Id},
+    entry,
+    error::Failure,
+    server::Shared,
+};
 use crate::{
     base::{clock::Zone, ids},
     transcript::{Transcript, html},
@@ -21,7 +29,50 @@ const SCRIPT: &str = include_str!("page/page.js");
 const NONCE_CHARS: usize = 24;
 
 pub fn routes() -> Router<Shared> {
-    Router::new().route("/", get(read)).route("/page/session/{id}", get(session))
+    Router::new()
+        .route("/", get(read))
+        .route(entry::PATH, get(enter))
+        .route("/page/link", post(link))
+        .route("/page/session/{id}", get(session))
+}
+
+#[derive(Deserialize)]
+struct Link {
+    #[serde(default)]
+    key: String,
+    /// The directory that the page is for.
+    directory: Option<String>,
+}
+
+/// Gives the browser that follows a link the page's cookie.
+async fn enter(
+    State(server): State<Shared>,
+    method: Method,
+    headers: HeaderMap,
+    Query(link): Query<Link>,
+) -> Response {
+    // Programs look ahead at links, which uses none up.
+    if method == Method::HEAD {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    let access = &server.options.access;
+    let cookie = access.enter(&link.key, &headers).and_then(|it| HeaderValue::from_str(&it).ok());
+    let Some(cookie) = cookie else {
+        let message = "This link has been followed already, is too old, or is of another server.";
+        return Failure::named(StatusCode::FORBIDDEN, "Forbidden", json!({"message": message}))
+            .into_response();
+    };
+    let directory = link.directory.map(|it| utf8_percent_encode(&it, NON_ALPHANUMERIC).to_string());
+    let page = directory.map_or_else(|| "/".to_owned(), |it| format!("/?directory={it}"));
+    let mut response = Redirect::to(&page).into_response();
+    response.headers_mut().insert(header::SET_COOKIE, cookie);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Makes a link by which a browser can enter once.
+async fn link(State(server): State<Shared>) -> Answer<Value> {
+    Answer(json!({"path": server.options.access.link()}))
 }
 
 /// Answers with the page. Only its own script and styles run in it, and it talks to nobody else.

@@ -21,9 +21,19 @@ step() {
     fi
 }
 
+# A program that waits for what never comes must not hold the whole run.
+limit_s=900
+limited() {
+    if command -v timeout >/dev/null; then
+        timeout -k 10 "$limit_s" "$@"
+    else
+        "$@"
+    fi
+}
+
 # A registry may be out of reach for a moment.
 patiently() {
-    "$@" || { sleep 5; "$@"; } || { sleep 20; "$@"; }
+    limited "$@" || { sleep 5; limited "$@"; } || { sleep 20; limited "$@"; }
 }
 
 install_node() {
@@ -38,14 +48,14 @@ install_python() {
 
 rust_client() {
     # A lockfile of its own: it is a client as others write them, and not held to our lints.
-    env -u RUSTC_WORKSPACE_WRAPPER "${CARGO:-cargo}" build --quiet --locked \
+    limited env -u RUSTC_WORKSPACE_WRAPPER "${CARGO:-cargo}" build --quiet --locked \
         --manifest-path "$here/rust/Cargo.toml" --target-dir "$rust_target"
 }
 
 in_folder() {
     folder=$1
     shift
-    (cd "$here/$folder" && "$@")
+    (cd "$here/$folder" && limited "$@")
 }
 
 has_node=no
@@ -83,13 +93,13 @@ else
 fi
 
 real_servers() {
-    (cd "$here/../.." && WINDLASS_TEST_MCP_DIR="$here/mcp" "${CARGO:-cargo}" test --workspace --lib mcp::tests::real)
+    (cd "$here/../.." && WINDLASS_TEST_MCP_DIR="$here/mcp" limited "${CARGO:-cargo}" test --workspace --lib mcp::tests::real)
 }
 
 if [ $has_node = yes ] && [ $has_python = yes ]; then
     step "language servers and formatters, installed" install_node "$here/editing"
     step "Python's language servers and formatters, installed" install_python "$here/editing"
-    step "language servers and formatters" node "$here/editing/editing.mjs" "$binary"
+    step "language servers and formatters" limited node "$here/editing/editing.mjs" "$binary"
     step "MCP servers, installed" install_node "$here/mcp"
     step "Python's MCP servers, installed" install_python "$here/mcp"
     step "MCP servers" real_servers

@@ -1,36 +1,45 @@
 //! Who may use the server: passwords, foreign pages, and the addresses it listens on.
 
+use std::os::unix::fs::PermissionsExt;
+
 use mdns_sd::ServiceEvent;
 use reqwest::Version;
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{
-    agent::DEADLINE,
+    agent::{DEADLINE, binary},
+    llm::Reply,
     server::{Builder, Server, answer},
+    skip::skipped,
     tls::AUTHORITY,
 };
 
 #[tokio::test]
-async fn pages_from_elsewhere_may_neither_write_nor_call_by_another_name() {
-    let server = Server::start().await;
+async fn no_page_writes_but_those_of_allowed_origins() {
+    let server = Server::builder().arguments(&["--cors", "https://a.example"]).start().await;
     let own = server.url.clone();
     for (origin, is_allowed) in [
         ("https://evil.example", false),
         ("null", false),
-        ("http://localhost:3000", true),
-        ("https://app.opencode.ai", true),
-        (own.as_str(), true),
+        ("http://localhost:3000", false),
+        ("http://127.0.0.1:3000", false),
+        ("https://app.opencode.ai", false),
+        ("tauri://localhost", false),
+        (own.as_str(), false),
+        ("https://a.example", true),
     ] {
-        let posted = answer(server.request("POST", "/session").header("origin", origin)).await;
-        assert_eq!(posted.status.is_success(), is_allowed, "{origin} {}", posted.text);
-        if !is_allowed {
-            assert_eq!(posted.header("access-control-allow-origin"), None);
-            assert!(posted.json()["data"]["message"].as_str().unwrap().contains("--cors"));
-        } else {
-            assert_eq!(posted.header("access-control-allow-origin"), Some(origin));
-            let exposed = posted.header("access-control-expose-headers").unwrap();
-            assert_eq!(exposed, "link,x-next-cursor,acp-connection-id");
+        for path in ["/session", "/pty"] {
+            let posted = answer(server.request("POST", path).header("origin", origin).body("{}")).await;
+            assert_eq!(posted.status.is_success(), is_allowed, "{origin} {}", posted.text);
+            if !is_allowed {
+                assert_eq!(posted.header("access-control-allow-origin"), None);
+                assert_eq!(posted.refused(403)["name"], "Forbidden");
+            } else {
+                assert_eq!(posted.header("access-control-allow-origin"), Some(origin));
+                let exposed = posted.header("access-control-expose-headers").unwrap();
+                assert_eq!(exposed, "link,x-next-cursor,acp-connection-id");
+            }
         }
     }
     for host in ["evil.example", "evil.example:4096"] {
@@ -39,12 +48,182 @@ async fn pages_from_elsewhere_may_neither_write_nor_call_by_another_name() {
     }
     let preflight = server
         .request("OPTIONS", "/session")
-        .header("origin", "http://localhost:1")
+        .header("origin", "https://a.example")
         .header("access-control-request-method", "POST")
         .header("access-control-request-headers", "x-opencode-directory");
     let preflight = answer(preflight).await;
     assert_eq!(preflight.header("access-control-allow-headers"), Some("x-opencode-directory"));
     assert_eq!(preflight.header("access-control-max-age"), Some("86400"));
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_page_enters_once_by_a_link_and_then_by_its_cookie() {
+    let server = Server::start().await;
+    let link = server.link().await;
+    let client =
+        reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let followed = client.get(&link).send().await.unwrap();
+    assert_eq!((followed.status().as_u16(), &followed.headers()["location"]), (303, &"/".parse().unwrap()));
+    let cookie = followed.headers()["set-cookie"].to_str().unwrap().to_owned();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    assert_eq!(client.get(&link).send().await.unwrap().status(), 403, "a link is good for once");
+    let cookie = cookie.split(';').next().unwrap();
+    let own = server.url.clone();
+    let post = |origin: &str| server.request("POST", "/session").header("origin", origin).body("{}");
+    answer(post(&own)).await.refused(403);
+    answer(post(&own).header("cookie", cookie)).await.ok();
+    answer(post("http://localhost:3000").header("cookie", cookie)).await.refused(403);
+    let read = || server.request("GET", "/session").header("sec-fetch-site", "same-origin");
+    answer(read()).await.refused(403);
+    answer(read().header("cookie", cookie)).await.ok();
+    // The cookie outlives the server: its page finds it again.
+    let server = server.restarted().await;
+    answer(server.request("POST", "/session").header("origin", &own).header("cookie", cookie)).await.ok();
+    server.finish().await;
+}
+
+/// Returns what a program prints that asks the server for a new session.
+async fn printed(server: &Server, program: &[&str]) -> String {
+    posted(&server.url, program).await
+}
+
+async fn posted(url: &str, program: &[&str]) -> String {
+    let mut command = tokio::process::Command::new(program[0]);
+    command.args(&program[1..]).args(["-s", "-X", "POST", "-d", "{}"]).arg(format!("{url}/session"));
+    let output = tokio::time::timeout(DEADLINE, command.kill_on_drop(true).output()).await.unwrap().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn another_user_of_this_machine_is_refused() {
+    if !nix::unistd::geteuid().is_root() {
+        return skipped("only root can be another user");
+    }
+    let server = Server::start().await;
+    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "curl"];
+    let told = printed(&server, &nobody).await;
+    assert!(told.contains("Another user"), "{told}");
+    assert!(printed(&server, &["curl"]).await.contains("ses_"), "a program of the user");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_of_an_ordinary_user_takes_its_users_programs_and_not_roots() {
+    if !nix::unistd::geteuid().is_root() {
+        return skipped("only root can be another user");
+    }
+    let place = tempfile::tempdir().unwrap();
+    let home = place.path().join("home");
+    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::create_dir(&home).unwrap();
+    std::os::unix::fs::chown(&home, Some(65534), Some(65534)).unwrap();
+    // Other users reach no program below a private home.
+    let program = place.path().join("windlass");
+    std::fs::copy(binary(), &program).unwrap();
+    let drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let mut child = tokio::process::Command::new(drop[0])
+        .args(&drop[1..])
+        .arg(&program)
+        .args(["serve", "--port", "0"])
+        .current_dir(&home)
+        .env_clear()
+        .env("PATH", std::env::var("PATH").unwrap())
+        .env("HOME", &home)
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = tokio::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    let line = tokio::time::timeout(DEADLINE, lines.next_line()).await.unwrap().unwrap().unwrap();
+    let url = line.rsplit(' ').next().unwrap();
+    let own = posted(url, &[&drop[..], &["curl"]].concat()).await;
+    assert!(own.contains("ses_"), "{own}");
+    // Whoever is root may read the secret; a forwarder that runs as root is anybody's.
+    let roots = posted(url, &["curl"]).await;
+    assert!(roots.contains("server-ADDRESS-PORT.secret"), "{roots}");
+    let hides = "import ctypes, os; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); \
+                 import sys, urllib.request, urllib.error\n\
+                 try: urllib.request.urlopen(sys.argv[-1], b'{}')\n\
+                 except urllib.error.HTTPError as error: print(error.read().decode())";
+    // The first one of `PATH` may be in a private home.
+    let python = ["env", "PATH=/usr/local/bin:/usr/bin:/bin", "python3", "-c", hides];
+    let hidden = posted(url, &[&drop[..], &python].concat()).await;
+    assert!(hidden.contains("server-ADDRESS-PORT.secret"), "{hidden}");
+    child.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_program_in_a_sandbox_that_is_not_ours_shows_the_servers_secret() {
+    let probe = std::process::Command::new("unshare").args(["--user", "--map-current-user", "true"]).status();
+    if !probe.is_ok_and(|it| it.success()) {
+        return skipped("this machine makes no user namespaces");
+    }
+    let server = Server::start().await;
+    let port = server.url.rsplit(':').next().unwrap();
+    let data = server.scratch.home.join(".local/share/windlass");
+    let file = data.join(format!("server-127.0.0.1-{port}.secret"));
+    for file in [&file, &data.join("server.key")] {
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    let within = ["unshare", "--user", "--map-current-user", "curl"];
+    let told = printed(&server, &within).await;
+    assert!(told.contains("server-ADDRESS-PORT.secret"), "{told}");
+    let secret = format!("opencode:{}", std::fs::read_to_string(&file).unwrap());
+    let told = printed(&server, &[&within[..], &["-u", &secret]].concat()).await;
+    assert!(told.contains("ses_"), "{told}");
+    server.llm.reply(Reply::text("Hello."));
+    let attached = tokio::process::Command::new("unshare")
+        .args(["--user", "--map-current-user"])
+        .arg(binary())
+        .args(["run", "--attach", &server.url.replace("127.0.0.1", "localhost"), "hi"])
+        .env("HOME", &server.scratch.home)
+        .current_dir(&server.scratch.work)
+        .stdin(std::process::Stdio::null())
+        .output();
+    let attached = tokio::time::timeout(DEADLINE, attached).await.unwrap().unwrap();
+    assert_eq!(String::from_utf8_lossy(&attached.stdout), "Hello.\n", "{attached:?}");
+    server.finish().await;
+    assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn a_command_of_a_session_reaches_the_server_in_no_way() {
+    use serde_json::Value;
+
+    let builder = Server::builder().arguments(&["--socket", "server.sock"]);
+    let builder = builder.config("windlass", json!({"sandbox": {"network": "allow"}}));
+    let server = builder.config("permission", json!({"*": "allow"})).start().await;
+    let session = server.session().await;
+    let ask =
+        |way: &str| format!("curl -s -m 60 -X POST -d '{{}}' -w ' %{{http_code}}' {way} {}/pty", server.url);
+    let kept = "f=$(mktemp); setsid -f sh -c \"WAY > $f; echo ended >> $f\"; \
+                until grep -q ended $f; do sleep 0.01; done; cat $f";
+    let socket = server.scratch.work.join("server.sock");
+    let commands = [
+        ask(""),
+        ask(&format!("--unix-socket {}", socket.display())),
+        // It has lost its parents.
+        kept.replace("WAY", &ask("")),
+    ];
+    for agent in ["plan", "build"] {
+        for command in &commands {
+            server.llm.reply(Reply::call(
+                "call_1",
+                "bash",
+                json!({"command": command, "description": "asks"}),
+            ));
+            server.llm.reply(Reply::text("done"));
+            let parts = json!([{"type": "text", "text": "go"}]);
+            let body = json!({"agent": agent, "parts": parts});
+            server.post(&format!("/session/{session}/message"), body).await.ok();
+            let told = server.llm.last_request().tool_result("call_1");
+            assert!(told.contains(" 403") || told.contains(" 000"), "{agent}: {command}: {told}");
+        }
+    }
+    assert_eq!(server.get("/pty").await.ok(), Value::Array(Vec::new()));
     server.finish().await;
 }
 

@@ -339,9 +339,7 @@ impl Agent {
     /// Returns the process that kills the agent's children if the agent is killed. It belongs to one agent
     /// only.
     pub fn reaper(&self) -> Option<i32> {
-        process::living(&self.scratch.home)
-            .into_iter()
-            .find(|pid| process::is_reaper(*pid) && process::parent(*pid) == Some(self.pid))
+        process::children(self.pid).into_iter().find(|pid| process::is_reaper(*pid))
     }
 
     /// Waits until all processes that the agent started have ended; fails after `limit`.

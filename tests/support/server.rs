@@ -117,6 +117,8 @@ impl Builder {
             .env("SHELL", "/bin/bash")
             .env("OPENCODE_CONFIG_CONTENT", config.to_string())
             .env("OPENCODE_DISABLE_MODELS_FETCH", "1")
+            // A test that windlass itself runs is a held process of that one, and its servers are as well.
+            .envs(std::env::var("WINDLASS_CHILD").map(|it| ("WINDLASS_CHILD", it)))
             .envs(self.env.clone())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -206,6 +208,12 @@ impl Server {
     /// Opens a stream of events.
     pub async fn stream(&self, path: &str) -> Events {
         stream(self.request("GET", path)).await
+    }
+
+    /// Returns an address by which a browser enters once.
+    pub async fn link(&self) -> String {
+        let link = self.post("/page/link", json!({})).await.ok();
+        format!("{}{}", self.url, link["path"].as_str().unwrap())
     }
 
     pub fn pid(&self) -> i32 {

@@ -18,7 +18,7 @@ use tokio::process::{Child, Command};
 
 use super::{
     reaper::{self, Record},
-    tree::{CHILD_TAG, SEPARATOR},
+    tree::SEPARATOR,
 };
 use crate::base::{ids, lock::lock};
 
@@ -35,6 +35,11 @@ static CHILD_TABLE: Mutex<ChildTable> =
 pub fn open(inherited: Option<&str>) {
     let inherited = inherited.map(|tags| format!("{tags}{SEPARATOR}")).unwrap_or_default();
     lock(&CHILD_TABLE).tags = Some(Tags { daemon: ids::random(ID_CHARS), inherited });
+}
+
+/// Returns the tags of this process itself, which a windlass has started.
+pub fn inherited() -> String {
+    lock(&CHILD_TABLE).tags.as_ref().map(|tags| tags.inherited.clone()).unwrap_or_default()
 }
 
 /// Closes the reaper's pipe and waits for the reaper, which kills the children that are still registered.
@@ -152,7 +157,8 @@ impl Reaper {
         command
             .arg0("windlass")
             .args([reaper::COMMAND, daemon])
-            .env_remove(CHILD_TAG)
+            // It needs no variable, and any program of the user could read them.
+            .env_clear()
             .stdin(input)
             .stdout(Stdio::null())
             .stderr(Stdio::null());

@@ -192,6 +192,9 @@ fn outside(
         let _ = kill(first, Signal::SIGKILL);
         return Err(error);
     }
+    // Only now: a process that hides its memory may not name the users of its namespaces. The command's variables, which
+    // are ours too, are nobody else's business.
+    prctl::set_dumpable(false)?;
     go.write_all(&[0])?;
     if is_reported {
         // The daemon does not wait until the namespaces are cleared away.

@@ -1,6 +1,9 @@
 //! Requests to a server: its address, what it asks for, and its answers or their reasons.
 
-use std::{net::IpAddr, path::Path};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::Path,
+};
 
 use clap::Args;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -8,8 +11,8 @@ use reqwest::{Certificate, Client, Method, RequestBuilder, Response, StatusCode,
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::super::run::failure::Failure;
-use crate::config::Environment;
+use super::super::{run::failure::Failure, server_keys};
+use crate::config::{Environment, paths::Paths};
 
 /// User name where none is given.
 const USER: &str = "opencode";
@@ -53,10 +56,17 @@ impl Http {
         let of_url = |part: &str| Some(part).filter(|part| !part.is_empty()).map(str::to_owned);
         let user = args.username.clone().or_else(|| of_url(base.username()));
         let password = args.password.clone().or_else(|| of_url(base.password().unwrap_or_default()));
+        let password = password.or_else(|| of_environment("OPENCODE_SERVER_PASSWORD"));
+        // A server without a password may be unable to see that this is a program of its user.
+        let (host, port) = (base.host_str().unwrap_or_default(), base.port_or_known_default());
+        let host = host.trim_matches(['[', ']']);
+        let own = port.filter(|_| password.is_none());
+        let own = own.and_then(|port| server_keys::secret(&Paths::new(environment).data, host, port));
+        let (address, secret) = own.unzip();
         Ok(Self {
-            client: client(&base, environment.get("NODE_EXTRA_CA_CERTS"))?,
+            client: client(&base, address, environment.get("NODE_EXTRA_CA_CERTS"))?,
             user: user.or_else(|| of_environment("OPENCODE_SERVER_USERNAME")).unwrap_or(USER.to_owned()),
-            password: password.or_else(|| of_environment("OPENCODE_SERVER_PASSWORD")),
+            password: password.or(secret),
             directory: directory.display().to_string(),
             base,
         })
@@ -135,13 +145,18 @@ impl Http {
 }
 
 /// Makes the client, which trusts the certificates of a file too. A server on this machine is not asked through a proxy.
-fn client(base: &Url, certificates: Option<&str>) -> Result<Client, Failure> {
+fn client(base: &Url, own: Option<SocketAddr>, certificates: Option<&str>) -> Result<Client, Failure> {
     // Fails if another part of the process has installed one, which serves as well.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let host = base.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let is_near = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     let builder = Client::builder().http1_only().redirect(reqwest::redirect::Policy::none());
     let builder = if is_near { builder.no_proxy() } else { builder };
+    // The secret of our own server is for its address alone, whatever else the name means.
+    let builder = match own {
+        Some(address) => builder.resolve(host, address),
+        None => builder,
+    };
     let builder = match certificates {
         Some(file) => {
             let unusable = |reason: &dyn std::fmt::Display| {

@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{HEAD_LIMIT, Stalling, serve};
-use crate::http::access::Peer;
+use crate::http::peer::Peer;
 
 /// Upgrades a connection, and sends back what comes on it.
 async fn echo(mut request: Request) -> (StatusCode, [(header::HeaderName, &'static str); 2]) {
@@ -39,7 +39,7 @@ async fn an_upgraded_connection_keeps_its_place_until_it_ends() {
     let place = places.clone().try_acquire_owned().unwrap();
     let stream = Stalling::new(Box::new(server) as Box<dyn super::Stream>, HEAD_LIMIT, place);
     let router = Router::new().route("/", get(echo));
-    let served = tokio::spawn(serve(stream, Peer(None), router, CancellationToken::new()));
+    let served = tokio::spawn(serve(stream, Peer::nobody(), router, CancellationToken::new()));
     client
         .write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n")
         .await
