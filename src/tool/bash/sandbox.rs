@@ -108,6 +108,8 @@ pub(in crate::tool) async fn around(
             cx.host.ask(leave).await.map(|()| None)
         }
         Surroundings::Inside(mut sandbox) => {
+            // What the command runs may be another script by the next time, which a command inside has written.
+            leave.always.clear();
             sandbox.leave = Some(leave);
             Ok(Some(*sandbox))
         }
@@ -213,13 +215,13 @@ impl Sandbox {
         };
         let allowed = self.in_words();
         let Some(mut leave) = self.leave.take() else { return Ok(tool_output) };
-        leave.metadata.insert("reason".to_owned(), format!("the sandbox refused it: {sign}").into());
+        leave.metadata.insert("reason".to_owned(), format!("it failed in the sandbox, and its output says: {sign}").into());
         match cx.host.ask_who(leave).await {
             Ok(by) => {
                 let mut outside = outside.await?.tool_output;
                 note(
                     &mut outside,
-                    &format!("{by} let this command run again outside the sandbox, which had refused it."),
+                    &format!("{by} let this command run again outside the sandbox, in which it had failed."),
                 );
                 Ok(outside)
             }
@@ -232,7 +234,7 @@ impl Sandbox {
                 note(
                     &mut tool_output,
                     &format!(
-                        "The command ran in a sandbox, which refused something ({sign}). {allowed} \
+                        "The command failed in a sandbox, and its output says so: {sign}. {allowed} \
                      It was not allowed to run outside; do not try to get around this.{said}"
                     ),
                 );
