@@ -239,7 +239,8 @@ pub fn run() -> ExitCode {
     let log = logging::start(&cli.global, &environment, least, shown_by_command);
     process::child_table::open(environment.get(process::tree::CHILD_TAG));
     sandbox::open();
-    if !is_client(&cli.command) {
+    // A client with a password is known by that, and keeps it to itself.
+    if !is_client(&cli.command) || environment.get(process::SERVER_PASSWORD).is_some() {
         process::hide();
     }
     let code = command(cli, environment);

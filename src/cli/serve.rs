@@ -228,7 +228,11 @@ fn show_page(purpose: Purpose, address: &str, access: &Access) {
     };
     if is_opened {
         match desktop::open(&link()) {
-            Ok(()) => return output::note("The page is opened in the browser; Ctrl-C ends the server."),
+            // Whether a browser came of it is not known.
+            Ok(()) => {
+                let said = "The page is opened in the browser; Ctrl-C ends the server. If none shows it";
+                return output::note(&format!("{said}: {}", link()));
+            }
             Err(error) => tracing::debug!(%error, "the browser was not opened"),
         }
     }

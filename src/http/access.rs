@@ -41,6 +41,9 @@ const KNOWN_ORIGINS: [&str; 5] = [
     "https://opencode.ai",
 ];
 
+/// A header that no form sends.
+const DIRECTORY: &str = "x-opencode-directory";
+
 /// The name and password that requests have to show.
 #[derive(Clone)]
 pub struct Password {
@@ -92,8 +95,8 @@ impl Access {
     }
 
     /// Uses a link up, and returns the header that sets the page's cookie.
-    pub fn enter(&self, key: &str, headers: &HeaderMap) -> Option<String> {
-        self.entry.enter(key, host(headers)?)
+    pub fn enter(&self, key: &str, request: &Request) -> Option<String> {
+        self.entry.enter(key, own_host(request)?)
     }
 
     /// Returns true if pages of this origin may use the server.
@@ -205,8 +208,13 @@ impl Access {
             Standing::Hidden => Err(Refusal::NoSecret),
             Standing::Own if !is_browser => Ok(()),
             Standing::Own | Standing::Confined | Standing::Unknown if has_cookie() => Ok(()),
-            _other if is_browser => Err(Refusal::NoCookie),
-            _other => Err(Refusal::NoSecret),
+            Standing::Own | Standing::Confined | Standing::Unknown if is_browser => Err(Refusal::NoCookie),
+            Standing::Own
+            | Standing::Confined
+            | Standing::Unknown
+            | Standing::Held
+            | Standing::OtherUser
+            | Standing::Gone => Err(Refusal::NoSecret),
         }
     }
 }
@@ -218,12 +226,10 @@ fn is_asked_about_first(request: &Request) -> bool {
     if headers.contains_key(header::UPGRADE) {
         return Tickets::is_shown(request) || parameter(request).is_some();
     }
-    let has_body = headers.get(header::CONTENT_LENGTH).is_some_and(|length| length != "0")
-        || headers.contains_key(header::TRANSFER_ENCODING);
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let is_json =
         kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
-    request.method() != Method::POST || !has_body || is_json
+    request.method() != Method::POST || is_json || headers.contains_key(DIRECTORY)
 }
 
 /// Returns true for a request that a program passes on: its own sender is another one.
@@ -274,12 +280,13 @@ enum Refusal {
 /// Lets a request through to its route if its caller may make it.
 pub async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().cloned().unwrap_or_else(Peer::nobody);
-    let standing = match access.has_password() {
-        true => None,
-        false => Some(match peer.standing().await {
+    let standing = if access.has_password() {
+        None
+    } else {
+        Some(match peer.standing().await {
             Standing::Own if is_passed_on(request.headers()) => Standing::Unknown,
             standing => standing,
-        }),
+        })
     };
     let checked = access.check_host(&request, peer.address()).and_then(|()| access.check_site(&request));
     let checked = checked.and_then(|()| match standing {
@@ -322,8 +329,7 @@ impl Refusal {
                 refuse(StatusCode::FORBIDDEN, message)
             }
             Self::Held => {
-                let message = "Nothing that windlass has started may use its server. A shell that only stands below one of \
-                               windlass's, such as one of tmux, is free of that as `env -u WINDLASS_CHILD`.";
+                let message = "Nothing that windlass has started may use its server.";
                 refuse(StatusCode::FORBIDDEN, message)
             }
             Self::OtherUser => {

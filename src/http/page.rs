@@ -2,8 +2,8 @@
 
 use axum::{
     Router,
-    extract::{Query, State},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    extract::{Query, Request, State},
+    http::{HeaderName, HeaderValue, Method, StatusCode, header},
     response::{Html, IntoResponse, Redirect, Response},
     routing::{get, post},
 };
@@ -45,18 +45,13 @@ struct Link {
 }
 
 /// Gives the browser that follows a link the page's cookie.
-async fn enter(
-    State(server): State<Shared>,
-    method: Method,
-    headers: HeaderMap,
-    Query(link): Query<Link>,
-) -> Response {
+async fn enter(State(server): State<Shared>, Query(link): Query<Link>, request: Request) -> Response {
     // Programs look ahead at links, which uses none up.
-    if method == Method::HEAD {
+    if *request.method() == Method::HEAD {
         return StatusCode::NO_CONTENT.into_response();
     }
     let access = &server.options.access;
-    let cookie = access.enter(&link.key, &headers).and_then(|it| HeaderValue::from_str(&it).ok());
+    let cookie = access.enter(&link.key, &request).and_then(|it| HeaderValue::from_str(&it).ok());
     let Some(cookie) = cookie else {
         let message = "This link has been followed already, is too old, or is of another server.";
         return Failure::named(StatusCode::FORBIDDEN, "Forbidden", json!({"message": message}))

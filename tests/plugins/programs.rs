@@ -164,7 +164,7 @@ async fn a_program_runs_in_the_sandbox_of_commands() {
     let agent = agent.answering(Answer::RejectOnce).start().await;
     let session = agent.new_session().await;
     let told = agent.told(&session, "writer", json!({})).await;
-    assert!(told.contains("Read-only file system") && told.contains("ran in a sandbox"), "{told}");
+    assert!(told.contains("Read-only file system") && told.contains("failed in a sandbox"), "{told}");
     assert!(scratch.exists("inside") && !Path::new(&target).exists());
     agent.finish().await;
 }

@@ -29,6 +29,8 @@ mod socket;
 const MAX_RECENT: usize = 8;
 /// Ancestors of a process that are followed; a chain that is longer is no ordinary one.
 const MAX_ANCESTORS: usize = 4096;
+/// Walks up the ancestors before a process counts as one that hides.
+const MAX_WALKS: usize = 4;
 
 /// Set once the kernel has told of a connection: some sandboxes have neither the question nor the table.
 static TELLS: AtomicBool = AtomicBool::new(false);
@@ -106,35 +108,52 @@ fn has_open(pid: i32, wanted: &Path) -> bool {
 
 /// Judges a process of our user.
 fn of_pid(pid: i32) -> Standing {
-    let own = i32::try_from(std::process::id()).unwrap_or_default();
-    // This process itself asks for others, such as servers that a project names.
-    if pid == own || descends(pid, own) {
-        return Standing::Held;
-    }
-    let judged = Marks::own().and_then(|own| Ok((own, Marks::of(pid)?)));
-    match judged {
-        Ok((own, marks)) if !marks.tags.is_subset(&own.tags) => Standing::Held,
-        Ok((own, marks)) if marks.is_within(&own) => Standing::Confined,
-        Ok(_) => Standing::Own,
-        Err(_) => Standing::Hidden,
-    }
+    looked_at(pid).unwrap_or(Standing::Hidden)
 }
 
-/// Returns true if `ancestor` has started a process, as far as its parents still live.
-fn descends(pid: i32, ancestor: i32) -> bool {
+fn looked_at(pid: i32) -> io::Result<Standing> {
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
+    // This process itself asks for others, such as servers that a project names.
+    if pid == own || descends(pid, own)? {
+        return Ok(Standing::Held);
+    }
+    let (own, marks) = (Marks::own()?, Marks::of(pid)?);
+    Ok(if !marks.tags.is_subset(&own.tags) {
+        Standing::Held
+    } else if marks.is_within(&own) {
+        Standing::Confined
+    } else {
+        Standing::Own
+    })
+}
+
+/// Returns true if `ancestor` has started a process, as far as its parents still live. Fails if they end all the time.
+fn descends(pid: i32, ancestor: i32) -> io::Result<bool> {
+    let mut failed = io::Error::from(io::ErrorKind::NotFound);
+    for _ in 0..MAX_WALKS {
+        match walk(pid, ancestor) {
+            Ok(descends) => return Ok(descends),
+            // A parent ended in between, so the process has another one now.
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+fn walk(pid: i32, ancestor: i32) -> io::Result<bool> {
     let mut current = pid;
     for _ in 0..MAX_ANCESTORS {
-        let status = fs::read_to_string(proc(current, "status")).unwrap_or_default();
+        let status = fs::read_to_string(proc(current, "status"))?;
         let Some(parent) = number(&status, "PPid:").and_then(|it| i32::try_from(it).ok()) else { break };
         if parent == ancestor {
-            return true;
+            return Ok(true);
         }
         if parent <= 1 {
             break;
         }
         current = parent;
     }
-    false
+    Ok(false)
 }
 
 /// Marks that a process inherits.

@@ -136,7 +136,8 @@ fn a_page_that_nobody_named_sends_only_what_a_browser_asks_about_first() {
     };
     let (length, json) = (("content-length", "2"), ("content-type", "application/json; charset=utf-8"));
     assert!(is("POST", "/pty", &[length, json]));
-    assert!(is("POST", "/session/ses_1/abort", &[("content-length", "0")]));
+    assert!(is("POST", "/session/ses_1/abort", &[("x-opencode-directory", "/tmp")]));
+    assert!(!is("POST", "/pty", &[("content-length", "0")]));
     assert!(is("DELETE", "/session/ses_1", &[]));
     assert!(!is("POST", "/pty", &[length]));
     assert!(!is("POST", "/pty", &[("transfer-encoding", "chunked")]));

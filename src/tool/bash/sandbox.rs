@@ -215,7 +215,10 @@ impl Sandbox {
         };
         let allowed = self.in_words();
         let Some(mut leave) = self.leave.take() else { return Ok(tool_output) };
-        leave.metadata.insert("reason".to_owned(), format!("it failed in the sandbox, and its output says: {sign}").into());
+        leave.metadata.insert(
+            "reason".to_owned(),
+            format!("it failed in the sandbox, and its output says: {sign}").into(),
+        );
         match cx.host.ask_who(leave).await {
             Ok(by) => {
                 let mut outside = outside.await?.tool_output;
