@@ -86,6 +86,10 @@ async fn nothing_of_a_strangers_project_acts_by_any_way_in() {
         let ended = run_guarded(&machine, arguments).await;
         assert!(ended.code.is_some_and(|code| code <= 1), "{arguments:?}: {ended:?}");
         assert_eq!(acted(&machine.scratch), [""; 0], "{arguments:?}");
+        if arguments[0] == "mcp" {
+            let said = "Held back: this project is not trusted, so this does not act: ";
+            assert!(ended.stderr.contains(said), "{ended:?}");
+        }
     }
     // A run goes on with what the user's own configuration allows, and says what does not act.
     machine.llm.reply(Reply::call("c1", "bash", json!({"command": "touch ran"})));

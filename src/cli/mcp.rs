@@ -6,7 +6,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{output, runtime};
+use super::{output, runtime, trust};
 use crate::{
     base::text::visible_line,
     config::{Environment, paths::Paths, secrets},
@@ -74,6 +74,7 @@ pub fn run(environment: Environment, args: McpArgs) -> ExitCode {
         Err(code) => return code,
     };
     let paths = Paths::new(&environment);
+    let held = trust::held(&environment, &directory).sentence();
     let engine = Engine::new(environment, paths);
     runtime::block_on(async move {
         let (reports, hidden) = match engine.mcp_servers(&directory, Duration::from_secs(timeout)).await {
@@ -83,11 +84,15 @@ pub fn run(environment: Environment, args: McpArgs) -> ExitCode {
         for warning in &hidden {
             output::note(&warning.to_string());
         }
+        if let Some(held) = &held {
+            output::note(&format!("Held back: {held}."));
+        }
         let code = match format {
             Format::Json => {
                 output::print_answer(&format!("{:#}", reports.iter().map(row).collect::<Value>()))
             }
             Format::Text if reports.is_empty() && !hidden.is_empty() => ExitCode::FAILURE,
+            Format::Text if reports.is_empty() && held.is_some() => ExitCode::SUCCESS,
             Format::Text if reports.is_empty() => {
                 output::note("There are no MCP servers; `mcp` in opencode.json names them.");
                 ExitCode::SUCCESS
