@@ -43,6 +43,7 @@ pub mod patch;
 pub mod paths;
 pub mod policy;
 pub mod project_files;
+mod project_programs;
 pub mod protected_paths;
 pub mod reader;
 pub mod refusal;
@@ -61,6 +62,7 @@ pub mod worktree;
 pub use binding::ProjectAddresses;
 pub use environment::Environment;
 pub use hook::Hook;
+pub use project_programs::ProjectPrograms;
 pub use warning::{Findings, Warning};
 
 use paths::Paths;
@@ -110,6 +112,8 @@ pub struct Config {
     pub held: trust::Held,
     /// The addresses that only the project names.
     pub project_addresses: ProjectAddresses,
+    /// The programs that the project brings.
+    pub project_programs: ProjectPrograms,
     /// Texts that were put in for variables and files.
     pub substituted: BTreeSet<String>,
     /// Last readable state of each file of the configuration, for the time when it is broken.

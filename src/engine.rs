@@ -25,7 +25,7 @@ use self::asking::granted::Granted;
 use crate::{
     base::{clock, git::Program, ids, lock::lock},
     bus::Bus,
-    config::{self, Environment, Hook, paths::Paths, sandbox::enclosure::Enclosure},
+    config::{self, Environment, Hook, paths::Paths, sandbox::enclosure::Enclosures},
     mcp,
     provider::{http, login::tokens::Tokens},
     pty::Terminals,
@@ -376,7 +376,7 @@ impl Engine {
         let start = |servers: Vec<ClientServer>| {
             let loaded = workspace.loaded();
             let timeout = mcp::usual_timeout(&loaded.config);
-            let sandbox = Enclosure::of_mcp(&loaded.config);
+            let sandbox = Enclosures::of_mcp(&loaded.config).own();
             let specs = servers.into_iter().map(|server| server.spec(timeout, sandbox.clone())).collect();
             let directory = workspace.directory().to_owned();
             let place = mcp::Place {

@@ -378,7 +378,8 @@ async fn a_server_that_never_gets_ready_is_started_once_until_it_is_configured_o
     for operation in ["hover", "documentSymbol"] {
         let told = agent.told(&session, "lsp", ask(operation)).await;
         let expected = "The language server toy stopped (exit status: 3): no licence was found";
-        assert_eq!(told, format!("{expected}{LEFT_ALONE}"));
+        // Where servers of a project are held, that is said between.
+        assert!(told.starts_with(expected) && told.ends_with(LEFT_ALONE), "{told}");
     }
     assert_eq!(logged(&agent, "started").len(), 1);
     configure(&agent.scratch, server("good", &[".toy"]));

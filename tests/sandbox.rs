@@ -562,7 +562,7 @@ async fn a_setting_that_cannot_be_understood_is_no_open_door() {
         .current_dir(&scratch.work)
         .env_clear()
         .env("PATH", std::env::var("PATH").unwrap())
-        .env("HOME", &scratch.home)
+        .envs([("HOME", scratch.home.as_os_str()), ("WINDLASS_TRUST", "1".as_ref())])
         .output()
         .unwrap();
     let said = String::from_utf8(output.stdout).unwrap();

@@ -26,6 +26,7 @@ use super::{
 };
 
 pub mod repository;
+pub mod settings;
 pub mod view;
 
 /// Bytes of what git says when it fails.

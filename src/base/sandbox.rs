@@ -31,7 +31,7 @@ mod sys;
 
 pub use boundary::{Boundary, Level, Network};
 pub use launcher::{COMMAND, FAILED};
-pub use probe::{Found, begin, level, open};
+pub use probe::{Found, begin, is_known_full, level, open};
 
 /// Starts a command within a boundary, as [`process::spawn`] does without one.
 pub fn spawn(spawn: &Spawn<'_>, boundary: &Boundary) -> io::Result<Child> {

@@ -1,4 +1,5 @@
-//! The directories that the user's git settings call safe, whoever owns them (git's `safe.directory`).
+//! The user's own git settings: which directories they call safe, whoever owns them (git's `safe.directory`), and where
+//! hooks are.
 
 use std::{
     fs,
@@ -6,7 +7,10 @@ use std::{
 };
 
 use super::{Environment, text_file};
-use crate::base::home;
+use crate::base::{
+    git::settings::{Setting, settings},
+    home,
+};
 
 /// Files within files.
 const MAX_DEPTH: usize = 10;
@@ -16,7 +20,7 @@ const MAX_DEPTH: usize = 10;
 pub struct GitSettings {
     files: Vec<PathBuf>,
     /// Values that the environment adds, as `git -c` does.
-    added: Vec<String>,
+    added: Vec<Setting>,
     home: PathBuf,
 }
 
@@ -37,20 +41,22 @@ impl GitSettings {
             }
         }
         let n_added: usize = environment.get("GIT_CONFIG_COUNT").and_then(|it| it.parse().ok()).unwrap_or(0);
-        let added = (0..n_added.min(1000)).filter(|idx| {
-            let key = environment.get(&format!("GIT_CONFIG_KEY_{idx}"));
-            key.is_some_and(|key| key.eq_ignore_ascii_case("safe.directory"))
+        let added = (0..n_added.min(1000)).filter_map(|idx| {
+            let of = |kind: &str| environment.get(&format!("GIT_CONFIG_{kind}_{idx}")).unwrap_or_default();
+            let (section, name) = of("KEY").rsplit_once('.')?;
+            let (section, name) = (section.to_lowercase(), name.to_lowercase());
+            Some(Setting { section, name, value: Some(of("VALUE").to_owned()) })
         });
-        let value = |idx: usize| environment.variables.get(&format!("GIT_CONFIG_VALUE_{idx}")).cloned();
-        let added = added.map(|idx| value(idx).unwrap_or_default()).collect();
-        Self { files, added, home }
+        Self { files, added: added.collect(), home }
     }
 
     /// Returns true if a directory is called safe. Does blocking reads.
     pub fn is_safe(&self, directory: &Path) -> bool {
         let mut named = Vec::new();
-        self.files.iter().for_each(|file| self.read(file, 0, &mut named));
-        self.added.iter().for_each(|value| add(value.clone(), &mut named));
+        for value in self.values("safe", "directory") {
+            // An empty one takes the values before it away.
+            if value.is_empty() { named.clear() } else { named.push(value) }
+        }
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let directory = real(directory);
         named.iter().any(|value| {
@@ -66,50 +72,33 @@ impl GitSettings {
         })
     }
 
-    fn read(&self, file: &Path, depth: usize, named: &mut Vec<String>) {
+    /// Returns the directory with git's hooks that is named for all repositories, from that of a worktree. Does blocking
+    /// reads.
+    pub fn hooks_directory(&self, worktree: &Path) -> Option<PathBuf> {
+        let named = self.values("core", "hookspath").pop().filter(|it| !it.is_empty())?;
+        Some(home::join(&self.home, worktree, &named))
+    }
+
+    fn values(&self, section: &str, name: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        self.files.iter().for_each(|file| self.read(file, 0, &mut found));
+        let found = found.into_iter().chain(self.added.iter().cloned());
+        found.filter(|it| it.is(section, name)).map(|it| it.value.unwrap_or_default()).collect()
+    }
+
+    /// Reads a file, and those that it includes where it names them.
+    fn read(&self, file: &Path, depth: usize, found: &mut Vec<Setting>) {
         let Ok(text) = text_file::read(file) else { return };
-        let mut section = String::new();
-        for line in text.lines() {
-            let mut line = line.trim();
-            if let Some((header, rest)) = line.strip_prefix('[').and_then(|it| it.split_once(']')) {
-                section = header.trim().to_lowercase();
-                line = rest.trim();
-            }
-            let Some((key, value)) = line.split_once('=') else { continue };
-            match (section.as_str(), key.trim().to_lowercase().as_str()) {
-                ("safe", "directory") => add(unquoted(value), named),
-                ("include", "path") if depth < MAX_DEPTH => {
-                    let base = file.parent().unwrap_or(Path::new("/"));
-                    self.read(&home::join(&self.home, base, &unquoted(value)), depth + 1, named);
-                }
-                _ => {}
+        for setting in settings(&text) {
+            if setting.is("include", "path") && depth < MAX_DEPTH {
+                let base = file.parent().unwrap_or(Path::new("/"));
+                let named = setting.value.unwrap_or_default();
+                self.read(&home::join(&self.home, base, &named), depth + 1, found);
+            } else {
+                found.push(setting);
             }
         }
     }
-}
-
-/// Adds a value; an empty one takes the values before it away.
-fn add(value: String, named: &mut Vec<String>) {
-    if value.is_empty() { named.clear() } else { named.push(value) }
-}
-
-/// Returns a value without its quotes and what is a comment.
-fn unquoted(text: &str) -> String {
-    let (mut value, mut n_kept, mut is_quoted) = (String::new(), 0, false);
-    let mut letters = text.trim().chars();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' => is_quoted = !is_quoted,
-            '\\' => value.extend(letters.next()),
-            '#' | ';' if !is_quoted => break,
-            letter => value.push(letter),
-        }
-        if is_quoted || !letter.is_whitespace() {
-            n_kept = value.len();
-        }
-    }
-    value.truncate(n_kept);
-    value
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::{
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::settings::{SandboxMode, SandboxNetwork};
 
-use super::{Config, protected_paths::ProtectedPaths};
+use super::{Config, git_settings::GitSettings, protected_paths::ProtectedPaths};
 use crate::base::{
     home,
     sandbox::{Boundary, Level, Network},
@@ -18,13 +18,15 @@ use crate::base::{
 
 pub mod enclosure;
 mod places;
+mod planted;
 mod repository;
 #[cfg(test)]
 mod tests;
 mod wanted;
 
+use planted::Before;
 use repository::Repository;
-pub use wanted::{Wanted, narrowest, wanted, wanted_of_servers};
+pub use wanted::{Wanted, is_left_open, narrowest, wanted, wanted_of_projects_servers, wanted_of_servers};
 
 /// Variables with credentials that are not called `…_API_KEY`.
 const SECRET: [&str; 2] = ["OPENCODE_AUTH_CONTENT", "OPENCODE_CONFIG_CONTENT"];
@@ -36,9 +38,35 @@ const MIN_SECRET: usize = 8;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drawn {
     pub boundary: Boundary,
+    pub watch: Watch,
+}
+
+/// What to look for when the commands have ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Watch {
     /// Paths that would decide something and do not exist. Nothing can be mounted there: whoever runs the command has
     /// to look for them afterwards.
     pub absent: Vec<PathBuf>,
+    /// The repository that commands may work in, as it is now.
+    repository: Option<Before>,
+}
+
+impl Watch {
+    /// Returns what commands inside have made by now and may not leave. Does blocking reads.
+    pub fn left(&self) -> Vec<PathBuf> {
+        let made = self.absent.iter().filter(|path| path.symlink_metadata().is_ok()).cloned();
+        made.chain(self.repository.iter().flat_map(Before::planted)).collect()
+    }
+}
+
+/// What commands may write that rules let through without a question.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Writes {
+    /// The project with its repository, the temporary directories and caches; otherwise `places` alone.
+    pub is_project: bool,
+    pub places: Vec<PathBuf>,
+    /// Files and directories among them that are not for them.
+    pub kept: Vec<PathBuf>,
 }
 
 /// The paths of a boundary as they are named, before the file system is looked at.
@@ -47,12 +75,16 @@ pub struct Sketch {
     mode: SandboxMode,
     network: SandboxNetwork,
     worktree: PathBuf,
+    git_settings: GitSettings,
     /// The project and the temporary directories.
     places: Vec<PathBuf>,
     configured: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
     shown: Vec<PathBuf>,
     protected: Arc<ProtectedPaths>,
+    kept: Vec<PathBuf>,
+    /// Set where only some places of the project are written: its directories.
+    project: Option<Vec<PathBuf>>,
 }
 
 /// Draws the boundary. Does blocking reads.
@@ -64,8 +96,6 @@ impl Sketch {
     pub fn new(config: &Config, wanted: &Wanted, level: Level) -> Self {
         let temporary = config.environment.get("TMPDIR").map(PathBuf::from);
         let temporary = temporary.into_iter().chain(["/tmp", "/var/tmp"].map(PathBuf::from));
-        let project = [config.directory.clone(), config.worktree.clone()];
-        let project = project.into_iter().filter(|it| it != Path::new("/"));
         let own = &config.paths;
         let expanded = |list: &[String]| -> Vec<PathBuf> {
             list.iter().map(|it| home::join(&config.environment.home, &config.directory, it)).collect()
@@ -73,7 +103,7 @@ impl Sketch {
         let configured = expanded(&wanted.writable);
         let mut readable = expanded(&wanted.readable);
         readable.extend(places::shown(&config.environment));
-        let project: Vec<PathBuf> = project.collect();
+        let project = project_of(config);
         // Who works in such a place has it open already.
         let is_open = |hidden: &Path| {
             // Whoever lets commands write all of the home directory has not said that they may read its keys.
@@ -91,31 +121,60 @@ impl Sketch {
             mode: wanted.mode,
             network: wanted.network,
             worktree: config.worktree.clone(),
+            git_settings: GitSettings::new(&config.environment),
             hidden: [own.data.clone(), own.opencode_data.clone()].into_iter().chain(credentials).collect(),
             shown: [own.tool_output(), own.plans(), own.cache()].into_iter().chain(readable).collect(),
             places: project.into_iter().chain(temporary).chain(caches).collect(),
             configured,
             protected: config.protected.clone(),
+            kept: Vec::new(),
+            project: None,
+        }
+    }
+
+    /// Sketches the full boundary of a command whose writes alone are bounded: all but the store is read, and the agent
+    /// that signs for ssh is reached, as outside.
+    pub fn of_writes(config: &Config, writes: Writes) -> Self {
+        let Writes { is_project, places, kept } = writes;
+        let project = project_of(config);
+        let whole = Self::new(config, &Wanted::of_writes(), Level::Full);
+        let own = &config.paths;
+        Self {
+            places: if is_project { whole.places } else { places },
+            configured: config.environment.get("SSH_AUTH_SOCK").map(PathBuf::from).into_iter().collect(),
+            hidden: vec![own.data.clone(), own.opencode_data.clone()],
+            shown: vec![own.tool_output(), own.plans(), own.cache()],
+            kept,
+            project: (!is_project).then_some(project),
+            ..whole
         }
     }
 
     /// Draws the boundary. Does blocking reads.
     pub fn draw(&self) -> Drawn {
         let mut real = RealPaths::default();
-        let repository = Repository::around(&self.worktree);
+        let repository = Repository::around(&self.worktree, &self.git_settings);
         let configured = real.all(&self.configured);
         let writable = match self.mode {
             SandboxMode::ReadOnly | SandboxMode::Off => Vec::new(),
             SandboxMode::WorkspaceWrite => {
-                let git = repository.iter().flat_map(Repository::writable);
+                let git = repository.iter().filter(|_| self.project.is_none()).flat_map(Repository::writable);
                 let places: Vec<PathBuf> = self.places.iter().cloned().chain(git).collect();
-                real.all(&places).into_iter().chain(configured.clone()).collect()
+                let mut places = real.all(&places);
+                if let Some(project) = &self.project {
+                    // A link of the project may lead anywhere.
+                    let project = real.all(project);
+                    places.retain(|path| project.iter().any(|root| path.starts_with(root)));
+                }
+                places.into_iter().chain(configured.clone()).collect()
             }
         };
         let hidden = real.all(&self.hidden);
         // Hidden paths need no other protection, and protection must not show them.
         let kept = [self.hidden.as_slice(), &hidden].concat();
         let (protected, absent) = self.protected(&mut real, repository.as_ref(), &writable, &kept);
+        let is_worked_in = |it: &&Repository| writable.iter().any(|root| it.git.starts_with(root));
+        let before = repository.as_ref().filter(is_worked_in).map(Before::of);
         Drawn {
             boundary: Boundary {
                 level: self.level,
@@ -131,7 +190,7 @@ impl Sketch {
                 shown: real.all(&self.shown),
                 sockets: configured,
             },
-            absent,
+            watch: Watch { absent, repository: before },
         }
     }
 
@@ -148,7 +207,8 @@ impl Sketch {
         // A directory of configuration may be one to work in; then some of it decides.
         let holds_work = |directory: &&PathBuf| writable.iter().any(|it| it.starts_with(directory));
         let directories = protected.directories.iter().filter(|it| !holds_work(it));
-        let own = protected.files.iter().chain(&protected.trees).chain(directories).cloned();
+        let own =
+            protected.files.iter().chain(&protected.trees).chain(directories).chain(&self.kept).cloned();
         for path in own.chain(repository.into_iter().flat_map(Repository::protected_paths)) {
             let is_in_reach = |path: &Path| {
                 let is_hidden = hidden.iter().any(|it| path.starts_with(it));
@@ -171,6 +231,12 @@ impl Sketch {
             absent.iter().filter(|path| !is_below(path, &there) && !is_below(path, &absent)).cloned();
         (top, absent.collect())
     }
+}
+
+/// Returns the directories of the project; `/` is none.
+fn project_of(config: &Config) -> Vec<PathBuf> {
+    let project = [config.directory.clone(), config.worktree.clone()];
+    project.into_iter().filter(|it| it != Path::new("/")).collect()
 }
 
 /// Follows links, those of each directory once.

@@ -11,8 +11,13 @@ use windlass_protocol::opencode::settings::{LanguageServer, Programs};
 
 use super::table::{Extra, ROWS, Row};
 use crate::{
-    base::program,
-    config::{Config, Environment, paths::Paths, sandbox::enclosure::Enclosure, text_file},
+    base::{path::absolute, program},
+    config::{
+        Config, Environment,
+        paths::Paths,
+        sandbox::enclosure::{Enclosure, Enclosures},
+        text_file,
+    },
 };
 
 /// A server that may be started.
@@ -26,6 +31,8 @@ pub struct Definition {
     /// The row of a known server.
     pub row: Option<&'static Row>,
     pub sandbox: Option<Enclosure>,
+    /// The sandbox where the program lies in the project.
+    pub sandbox_in_project: Option<Enclosure>,
 }
 
 /// A server for a file: the command and its place.
@@ -40,6 +47,7 @@ pub struct Spec {
     pub directory: PathBuf,
     /// The options for the server's initialization and for its requests of configuration.
     pub initialization: Value,
+    pub sandbox: Option<Enclosure>,
 }
 
 /// The directories and the search path of a project.
@@ -91,8 +99,12 @@ fn every(config: &Config) -> Vec<(Definition, bool)> {
         Some(Programs::ByName(own)) => own,
     };
     let unused = if config.environment.is_on("OPENCODE_EXPERIMENTAL_LSP_TY") { "pyright" } else { "ty" };
-    let sandbox = Enclosure::of_lsp(config);
-    let define = |id: &str, row, own| define(id, row, own, sandbox.clone());
+    let sandboxes = Enclosures::of_lsp(config);
+    let define = |id: &str, row, own| {
+        let is_projects = config.project_programs.names("lsp", id);
+        let of_project = sandboxes.of_project();
+        define(id, row, own, if is_projects { of_project.clone() } else { sandboxes.own() }, of_project)
+    };
     let known = ROWS.iter().map(|row| {
         let is_used = row.id != unused || own.contains_key(row.id);
         define(row.id, Some(row), own.get(row.id)).map(|(definition, is_on)| (definition, is_on && is_used))
@@ -109,6 +121,7 @@ fn define(
     row: Option<&'static Row>,
     own: Option<&LanguageServer>,
     sandbox: Option<Enclosure>,
+    sandbox_in_project: Option<Enclosure>,
 ) -> Option<(Definition, bool)> {
     let default = LanguageServer::default();
     let own = own.unwrap_or(&default);
@@ -128,6 +141,7 @@ fn define(
         initialization: own.initialization.clone(),
         row,
         sandbox,
+        sandbox_in_project,
     };
     is_usable.then(|| (definition(), is_on))
 }
@@ -290,7 +304,11 @@ pub fn choose(place: &Place, definitions: Vec<Definition>, path: &Path) -> Choic
             None => (definition.command.first().map(PathBuf::from).unwrap_or_default(), project.clone()),
         };
         let initialization = definition.initialization(&root, &place.environment);
-        choice.specs.push(Spec { definition, program, root, directory, initialization });
+        let is_in_project =
+            program.components().count() > 1 && absolute(&project, &program).starts_with(&worktree);
+        let in_project = definition.sandbox_in_project.as_ref().filter(|_| is_in_project);
+        let sandbox = definition.sandbox.as_ref().or(in_project).cloned();
+        choice.specs.push(Spec { definition, program, root, directory, initialization, sandbox });
     }
     choice
 }

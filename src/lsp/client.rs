@@ -27,11 +27,14 @@ use super::{
     documents::{self, Documents},
     pace::Pace,
 };
-use crate::base::{
-    lock::lock,
-    process::{self, Child, Spawn},
-    rpc_peer::{CallError, METHOD_NOT_FOUND},
-    stderr,
+use crate::{
+    base::{
+        lock::lock,
+        process::{self, Child, Spawn},
+        rpc_peer::{CallError, METHOD_NOT_FOUND},
+        stderr,
+    },
+    config::sandbox::enclosure::Enclosure,
 };
 
 /// The time between asking a process to end and killing it.
@@ -165,7 +168,7 @@ impl Client {
     }
 
     async fn spawn(&self) -> Result<Child, String> {
-        let Spec { definition, program, directory, .. } = &self.spec;
+        let Spec { definition, program, directory, sandbox, .. } = &self.spec;
         let Some((name, args)) = definition.command.split_first() else {
             return Err("has an empty command".to_owned());
         };
@@ -179,7 +182,7 @@ impl Client {
             without: &[],
             is_parent: true,
         };
-        let spawned = match &definition.sandbox {
+        let spawned = match sandbox {
             Some(sandbox) => sandbox.spawn(&spawn).await,
             None => process::spawn(&spawn),
         };
@@ -234,7 +237,7 @@ impl Client {
     async fn initialize(&self) -> Result<(), CallError> {
         let root = documents::url(&self.spec.root);
         // A server ends when the process is gone, and cannot see it from a namespace of its own.
-        let process = self.spec.definition.sandbox.is_none().then(std::process::id);
+        let process = self.spec.sandbox.is_none().then(std::process::id);
         let params = json!({
             "processId": process,
             "clientInfo": { "name": "windlass", "version": env!("CARGO_PKG_VERSION") },
@@ -281,6 +284,8 @@ impl Client {
     }
 
     fn end(&self, reason: String, how: End) {
+        let hint = self.spec.sandbox.as_ref().filter(|_| how == End::NotReady).and_then(Enclosure::hint);
+        let reason = hint.map_or_else(|| reason.clone(), |hint| format!("{reason} ({hint})"));
         let id = &self.spec.definition.id;
         if !self.stop.is_cancelled() {
             tracing::warn!(server = id, root = %self.spec.root.display(), "the language server {reason}");

@@ -16,8 +16,16 @@ fn spec(root: PathBuf) -> Spec {
         initialization: Map::new(),
         row: None,
         sandbox: None,
+        sandbox_in_project: None,
     };
-    Spec { definition, program: "sleep".into(), directory: root.clone(), root, initialization: json!({}) }
+    Spec {
+        definition,
+        program: "sleep".into(),
+        directory: root.clone(),
+        root,
+        initialization: json!({}),
+        sandbox: None,
+    }
 }
 
 #[tokio::test]

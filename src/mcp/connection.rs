@@ -19,11 +19,14 @@ use super::{
     remote,
     session::{GRACE, SessionEnd, Task, session},
 };
-use crate::base::{
-    self,
-    lock::lock,
-    process::{self, Child, Spawn},
-    stderr,
+use crate::{
+    base::{
+        self,
+        lock::lock,
+        process::{self, Child, Spawn},
+        stderr,
+    },
+    config::sandbox::enclosure::Enclosure,
 };
 
 /// Times that a local server which dies is started again before it is given up.
@@ -299,7 +302,10 @@ async fn finish(
     // With the group gone the pipe is at its end, unless a process outside the group has it open.
     let _ = timeout(AFTERMATH, log).await;
     let last_line = lock(last_line);
-    if last_line.is_empty() { task.failed(&what) } else { task.failed(&format!("{what}: {last_line}")) }
+    let hint = task.spec().sandbox.as_ref().and_then(Enclosure::hint);
+    let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+    let words = if last_line.is_empty() { String::new() } else { format!(": {last_line}") };
+    task.failed(&format!("{what}{words}{hint}"))
 }
 
 #[cfg(test)]

@@ -17,8 +17,8 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    CallError, CallOutput, Caller, DEFAULT_TIMEOUT, Place, Progress, Server, ServerSpec, Servers, Status,
-    login::LoginFiles, tools,
+    CallError, CallOutput, Caller, Place, Progress, Server, ServerSpec, Servers, Status, login::LoginFiles,
+    spec::DEFAULT_TIMEOUT, tools,
 };
 use crate::{
     base::queue::Queue,

@@ -45,11 +45,12 @@ mod line;
 mod named;
 mod output;
 pub(super) mod sandbox;
+mod unasked;
 
 use call::{Ended, Line, described};
 use named::Named;
 use output::Output;
-pub(crate) use sandbox::{Sandbox, around_template};
+pub(crate) use sandbox::{Sandbox, around_projects_program, around_template};
 
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 /// The child may end by itself right at its deadline.

@@ -210,7 +210,14 @@ async fn run_one(
     environment.extend(formatter.environment.iter().map(|(name, value)| (name.clone(), value.clone())));
     // It runs what the project says, as a command of the agent would.
     let agents = std::iter::once(cx.agent).chain(cx.agents_above.iter().map(String::as_str));
-    let sandbox = bash::around_template(cx.config, agents).await.map_err(|error| error.to_string())?;
+    let projects = &cx.config.project_programs;
+    let sandbox = match bash::around_template(cx.config, agents.clone()).await {
+        Ok(None) if projects.names("formatter", &formatter.name) || projects.holds(program) => {
+            bash::around_projects_program(cx.config, agents).await
+        }
+        other => other,
+    };
+    let sandbox = sandbox.map_err(|error| error.to_string())?;
     let spawned = Spawn {
         program: program.as_os_str(),
         args: &args,

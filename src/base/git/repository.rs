@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::settings::{Setting, settings};
+
 /// Size of the largest file that is read.
 const MAX_FILE: u64 = 4 << 20;
 
@@ -27,7 +29,7 @@ const KEPT: [(&str, &str); 12] = [
 ];
 
 /// A setting that is kept: section, name and value.
-type Setting = (&'static str, &'static str, String);
+type Kept = (&'static str, &'static str, String);
 
 /// The directories of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +73,7 @@ impl Repository {
     }
 
     /// Returns the settings that are kept, the strongest last.
-    fn settings(&self) -> Vec<Setting> {
+    fn settings(&self) -> Vec<Kept> {
         let files = [self.common_dir.join("config"), self.git_dir.join("config.worktree")];
         let text = |file| String::from_utf8_lossy(&read(file).unwrap_or_default()).into_owned();
         files.iter().flat_map(|file| kept(&text(file))).collect()
@@ -80,24 +82,14 @@ impl Repository {
 
 /// Returns those settings of a configuration that are kept and have a plain word as their value, so that a value which
 /// is written over several lines can only be missed. Included files are not read.
-fn kept(config: &str) -> Vec<Setting> {
-    let mut found = Vec::new();
-    let mut section = String::new();
-    for line in config.lines() {
-        let mut line = line.trim();
-        if let Some((name, rest)) = line.strip_prefix('[').and_then(|it| it.split_once(']')) {
-            section = name.trim().to_ascii_lowercase();
-            line = rest.trim();
-        }
-        let line = line.split(['#', ';']).next().unwrap_or_default();
-        // A name alone is true.
-        let (name, value) = line.split_once('=').unwrap_or((line, "true"));
-        let (name, value) = (name.trim().to_ascii_lowercase(), value.trim().trim_matches('"'));
-        let is_plain = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        let known = KEPT.iter().find(|it| **it == (section.as_str(), name.as_str()));
-        found.extend(known.filter(|_| is_plain).map(|(section, name)| (*section, *name, value.to_owned())));
-    }
-    found
+fn kept(config: &str) -> Vec<Kept> {
+    let known = |setting: &Setting| KEPT.iter().find(|(section, name)| setting.is(section, name));
+    let kept = settings(config).into_iter().filter_map(|setting| {
+        let (section, name) = known(&setting)?;
+        Some((*section, *name, setting.value.unwrap_or_else(|| "true".to_owned())))
+    });
+    let is_plain = |value: &str| !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    kept.filter(|(_, _, value)| is_plain(value)).collect()
 }
 
 /// Reads a file of a repository, which anybody may have made: no pipe is waited for.

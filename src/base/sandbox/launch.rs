@@ -136,7 +136,8 @@ fn command(order: &Order) -> Command {
         order.command.split_first().map_or((Default::default(), &[][..]), |it| (it.0.clone(), it.1));
     let mut command = Command::new(program);
     command.args(arguments);
-    if order.boundary.level == Level::Full && order.boundary.writable.is_empty() {
+    let has_temporary = order.boundary.writable.iter().any(|it| Path::new("/tmp").starts_with(it));
+    if order.boundary.level == Level::Full && !has_temporary {
         command.env("TMPDIR", mounts::SHARED_MEMORY);
     }
     command

@@ -51,6 +51,11 @@ pub async fn level() -> &'static Found {
     FOUND.get_or_init(probe).await
 }
 
+/// Returns true if this machine is known to hold the full level: false before anybody has asked for it.
+pub fn is_known_full() -> bool {
+    FOUND.get().is_some_and(|found| found.level.is_full())
+}
+
 async fn probe() -> Found {
     if !cfg!(target_os = "linux") || !IS_OPEN.load(Ordering::Relaxed) {
         let reason = Some("sandboxes are held on Linux only".to_owned());

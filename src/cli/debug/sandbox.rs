@@ -10,7 +10,7 @@ use crate::{
     config::{
         Config, Environment,
         paths::Paths,
-        sandbox::{draw, secret_variables, wanted, wanted_of_servers},
+        sandbox::{draw, secret_variables, wanted, wanted_of_projects_servers, wanted_of_servers},
     },
     engine::{Engine, Pages},
 };
@@ -48,6 +48,11 @@ fn view(found: &Found, config: &Config, agent: &str) -> Value {
     for (key, settings) in servers {
         view[key] = json!(wanted_of_servers(settings).mode);
     }
+    let of_project = [("project_mcp_servers", &settings.mcp), ("project_language_servers", &settings.lsp)];
+    for (key, of) in of_project {
+        let wanted = wanted_of_projects_servers(of, settings.at_start);
+        view[key] = if wanted.is_used(found.level) { json!(wanted.mode) } else { json!("off") };
+    }
     if !is_used {
         return view;
     }
@@ -56,7 +61,7 @@ fn view(found: &Found, config: &Config, agent: &str) -> Value {
     let lists = [
         ("writable", &drawn.boundary.writable),
         ("protected", &drawn.boundary.protected),
-        ("refused", &drawn.absent),
+        ("refused", &drawn.watch.absent),
         ("hidden", &drawn.boundary.hidden),
     ];
     for (key, paths) in lists {

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use super::{GitSettings, unquoted};
+use super::GitSettings;
 use crate::config::Environment;
 
 /// Returns true if `~/p/sub` is safe with this text as the user's settings.
@@ -56,11 +56,4 @@ fn variables_add_values_and_replace_files() {
         settings.files,
         [Path::new("/etc/gitconfig"), Path::new("/h/.config/git/config"), Path::new("/h/.gitconfig")]
     );
-}
-
-#[test]
-fn values_lose_quotes_and_comments() {
-    for (text, value) in [(" a ", "a"), ("\"a ; b\" # c", "a ; b"), ("a\\\\b;c", "a\\b"), ("\"\"", "")] {
-        assert_eq!(unquoted(text), value);
-    }
 }

@@ -1,13 +1,14 @@
 //! The sandbox of a server: of MCP servers, language servers, and hosts of plugins.
 
-use std::{io, os::fd::OwnedFd, sync::Arc};
+use std::{io, os::fd::OwnedFd, path::Path, sync::Arc};
 
 use windlass_protocol::opencode::settings::{SandboxMode, ServerSandbox};
 
-use super::{Wanted, draw, secret_variables, wanted_of_servers};
+use super::{Wanted, draw, secret_variables, wanted_of_projects_servers, wanted_of_servers};
 use crate::{
     base::{
-        process::{Child, Spawn},
+        process::{self, Child, Spawn},
+        program,
         sandbox::{self, Level},
     },
     config::Config,
@@ -31,25 +32,61 @@ impl PartialEq for Enclosure {
 
 impl Eq for Enclosure {}
 
-impl Enclosure {
-    /// Returns the sandbox of local MCP servers; none where it is off.
-    pub fn of_mcp(config: &Config) -> Option<Self> {
+/// The sandboxes of one kind of servers.
+#[derive(Debug, Clone)]
+pub struct Enclosures {
+    own: Option<Enclosure>,
+    of_project: Option<Enclosure>,
+}
+
+impl Enclosures {
+    /// Returns the sandboxes of local MCP servers.
+    pub fn of_mcp(config: &Config) -> Self {
         Self::new(config, "mcp", &config.settings.windlass.sandbox.mcp)
     }
 
-    /// Returns the sandbox of language servers; none where it is off.
-    pub fn of_lsp(config: &Config) -> Option<Self> {
+    /// Returns the sandboxes of language servers.
+    pub fn of_lsp(config: &Config) -> Self {
         Self::new(config, "lsp", &config.settings.windlass.sandbox.lsp)
     }
 
-    /// Returns the sandbox of the host of plugins; none where it is off.
-    pub fn of_plugins(config: &Config) -> Option<Self> {
-        Self::new(config, "plugins", &config.settings.windlass.sandbox.plugins)
+    fn new(config: &Config, key: &'static str, settings: &ServerSandbox) -> Self {
+        let at_start = config.settings.windlass.sandbox.at_start;
+        let enclosure = |wanted| Enclosure::new(config, key, wanted);
+        let of_project = enclosure(wanted_of_projects_servers(settings, at_start));
+        Self { own: enclosure(wanted_of_servers(settings)), of_project }
     }
 
-    fn new(config: &Config, key: &'static str, settings: &ServerSandbox) -> Option<Self> {
-        let wanted = wanted_of_servers(settings);
+    /// Returns the sandbox of the user's own servers, and of a client's; none where it is off.
+    pub fn own(&self) -> Option<Enclosure> {
+        self.own.clone()
+    }
+
+    /// Returns the sandbox of servers that a project brings; none where it is off.
+    pub fn of_project(&self) -> Option<Enclosure> {
+        self.of_project.clone()
+    }
+}
+
+impl Enclosure {
+    /// Returns the sandbox of the host of plugins; none where it is off.
+    pub fn of_plugins(config: &Config) -> Option<Self> {
+        Self::new(config, "plugins", wanted_of_servers(&config.settings.windlass.sandbox.plugins))
+    }
+
+    fn new(config: &Config, key: &'static str, wanted: Wanted) -> Option<Self> {
         (wanted.mode != SandboxMode::Off).then(|| Self { key, wanted, config: Arc::new(config.clone()) })
+    }
+
+    /// Returns the words for a server that fails in a sandbox that nobody has asked for.
+    pub fn hint(&self) -> Option<String> {
+        (self.wanted.is_default && sandbox::is_known_full()).then(|| {
+            format!(
+                "it runs in a sandbox, as a server of the project; `windlass.sandbox.{}.mode` \"off\" in your own \
+                 configuration starts it without",
+                self.key
+            )
+        })
     }
 
     /// Starts a server inside, without the keys of windlass but with the variables that were set for it.
@@ -62,12 +99,23 @@ impl Enclosure {
     /// Starts a server as [`Self::spawn`] does, with one end of a channel.
     pub async fn spawn_with_channel(&self, spawn: &Spawn<'_>, channel: Option<OwnedFd>) -> io::Result<Child> {
         let found = sandbox::level().await;
+        if self.wanted.is_default && !found.level.is_full() {
+            return match channel {
+                Some(channel) => process::spawn_with_channel(spawn, channel),
+                None => process::spawn(spawn),
+            };
+        }
         if found.level == Level::None {
             let reason = found.reason.as_deref().unwrap_or("no reason is known");
             return Err(io::Error::other(format!(
                 "this machine cannot hold its sandbox ({reason}); `windlass.sandbox.{}.mode` \"off\" starts it without",
                 self.key
             )));
+        }
+        // A launcher could only be told that it has failed.
+        let search = spawn.environment.get("PATH").or_else(|| self.config.environment.variables.get("PATH"));
+        if program::find(search.map(String::as_str), spawn.directory, Path::new(spawn.program)).is_none() {
+            return Err(io::ErrorKind::NotFound.into());
         }
         let (config, wanted) = (self.config.clone(), self.wanted.clone());
         let drawing = tokio::task::spawn_blocking(move || {

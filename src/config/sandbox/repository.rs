@@ -5,7 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{base::path::absolute, config::text_file};
+use crate::{
+    base::{git::settings::settings, path::absolute},
+    config::{git_settings::GitSettings, text_file},
+};
 
 /// Directories of submodules that are looked at.
 const MAX_MODULES: usize = 1000;
@@ -14,15 +17,17 @@ const MAX_MODULES: usize = 1000;
 pub(super) struct Repository {
     worktree: PathBuf,
     /// Its own directory: `.git`, or one below that of the main worktree or of the repository around a submodule.
-    git: PathBuf,
+    pub(super) git: PathBuf,
     /// The directory that all linked worktrees share.
-    common: PathBuf,
+    pub(super) common: PathBuf,
+    /// The hooks that the user names for all repositories.
+    hooks: Option<PathBuf>,
 }
 
 impl Repository {
     /// Finds the repository of a worktree, unless its `.git` leads elsewhere than git puts it: a file in the workspace
     /// must not make other directories writable.
-    pub(super) fn around(worktree: &Path) -> Option<Self> {
+    pub(super) fn around(worktree: &Path, user: &GitSettings) -> Option<Self> {
         let worktree = fs::canonicalize(worktree).ok()?;
         let named = worktree.join(".git");
         let is_directory = named.symlink_metadata().ok()?.is_dir();
@@ -34,7 +39,8 @@ impl Repository {
         let is_linked = git.starts_with(common.join("worktrees")) && leads_back(&git, &named);
         let is_known = is_directory || is_linked || work_of(&git).as_ref() == Some(&worktree);
         let is_repository = common.join("objects").is_dir() && common.join("refs").is_dir();
-        (is_known && is_repository).then_some(Self { worktree, git, common })
+        let hooks = user.hooks_directory(&worktree);
+        (is_known && is_repository).then_some(Self { worktree, git, common, hooks })
     }
 
     /// Directories that git writes when it works in the worktree.
@@ -54,6 +60,7 @@ impl Repository {
         if let Some(hooks) = setting(&self.common, "hookspath") {
             found.push(absolute(&self.worktree, &hooks));
         }
+        found.extend(self.hooks.clone());
         for linked in subdirectories(&self.common.join("worktrees")) {
             found.extend(["gitdir", "commondir", "config.worktree"].map(|name| linked.join(name)));
             found.extend(text_file::read(&linked.join("gitdir")).ok().map(|text| text.trim_end().into()));
@@ -105,12 +112,11 @@ fn work_of(git: &Path) -> Option<PathBuf> {
 /// Returns a setting of the section `core`, the last that is there.
 fn setting(git: &Path, name: &str) -> Option<String> {
     let text = text_file::read(&git.join("config")).ok()?;
-    let pairs = text.lines().filter_map(|line| line.trim().split_once('='));
-    let mut values = pairs.filter(|(key, _)| key.trim().eq_ignore_ascii_case(name));
-    values.next_back().map(|(_, value)| value.trim().trim_matches('"').to_owned())
+    let mut values = settings(&text).into_iter().filter(|it| it.is("core", name));
+    values.next_back()?.value
 }
 
-fn subdirectories(directory: &Path) -> Vec<PathBuf> {
+pub(super) fn subdirectories(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter(|it| it.file_type().is_ok_and(|kind| kind.is_dir())).map(|it| it.path()).collect()
 }

@@ -26,6 +26,13 @@ pub struct Wanted {
     pub is_default: bool,
 }
 
+/// Returns true if nobody has said that an agent's commands run outside: then those that rules let through unasked may
+/// be bounded all the same.
+pub fn is_left_open(settings: &SandboxSettings, agent: &str) -> bool {
+    let wanted = wanted(settings, agent);
+    wanted.mode == SandboxMode::Off && wanted.is_default && settings.at_start != SandboxAtStart::Off
+}
+
 /// Looks up the settings of an agent; what is said of it by name is stronger.
 pub fn wanted(settings: &SandboxSettings, agent: &str) -> Wanted {
     let none = AgentSandbox::default();
@@ -83,6 +90,18 @@ pub fn wanted_of_servers(settings: &ServerSandbox) -> Wanted {
     }
 }
 
+/// Looks up the settings of servers that a project brings: they are held where nothing else is said and the machine holds
+/// the full level.
+pub fn wanted_of_projects_servers(settings: &ServerSandbox, at_start: SandboxAtStart) -> Wanted {
+    let wanted = wanted_of_servers(settings);
+    let is_said = settings.mode.is_some() || wanted.mode != SandboxMode::Off;
+    if is_said || at_start == SandboxAtStart::Off {
+        wanted
+    } else {
+        Wanted { mode: SandboxMode::WorkspaceWrite, is_default: true, ..wanted }
+    }
+}
+
 /// Looks up the agents of a session and of those above it and returns the sandbox that holds for all of them; none
 /// where all run outside. `level` is the machine's.
 pub fn narrowest<'a>(
@@ -94,6 +113,20 @@ pub fn narrowest<'a>(
 }
 
 impl Wanted {
+    /// Returns the sandbox that only bounds what is written, whose places [`Writes`](super::Writes) says.
+    pub fn of_writes() -> Self {
+        Self {
+            mode: SandboxMode::WorkspaceWrite,
+            network: SandboxNetwork::Allow,
+            writable: Vec::new(),
+            environment: Vec::new(),
+            readable: Vec::new(),
+            ask_less: false,
+            is_required: false,
+            is_default: true,
+        }
+    }
+
     /// Returns true if commands run in a sandbox, or ask to run outside because there is none, on a machine that holds
     /// this level.
     pub fn is_used(&self, level: Level) -> bool {
@@ -108,6 +141,12 @@ impl Wanted {
             acc.push(format!("mode {} → {}", old.mode.name(), new.mode.name()));
         } else if new.is_default && !old.is_default && new.mode != SandboxMode::Off {
             acc.push("its mode holds only where the machine can hold all of it".to_owned());
+        } else if new.mode == SandboxMode::Off
+            && old.mode == SandboxMode::Off
+            && old.is_default
+            && !new.is_default
+        {
+            acc.push("commands that rules let through write everywhere".to_owned());
         }
         if new.network > old.network {
             acc.push("more of the network".to_owned());

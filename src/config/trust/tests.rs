@@ -296,6 +296,14 @@ fn a_project_switches_no_sandbox_off_that_is_the_usual_one() {
 }
 
 #[test]
+fn a_project_lifts_neither_its_servers_sandbox_nor_the_bounds_of_commands() {
+    for sandbox in [json!({"mcp": {"mode": "off"}}), json!({"lsp": {"mode": "off"}}), json!({"mode": "off"})]
+    {
+        Scene::new(&json!({"windlass": {"sandbox": sandbox}})).check("work", &["`windlass.sandbox`"]);
+    }
+}
+
+#[test]
 fn agents_of_other_lists_do_not_hide_the_users_own_programs() {
     let scene = Scene::new(&json!({"agent": {"a": {"prompt": "P"}}}));
     fs::create_dir_all(scene.root.join("home/agents")).unwrap();

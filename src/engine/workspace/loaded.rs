@@ -14,8 +14,7 @@ use crate::{
         watch::{self, Target},
     },
     config::{
-        Config, Environment, Hook, Warning, faults::CREDENTIALS, layers, paths::Paths, reader,
-        sandbox::enclosure::Enclosure, sources,
+        Config, Environment, Hook, Warning, faults::CREDENTIALS, layers, paths::Paths, reader, sources,
     },
     engine::{
         EngineError, EngineErrorKind,
@@ -163,13 +162,7 @@ impl Loaded {
 
     /// Returns the MCP servers that are switched on.
     pub(crate) fn servers(&self) -> Vec<mcp::ServerSpec> {
-        let sandbox = Enclosure::of_mcp(&self.config);
-        let usual = mcp::usual_timeout(&self.config);
-        let specs = self.config.mcp.iter().filter_map(|(name, config)| {
-            let addresses = &self.config.project_addresses;
-            mcp::ServerSpec::from_config(name, config, usual, sandbox.clone(), addresses)
-        });
-        specs.collect()
+        mcp::specs(&self.config, &self.config.mcp, |_| false)
     }
 
     /// Returns the paths that were read, or would have been had they existed.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use windlass_protocol::opencode::config::McpConfig;
 
 use super::loaded::Loaded;
-use crate::{config::sandbox::enclosure::Enclosure, mcp};
+use crate::mcp;
 
 /// A client's choice about a server; it lasts as long as the workspace.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +23,6 @@ pub(crate) fn specs(loaded: &Loaded, choices: &ServerChoices) -> Vec<mcp::Server
     if choices.is_empty() {
         return loaded.servers();
     }
-    let sandbox = Enclosure::of_mcp(&loaded.config);
     let mut configs = loaded.config.mcp.clone();
     for (name, choice) in choices {
         match choice {
@@ -36,12 +35,8 @@ pub(crate) fn specs(loaded: &Loaded, choices: &ServerChoices) -> Vec<mcp::Server
             }
         }
     }
-    let usual = mcp::usual_timeout(&loaded.config);
-    let addresses = &loaded.config.project_addresses;
-    let spec = |(name, config): (&String, &McpConfig)| {
-        mcp::ServerSpec::from_config(name, config, usual, sandbox.clone(), addresses)
-    };
-    configs.iter().filter_map(spec).collect()
+    let is_added = |name: &str| matches!(choices.get(name), Some(ServerChoice::Added(_)));
+    mcp::specs(&loaded.config, &configs, is_added)
 }
 
 /// Returns a server's settings, switched on.

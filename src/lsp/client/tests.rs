@@ -21,6 +21,7 @@ fn started(command: &[&str], directory: &TempDir, limits: Limits) -> Arc<Client>
         initialization: Map::new(),
         row: None,
         sandbox: None,
+        sandbox_in_project: None,
     };
     let root = directory.path().canonicalize().unwrap();
     let spec = Spec {
@@ -29,6 +30,7 @@ fn started(command: &[&str], directory: &TempDir, limits: Limits) -> Arc<Client>
         directory: root.clone(),
         root,
         initialization: json!({}),
+        sandbox: None,
     };
     let client = Arc::new(Client::new(spec, limits, CancellationToken::new()));
     tokio::spawn({

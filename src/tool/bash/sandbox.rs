@@ -8,7 +8,10 @@ use std::{
 
 use windlass_protocol::opencode::{permission::Action, settings::SandboxMode};
 
-use super::call::{Ended, Line, described};
+use super::{
+    call::{Ended, Line, described},
+    unasked,
+};
 use crate::{
     base::{
         process::{Child, Spawn},
@@ -17,14 +20,14 @@ use crate::{
     config::{
         Config,
         policy::LEAVE_SANDBOX,
-        sandbox::{Drawn, Sketch, Wanted, narrowest, secret_variables, wanted},
+        sandbox::{Drawn, Sketch, Wanted, is_left_open, narrowest, secret_variables, wanted},
     },
     permission::{self, Ask, Verdict},
     tool::{ToolCx, ToolError, ToolOutput, blocking, path::display},
 };
 
-/// Words by which programs say that a file system, or Landlock, refused a write.
-const READ_ONLY: [&str; 3] = ["Read-only file system", "EROFS", "os error 30"];
+/// Words by which programs say that a file system refused a write, or the kernel another user's rights.
+const READ_ONLY: [&str; 4] = ["Read-only file system", "EROFS", "os error 30", "\"no new privileges\" flag"];
 /// Words for something mounted where another file would be put, as at each path that is protected.
 const BUSY: [&str; 3] = ["Device or resource busy", "EBUSY", "os error 16"];
 const NOT_PERMITTED: [&str; 3] = ["Permission denied", "EACCES", "os error 13"];
@@ -41,6 +44,8 @@ pub(crate) struct Sandbox {
     pub without: Vec<String>,
     /// The question whether it may run outside.
     leave: Option<Ask>,
+    /// Set for a command that is held only because nobody was asked about it.
+    is_bound: bool,
     /// Set once a command was started, which may have made files that decide.
     has_run: AtomicBool,
 }
@@ -48,6 +53,8 @@ pub(crate) struct Sandbox {
 /// The surroundings of a command, before its questions are known.
 pub(in crate::tool) enum Surroundings {
     Outside,
+    /// Outside, unless rules let the command through that would ask about others.
+    LeftOpen,
     /// A sandbox is wanted that this machine cannot hold.
     Missing(&'static Found),
     Inside(Box<Sandbox>),
@@ -56,7 +63,11 @@ pub(in crate::tool) enum Surroundings {
 /// Draws the sandbox of an agent's command.
 pub(in crate::tool) async fn begin(cx: &ToolCx<'_>) -> Result<Surroundings, ToolError> {
     let agents = std::iter::once(cx.agent).chain(cx.agents_above.iter().map(String::as_str));
-    let Some((wanted, found)) = wanted_of(cx.config, agents).await else { return Ok(Surroundings::Outside) };
+    let Some((wanted, found)) = wanted_of(cx.config, agents.clone()).await else {
+        let settings = &cx.config.settings.windlass.sandbox;
+        let is_left_open = agents.into_iter().any(|agent| is_left_open(settings, agent));
+        return Ok(if is_left_open { Surroundings::LeftOpen } else { Surroundings::Outside });
+    };
     if found.level == Level::None {
         if wanted.is_required {
             return Err(ToolError::Forbidden(format!(
@@ -77,10 +88,12 @@ pub(in crate::tool) async fn around(
     line: &Line,
     asks: &[(Ask, bool)],
 ) -> Result<Option<Sandbox>, ToolError> {
-    if matches!(surroundings, Surroundings::Outside) {
-        return Ok(None);
-    }
     let surroundings = match surroundings {
+        Surroundings::Outside => return Ok(None),
+        Surroundings::LeftOpen => match bounded(cx, asks).await? {
+            Some(sandbox) => Surroundings::Inside(Box::new(sandbox)),
+            None => return Ok(None),
+        },
         Surroundings::Inside(sandbox) if sandbox.wanted.is_required => return Ok(Some(*sandbox)),
         other => other,
     };
@@ -102,7 +115,7 @@ pub(in crate::tool) async fn around(
         }
     }
     match surroundings {
-        Surroundings::Outside => Ok(None),
+        Surroundings::Outside | Surroundings::LeftOpen => Ok(None),
         Surroundings::Missing(found) => {
             leave.metadata.insert("reason".to_owned(), missing(found).into());
             cx.host.ask(leave).await.map(|()| None)
@@ -114,6 +127,21 @@ pub(in crate::tool) async fn around(
             Ok(Some(*sandbox))
         }
     }
+}
+
+/// Draws the sandbox of a command that nobody is asked about although others are: it writes what `edit` may without a
+/// question, however harmless its name looks. None where there is no such command, or the machine does not hold the full
+/// level.
+async fn bounded(cx: &ToolCx<'_>, asks: &[(Ask, bool)]) -> Result<Option<Sandbox>, ToolError> {
+    let (policy, answers) = (cx.host.policy(), cx.host.answers().await);
+    let Some(let_through) = unasked::let_through(asks, &policy, &answers) else { return Ok(None) };
+    if !sandbox::level().await.level.is_full() {
+        return Ok(None);
+    }
+    let sketch = Sketch::of_writes(cx.config, unasked::writes(cx.config, &policy, &answers, let_through));
+    let drawn = blocking(move || Ok(sketch.draw())).await?;
+    let (wanted, without) = (Wanted::of_writes(), Vec::new());
+    Ok(Some(Sandbox { wanted, drawn, without, leave: None, has_run: AtomicBool::new(false), is_bound: true }))
 }
 
 /// Draws the sandbox of a template's commands, for its agents; none when they run outside. Fails where a sandbox is
@@ -128,6 +156,20 @@ pub async fn around_template(
         return Err(ToolError::Forbidden(format!("{}; {way_out}", missing(found))));
     }
     Sandbox::new(config, wanted, found.level).await.map(Some)
+}
+
+/// Draws the sandbox of a formatter that a project brings, where its agents' commands run outside and nobody has said so.
+/// None where the machine does not hold the full level.
+pub async fn around_projects_program(
+    config: &Config,
+    mut agents: impl Iterator<Item = &str>,
+) -> Result<Option<Sandbox>, ToolError> {
+    let is_left_open = agents.any(|agent| is_left_open(&config.settings.windlass.sandbox, agent));
+    if !is_left_open || !sandbox::level().await.level.is_full() {
+        return Ok(None);
+    }
+    let wanted = Wanted::of_writes();
+    Sandbox::new(config, wanted, Level::Full).await.map(Some)
 }
 
 /// Returns the sandbox that agents' commands run in, and what this machine can hold; none if they run outside.
@@ -153,7 +195,7 @@ fn missing(found: &Found) -> String {
 impl Drop for Sandbox {
     fn drop(&mut self) {
         if self.has_run.load(Ordering::Relaxed) {
-            for moved in move_aside(&self.drawn.absent) {
+            for moved in move_aside(&self.drawn.watch.left()) {
                 tracing::warn!("a cancelled command made a file that decides, which was moved: {moved}");
             }
         }
@@ -165,7 +207,7 @@ impl Sandbox {
         let sketch = Sketch::new(config, &wanted, level);
         let drawn = blocking(move || Ok(sketch.draw())).await?;
         let without = secret_variables(config, &wanted.environment);
-        Ok(Self { wanted, drawn, without, leave: None, has_run: AtomicBool::new(false) })
+        Ok(Self { wanted, drawn, without, leave: None, is_bound: false, has_run: AtomicBool::new(false) })
     }
 
     pub(in crate::tool) fn spawn(&self, command: &Spawn<'_>) -> io::Result<Child> {
@@ -187,12 +229,12 @@ impl Sandbox {
 
     /// Takes files away that would decide and that the commands made; returns a sentence about them.
     pub async fn clear(&mut self) -> Result<Option<String>, ToolError> {
-        let absent = std::mem::take(&mut self.drawn.absent);
-        let moved = blocking(move || Ok(move_aside(&absent))).await?;
+        let watch = std::mem::take(&mut self.drawn.watch);
+        let moved = blocking(move || Ok(move_aside(&watch.left()))).await?;
         let told = || {
             format!(
-                "The command made files that would decide what windlass or git may do. \
-                 The sandbox does not allow that, so they were moved: {}.",
+                "The command made files that would decide what windlass or git may do, or that rules for `edit` \
+                 keep from it. The sandbox does not allow that, so they were moved: {}.",
                 moved.join(", ")
             )
         };
@@ -262,11 +304,16 @@ impl Sandbox {
 
     fn in_words(&self) -> String {
         let writable: Vec<String> = self.drawn.boundary.writable.iter().map(|path| display(path)).collect();
+        let why = if self.is_bound {
+            "Nobody was asked about it, so it writes what `edit` may unasked. "
+        } else {
+            ""
+        };
         if writable.is_empty() {
-            "It may write no files (but `$TMPDIR`).".to_owned()
+            format!("{why}It may write no files (but `$TMPDIR`).")
         } else {
             format!(
-                "It may write below {} only, and no configuration or git hooks there.",
+                "{why}It may write below {} only, and no configuration or git hooks there.",
                 writable.join(", ")
             )
         }
@@ -287,9 +334,8 @@ fn note(tool_output: &mut ToolOutput, text: &str) {
 }
 
 /// Takes paths away that were not there before the command ran, so that nothing obeys them.
-fn move_aside(absent: &[PathBuf]) -> Vec<String> {
-    let there = absent.iter().filter(|path| path.symlink_metadata().is_ok());
-    let moved = there.map(|path| match free_name(path) {
+fn move_aside(paths: &[PathBuf]) -> Vec<String> {
+    let moved = paths.iter().map(|path| match free_name(path) {
         Some(name) if fs::rename(path, &name).is_ok() => format!("{} to {}", display(path), display(&name)),
         Some(_) | None => format!("{} (which could not be moved)", display(path)),
     });

@@ -1,0 +1,94 @@
+//! What commands in a sandbox may leave in the repository that they work in.
+
+use serde_json::{Value, json};
+
+use crate::{
+    sandbox::lacks,
+    support::{
+        agent::{Agent, Answer},
+        scratch::Scratch,
+    },
+};
+
+async fn open(scratch: &std::sync::Arc<Scratch>) -> (Agent, String) {
+    let config = json!({"windlass": {"sandbox": {"mode": "workspace-write"}}});
+    let agent = Agent::builder().scratch(scratch).config(config).answering(Answer::RejectOnce).start().await;
+    let session = agent.new_session().await;
+    (agent, session)
+}
+
+fn bash(lines: &[&str]) -> Value {
+    json!({"command": lines.join(" && ")})
+}
+
+#[tokio::test]
+async fn a_command_leaves_nothing_in_the_repository_that_git_would_run() {
+    if lacks("full") {
+        return;
+    }
+    let scratch = Scratch::new();
+    std::fs::write(scratch.home.join(".gitconfig"), "[core]\nhooksPath = .githooks\n").unwrap();
+    let (agent, session) = open(&scratch).await;
+    let planted = [
+        ".git/rebase-merge/git-rebase-todo",
+        ".git/worktrees/new/commondir",
+        ".git/remotes",
+        ".githooks",
+        ".git/modules/sub/config",
+    ];
+    let lines = [
+        "mkdir -p .git/rebase-merge .git/worktrees/new .git/remotes .git/modules/sub .githooks",
+        "echo 'exec touch made' > .git/rebase-merge/git-rebase-todo",
+        "echo ../../../evil > .git/worktrees/new/commondir",
+        "echo 'URL: ext::touch made' > .git/remotes/origin",
+        "echo 'touch made' > .githooks/pre-commit",
+        "echo 'ref: refs/heads/main' > .git/modules/sub/HEAD",
+        "echo '[core] fsmonitor = touch made' > .git/modules/sub/config",
+        "echo done",
+    ];
+    let told = agent.told(&session, "bash", bash(&lines)).await;
+    assert!(told.contains("done"), "{told}");
+    for name in planted {
+        assert!(!scratch.exists(name) && scratch.exists(&format!("{name}.refused")), "{name}: {told}");
+        assert!(told.contains(&format!("{name}.refused")), "{name}: {told}");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn hooks_that_the_users_settings_name_in_the_project_cannot_be_changed() {
+    if lacks("full") {
+        return;
+    }
+    let scratch = Scratch::new();
+    std::fs::write(scratch.home.join(".gitconfig"), "[core]\nhooksPath = .githooks\n").unwrap();
+    scratch.write(".githooks/pre-commit", "true");
+    let (agent, session) = open(&scratch).await;
+    let told = agent.told(&session, "bash", bash(&["echo 'touch made' > .githooks/pre-commit"])).await;
+    assert!(told.contains("Read-only file system"), "{told}");
+    assert_eq!(scratch.read(".githooks/pre-commit"), "true");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn everyday_work_with_git_leaves_all_that_it_made() {
+    if lacks("full") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (agent, session) = open(&scratch).await;
+    let lines = [
+        "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a",
+        "echo 1 > a; git add a; git commit -qm one",
+        "git switch -qc side; echo 2 > a; git commit -qam two; git switch -q -",
+        "echo 3 > a; git commit -qam three; echo 4 > b; git add b; git commit -qm four",
+        "git stash list; git tag -am t t; git notes add -m n; git bisect start; git gc -q",
+        "git worktree add -q linked side",
+        "git -C linked rebase -q main master 2>/dev/null; ! git rebase -q side 2>/dev/null",
+        "git status; echo done",
+    ];
+    let told = agent.told(&session, "bash", bash(&lines)).await;
+    assert!(told.contains("rebase in progress") && told.contains("done"), "{told}");
+    assert!(!told.contains("refused") && scratch.exists(".git/worktrees/linked/HEAD"), "{told}");
+    agent.finish().await;
+}
