@@ -36,6 +36,7 @@ use crate::{
 
 mod asking;
 mod background;
+mod call_title;
 mod client_providers;
 mod client_server;
 mod command;
@@ -68,7 +69,9 @@ pub use crate::{
 pub use asking::{
     approvals,
     client::{Answerable, Client},
+    words::{AskedWords, asked_words},
 };
+pub use call_title::{call_title, patch_changes};
 pub use client_providers::ProviderRoute;
 pub use client_server::ClientServer;
 pub use command::{

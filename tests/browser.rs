@@ -47,6 +47,8 @@ async fn a_turn_is_driven_and_a_permission_answered_by_keys_alone() {
     server.llm.reply(Reply::text("All **done**."));
     prompt(&mut page, "run it").await;
     page.until("document.querySelector('#asks .ask pre').textContent === 'echo out'").await;
+    let buttons = "[...document.querySelectorAll('#asks button')].map((it) => it.textContent).join()";
+    assert_eq!(page.read(buttons).await, "Allow once,Always allow bash: echo *,Reject");
     // A key that was meant for the prompt allows nothing.
     page.press(" ", 0).await;
     assert_eq!(server.get("/permission").await.ok().as_array().unwrap().len(), 1);

@@ -125,5 +125,6 @@ mod thought_level;
 mod tidy;
 mod tools;
 mod trust;
+mod trust_table;
 mod undo;
 mod web;

@@ -86,7 +86,7 @@ async fn nothing_of_a_strangers_project_acts_by_any_way_in() {
         let ended = run_guarded(&machine, arguments).await;
         assert!(ended.code.is_some_and(|code| code <= 1), "{arguments:?}: {ended:?}");
         assert_eq!(acted(&machine.scratch), [""; 0], "{arguments:?}");
-        if arguments[0] == "mcp" {
+        if matches!(arguments, ["mcp" | "agent" | "plugin", "list"]) {
             let said = "Held back: this project is not trusted, so this does not act: ";
             assert!(ended.stderr.contains(said), "{ended:?}");
         }

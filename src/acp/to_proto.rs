@@ -26,7 +26,7 @@ use windlass_protocol::{
 };
 
 use crate::{
-    base::{clock, file_change, home, text},
+    base::{clock, home, text},
     engine,
 };
 
@@ -49,15 +49,6 @@ impl Place<'_> {
 pub const LIVE_TAIL: usize = 4096;
 /// Bytes of a patch that is shown in place of two whole texts.
 const MAX_PATCH: usize = 256 * 1024;
-
-/// Bytes of a title that names the files of a patch, the tools of a batch, or a question.
-const MAX_FILES_TITLE: usize = 200;
-
-/// Bytes of what an answer for ever is about, in the name of its option.
-const MAX_REMEMBERED: usize = 120;
-
-/// Bytes of what a server asks the model in a title.
-const MAX_PROMPT: usize = 120;
 
 /// Returns the category of a tool.
 fn kind(look: Look) -> ToolKind {
@@ -86,101 +77,14 @@ pub fn label(text: &str) -> String {
     text::visible(text).into_owned()
 }
 
-/// Returns the title of a call from its input: the exact command, or the tool's verb with a path, a pattern or a URL.
-fn title(tool: &str, input: &Value, cwd: &Path) -> Option<String> {
-    let look = engine::tool_look(tool);
-    match look.subject {
-        Subject::Patch => patched_files(input),
-        Subject::Questions => first_question(input),
-        Subject::Calls => batched_tools(input),
-        Subject::Code => lsp_question(input),
-        Subject::Todos if tool == "todoread" => Some("read the plan".to_owned()),
-        Subject::Todos => Some("update the plan".to_owned()),
-        subject => {
-            let verb = look.verb.to_lowercase();
-            let text = input.get(subject.field()?).and_then(Value::as_str)?;
-            Some(match subject {
-                Subject::File | Subject::Change | Subject::Directory => {
-                    let inner = Path::new(text).strip_prefix(cwd).ok().and_then(Path::to_str);
-                    let inner = inner.map(|inner| if inner.is_empty() { "." } else { inner });
-                    format!("{verb} {}", inner.unwrap_or(text))
-                }
-                Subject::Pattern | Subject::Text(_) => format!("{verb} \"{text}\""),
-                Subject::Url => format!("{verb} {text}"),
-                _as_it_is => text.to_owned(),
-            })
-        }
-    }
-}
-
-/// Summarises the changes of a patch, as soon as its files are known.
-fn patched_files(input: &Value) -> Option<String> {
-    let file_changes = file_changes(input);
-    let summary = file_change::summary(file_changes.iter().map(|(change, name)| (*change, name.as_str())));
-    (!summary.is_empty()).then(|| text::head(&summary, MAX_FILES_TITLE).to_owned())
-}
-
-/// Returns the sections of a patch, as far as it can be read.
-fn file_changes(input: &Value) -> Vec<(FileChange, String)> {
-    let patch = input.get("patchText").or(input.get("patch")).or(input.get("input")).and_then(Value::as_str);
-    let mut file_changes: Vec<(FileChange, String)> = Vec::new();
-    for header in patch.unwrap_or_default().lines().filter_map(|line| line.strip_prefix("*** ")) {
-        let (change, name) = match (header.split_once(" File:"), header.strip_prefix("Move to:")) {
-            (Some(("Add", name)), _) => (FileChange::Add, name),
-            (Some(("Delete", name)), _) => (FileChange::Delete, name),
-            (Some(("Update", name)), _) => (FileChange::Update, name),
-            (_, Some(name)) => {
-                if let Some((change, from)) = file_changes.last_mut() {
-                    *change = FileChange::Move;
-                    *from = format!("{from} → {}", name.trim());
-                }
-                continue;
-            }
-            (_, None) => continue,
-        };
-        file_changes.push((change, name.trim().to_owned()));
-    }
-    file_changes
-}
-
 /// Returns the category of a call: a patch that only deletes is a deletion.
 fn call_kind(tool: &str, input: &Value) -> ToolKind {
     let look = engine::tool_look(tool);
     let is_deletion = look.subject == Subject::Patch && {
-        let file_changes = file_changes(input);
+        let file_changes = engine::patch_changes(input);
         !file_changes.is_empty() && file_changes.iter().all(|(change, _)| *change == FileChange::Delete)
     };
     if is_deletion { ToolKind::Delete } else { kind(look) }
-}
-
-/// Returns the first of the questions that a call asks.
-fn first_question(input: &Value) -> Option<String> {
-    let question = input.get("questions")?.get(0)?.get("question")?.as_str()?;
-    Some(text::head(question, MAX_FILES_TITLE).to_owned())
-}
-
-/// Returns the question to a language server, and its place.
-fn lsp_question(input: &Value) -> Option<String> {
-    let operation = input.get("operation")?.as_str()?;
-    let field =
-        |key: &str| input.get(key).map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned));
-    let place: Vec<String> = match operation {
-        "workspaceSymbol" => match (input.get("query").and_then(Value::as_str), field("filePath")) {
-            (Some(query), Some(file)) => vec![format!("{query} (by the server of {file})")],
-            (query, file) => query.map(str::to_owned).or(file).into_iter().collect(),
-        },
-        "documentSymbol" => field("filePath").into_iter().collect(),
-        _ => ["filePath", "line", "character"].into_iter().filter_map(field).collect(),
-    };
-    let question = format!("{operation} {}", place.join(":"));
-    Some(text::head(question.trim_end(), MAX_FILES_TITLE).to_owned())
-}
-
-/// Returns the tools that a batch calls.
-fn batched_tools(input: &Value) -> Option<String> {
-    let tools = input.get("tool_calls")?.as_array()?.iter();
-    let tools: Vec<&str> = tools.filter_map(|call| call.get("tool")?.as_str()).collect();
-    Some(text::head(&format!("batch: {}", tools.join(", ")), MAX_FILES_TITLE).to_owned())
 }
 
 /// Returns the title of a completed call: as before, or as the tool words it, with the failure of a command.
@@ -191,8 +95,10 @@ fn final_title(tool: &str, input: &Value, shown: &str, metadata: &Map<String, Va
         | Subject::Pattern
         | Subject::Directory
         | Subject::Url
-        | Subject::Todos => title(tool, input, cwd),
-        _worded_by_the_tool => Some(shown.to_owned()).filter(|it| !it.is_empty()).or(title(tool, input, cwd)),
+        | Subject::Todos => engine::call_title(tool, input, cwd),
+        _worded_by_the_tool => {
+            Some(shown.to_owned()).filter(|it| !it.is_empty()).or(engine::call_title(tool, input, cwd))
+        }
     };
     let title = title.unwrap_or_else(|| tool.to_owned());
     match failure(tool, metadata) {
@@ -287,7 +193,7 @@ pub fn tool_call(part: &ToolPart, place: Place<'_>) -> ToolCall {
             final_title(&part.tool, input, title, metadata, place.cwd)
         }
         ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Error { .. } => {
-            title(&part.tool, input, place.cwd).unwrap_or_else(|| part.tool.clone())
+            engine::call_title(&part.tool, input, place.cwd).unwrap_or_else(|| part.tool.clone())
         }
     };
     ToolCall::new(part.call_id.clone(), label(&title))
@@ -305,7 +211,7 @@ pub fn tool_call_update(part: &ToolPart, place: Place<'_>) -> ToolCallUpdate {
     let fields = match &part.state {
         ToolState::Pending { .. } => fields.status(ToolCallStatus::Pending),
         ToolState::Running { title: shown, metadata, .. } => {
-            let title = title(&part.tool, input, place.cwd).or_else(|| shown.clone());
+            let title = engine::call_title(&part.tool, input, place.cwd).or_else(|| shown.clone());
             let title = title.unwrap_or_else(|| part.tool.clone());
             // Before its first metadata a call may still have to be allowed.
             let is_allowed = metadata.is_some();
@@ -343,7 +249,9 @@ pub fn tool_call_update(part: &ToolPart, place: Place<'_>) -> ToolCallUpdate {
             }
             fields
                 .status(ToolCallStatus::Failed)
-                .title(label(&title(&part.tool, input, place.cwd).unwrap_or_else(|| part.tool.clone())))
+                .title(label(
+                    &engine::call_title(&part.tool, input, place.cwd).unwrap_or_else(|| part.tool.clone()),
+                ))
                 .raw_input(input.clone())
                 .content(vec![text_content(&shown_error(error, metadata.as_ref()))])
                 .raw_output(raw)
@@ -450,50 +358,7 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
     // Tools of MCP servers choose their metadata themselves: none of it may stand for what is asked.
     let is_own = engine::is_own_permission(&request.permission);
     let field = |key: &str| metadata.get(key).and_then(Value::as_str).filter(|_| is_own);
-    let exact =
-        field("command").or(field("changes")).or(field("filepath")).or(field("requested")).or(field("url"));
-    let exact = exact.or(field("pattern")).or(field("query"));
-    let own_number = |key: &str| metadata.get(key).and_then(Value::as_u64).filter(|_| is_own);
-    let patterns = request.patterns.join(", ");
-    let title = match (request.permission.as_str(), exact) {
-        ("doom_loop", _) => {
-            let input = metadata.get("input").unwrap_or(&Value::Null);
-            let what = title(&patterns, input, cwd).map(|what| format!(": {what}")).unwrap_or_default();
-            let times = own_number("times").unwrap_or(3);
-            format!("repeat {patterns}, the {} time with the same input{what}", ordinal(times))
-        }
-        ("task", _) => match field("description") {
-            Some(description) => match field("task_id") {
-                Some(task_id) => format!("{patterns}: {description} (continues {task_id})"),
-                None => format!("{patterns}: {description}"),
-            },
-            None => patterns,
-        },
-        ("todowrite", _) if is_own => {
-            let todos = decode(metadata).map_or(0, |it: Todos<'_>| it.todos.len());
-            format!("replace the todo list by {todos} todo{}", if todos == 1 { "" } else { "s" })
-        }
-        ("sampling", _) if is_own => {
-            let prompt = text::head(field("prompt").unwrap_or_default(), MAX_PROMPT);
-            format!("MCP server {patterns} asks the model: {}", text::visible_line(prompt))
-        }
-        ("external_directory", Some(exact)) => format!("{exact} (outside the project: {patterns})"),
-        ("sandbox", Some(exact)) => format!("run outside the sandbox: {exact}"),
-        ("external_directory", None) => format!("outside the project: {patterns}"),
-        ("lsp", _) => {
-            lsp_question(&Value::Object(metadata.clone())).unwrap_or_else(|| request.permission.clone())
-        }
-        (_, Some(exact)) => match field("resolved") {
-            Some(resolved) => format!("{exact} (leads to {resolved})"),
-            None => exact.to_owned(),
-        },
-        (permission, None) if patterns == "*" || patterns.is_empty() => permission.to_owned(),
-        (_, None) => patterns,
-    };
-    let title = match field("workdir").filter(|_| field("command").is_some()) {
-        Some(workdir) => format!("{title} (in {workdir})"),
-        None => title,
-    };
+    let words = engine::asked_words(request, cwd);
     let path = match request.permission.as_str() {
         "glob" | "grep" | "list" => Some(field("path").map_or_else(|| cwd.to_owned(), |path| cwd.join(path))),
         "lsp" => field("filePath").map(|path| cwd.join(path)),
@@ -531,27 +396,36 @@ pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> 
         None => request.id.to_string(),
     };
     let fields = ToolCallUpdateFields::new()
-        .title(label(&title))
+        .title(words.title)
         .kind(if is_deletion { ToolKind::Delete } else { asked_kind(&request.permission) })
         .status(ToolCallStatus::Pending)
         .locations(locations)
         .raw_input(Value::Object(raw_input))
         .content(content);
-    RequestPermissionRequest::new(root.shared(), ToolCallUpdate::new(call_id, fields), answers(request))
+    RequestPermissionRequest::new(
+        root.shared(),
+        ToolCallUpdate::new(call_id, fields),
+        answers(words.always.as_deref()),
+    )
 }
 
 /// Returns the answers that a user may give to a permission question.
-fn answers(request: &PermissionRequest) -> Vec<PermissionOption> {
+fn answers(always: Option<&str>) -> Vec<PermissionOption> {
     let mut options = vec![PermissionOption::new("once", "Allow once", PermissionOptionKind::AllowOnce)];
-    let remembered = remembered(request);
-    if let Some(what) = &remembered {
-        let name = label(&format!("Always allow {what}"));
-        options.push(PermissionOption::new("always", name, PermissionOptionKind::AllowAlways));
+    if let Some(what) = always {
+        options.push(PermissionOption::new(
+            "always",
+            format!("Always allow {what}"),
+            PermissionOptionKind::AllowAlways,
+        ));
     }
     options.push(PermissionOption::new("reject", "Reject", PermissionOptionKind::RejectOnce));
-    if let Some(what) = &remembered {
-        let name = label(&format!("Always reject {what}"));
-        options.push(PermissionOption::new("reject_always", name, PermissionOptionKind::RejectAlways));
+    if let Some(what) = always {
+        options.push(PermissionOption::new(
+            "reject_always",
+            format!("Always reject {what}"),
+            PermissionOptionKind::RejectAlways,
+        ));
     }
     options
 }
@@ -562,33 +436,6 @@ fn todo_lines(metadata: &Map<String, Value>) -> Option<String> {
     let lines =
         todos.iter().map(|it| format!("- [{}] {} ({})", it.status.name(), it.content, it.priority.name()));
     Some(lines.collect::<Vec<_>>().join("\n"))
-}
-
-/// Returns a number as `3rd`, `4th`, `21st`.
-fn ordinal(number: u64) -> String {
-    let ending = match (number % 10, number % 100) {
-        (_, 11..=13) => "th",
-        (1, _) => "st",
-        (2, _) => "nd",
-        (3, _) => "rd",
-        _ => "th",
-    };
-    format!("{number}{ending}")
-}
-
-/// Returns the subject of a remembered answer, in a few words; `None` if nothing is remembered.
-fn remembered(request: &PermissionRequest) -> Option<String> {
-    let name = &request.permission;
-    match request.always.as_slice() {
-        [] => None,
-        [any] if any == "*" => Some(format!("every {name}")),
-        patterns => {
-            let patterns = patterns.join(", ");
-            let shown = text::head(&patterns, MAX_REMEMBERED);
-            let more = if shown.len() < patterns.len() { "…" } else { "" };
-            Some(format!("{name}: {}{more}", shown.replace('\n', " ")))
-        }
-    }
 }
 
 /// Returns the id of a subagent's call in the session that it works for: ids are unique within a session that the

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass_protocol::opencode::{config::AgentMode, permission::Rule};
 
-use super::{output, runtime};
+use super::{output, runtime, trust};
 use crate::{
     config::{
         Environment,
@@ -57,6 +57,7 @@ async fn list(engine: &Engine, as_json: bool) -> ExitCode {
         Ok(loaded) => loaded,
         Err(reason) => return output::fail(&format!("{reason}.")),
     };
+    trust::note_held(&loaded.config.held);
     let mut agents: Vec<&Agent> = loaded.agents.iter().collect();
     agents.sort_by_key(|agent| (!agent.native, &agent.name));
     if as_json {

@@ -74,7 +74,7 @@ pub fn run(environment: Environment, args: McpArgs) -> ExitCode {
         Err(code) => return code,
     };
     let paths = Paths::new(&environment);
-    let held = trust::held(&environment, &directory).sentence();
+    let held = trust::held(&environment, &directory);
     let engine = Engine::new(environment, paths);
     runtime::block_on(async move {
         let (reports, hidden) = match engine.mcp_servers(&directory, Duration::from_secs(timeout)).await {
@@ -84,15 +84,13 @@ pub fn run(environment: Environment, args: McpArgs) -> ExitCode {
         for warning in &hidden {
             output::note(&warning.to_string());
         }
-        if let Some(held) = &held {
-            output::note(&format!("Held back: {held}."));
-        }
+        let is_held = trust::note_held(&held);
         let code = match format {
             Format::Json => {
                 output::print_answer(&format!("{:#}", reports.iter().map(row).collect::<Value>()))
             }
             Format::Text if reports.is_empty() && !hidden.is_empty() => ExitCode::FAILURE,
-            Format::Text if reports.is_empty() && held.is_some() => ExitCode::SUCCESS,
+            Format::Text if reports.is_empty() && is_held => ExitCode::SUCCESS,
             Format::Text if reports.is_empty() => {
                 output::note("There are no MCP servers; `mcp` in opencode.json names them.");
                 ExitCode::SUCCESS

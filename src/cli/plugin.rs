@@ -71,7 +71,10 @@ pub fn run(environment: Environment, args: PluginArgs) -> ExitCode {
     runtime::block_on(async move {
         runtime::serve_plugins(&engine);
         let done = match args.command {
-            PluginCommand::List { format } => return list(&engine, &directory, format).await,
+            PluginCommand::List { format } => {
+                let is_held = trust::note_held(&trust::held(&environment, &directory));
+                return list(&engine, &directory, format, is_held).await;
+            }
             PluginCommand::Add { package, global } => {
                 let before = trust::held(&environment, &directory);
                 let added = add(&engine, &directory, &package, global).await;
@@ -90,13 +93,14 @@ pub fn run(environment: Environment, args: PluginArgs) -> ExitCode {
     })
 }
 
-async fn list(engine: &Engine, directory: &std::path::Path, format: Format) -> ExitCode {
+async fn list(engine: &Engine, directory: &std::path::Path, format: Format, is_held: bool) -> ExitCode {
     let reports = match engine.plugin_reports(directory).await {
         Ok(reports) => reports,
         Err(error) => return output::fail(&format!("{error}.")),
     };
     let code = match format {
         Format::Json => output::print_answer(&format!("{:#}", reports.iter().map(row).collect::<Value>())),
+        Format::Text if reports.is_empty() && is_held => ExitCode::SUCCESS,
         Format::Text if reports.is_empty() => {
             output::note("There are no plugins and no tool files; `plugin` in opencode.json names plugins.");
             ExitCode::SUCCESS

@@ -76,6 +76,15 @@ pub fn held(environment: &Environment, directory: &Path) -> Held {
     layers::load(environment, &Paths::new(environment), directory, &[], None).0.held
 }
 
+/// Says on standard error what does not act; returns true if there is something.
+pub fn note_held(held: &Held) -> bool {
+    let sentence = held.sentence();
+    if let Some(sentence) = &sentence {
+        output::note(&format!("Held back: {sentence}."));
+    }
+    sentence.is_some()
+}
+
 /// Trusts what a person has just written into a project by a command, which is all that is held since `before`. Without a
 /// terminal it may be a model's command, so that it waits for the user's word.
 pub fn trust_written(environment: &Environment, directory: &Path, before: &Held) {

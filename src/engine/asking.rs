@@ -8,3 +8,4 @@ pub mod pending;
 mod plugin_opinion;
 pub mod questions;
 pub mod replies;
+pub mod words;

@@ -1,12 +1,14 @@
 //! Routes of permissions and questions, which any client may answer.
 
+use std::path::Path;
+
 use axum::{
     Router,
     extract::State,
     http::StatusCode,
     routing::{get, post},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use windlass_protocol::opencode::{
     id::{PermissionId, QuestionId, SessionId},
@@ -20,6 +22,7 @@ use super::{
     selection::Selected,
     server::Shared,
 };
+use crate::engine::{AskedWords, asked_words};
 
 pub fn routes() -> Router<Shared> {
     Router::new()
@@ -31,9 +34,30 @@ pub fn routes() -> Router<Shared> {
         .route("/question/{id}/reject", post(reject))
 }
 
-async fn permissions(State(server): State<Shared>, selected: Selected) -> Answer<Vec<PermissionRequest>> {
+/// A request with the words that every client of windlass shows; OpenCode's clients make up their own.
+#[derive(Debug, Serialize)]
+struct Asked {
+    #[serde(flatten)]
+    request: PermissionRequest,
+    words: Words,
+}
+
+#[derive(Debug, Serialize)]
+struct Words {
+    title: String,
+    /// What `always` is about; without it there is no such answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    always: Option<String>,
+}
+
+async fn permissions(State(server): State<Shared>, selected: Selected) -> Answer<Vec<Asked>> {
     let (directory, waiting) = (selected.text(), server.engine.all_pending_permissions().into_iter());
-    Answer(waiting.filter(|it| server.is_in(&it.session_id, &directory)).collect())
+    let here = waiting.filter(|it| server.is_in(&it.session_id, &directory));
+    let asked = here.map(|request| {
+        let AskedWords { title, always } = asked_words(&request, Path::new(&directory));
+        Asked { request, words: Words { title, always } }
+    });
+    Answer(asked.collect())
 }
 
 /// An answer to a permission.

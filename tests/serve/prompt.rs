@@ -118,7 +118,9 @@ async fn any_client_answers_a_permission() {
         let asked = events.until("permission.asked").await;
         let asked = &asked.last().unwrap()["properties"];
         let waiting = server.get("/permission").await.ok();
-        assert_eq!(waiting, json!([asked]));
+        let mut with_words = asked.clone();
+        with_words["words"] = json!({"title": "echo out", "always": "bash: echo *"});
+        assert_eq!(waiting, json!([with_words]));
         assert_eq!(server.get("/permission?directory=/tmp").await.ok(), json!([]));
         assert_eq!(server.get("/session/status").await.ok(), json!({&id: {"type": "busy"}}));
         let body = json!({"agent": "build", "command": "echo 1"});

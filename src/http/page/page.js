@@ -175,10 +175,12 @@ async function asks() {
 function permission(ask) {
   const card = element('section', undefined, { class: 'ask', id: ask.id, tabindex: '-1', 'aria-label': 'Permission: ' + ask.permission });
   card.append(element('h2', 'Allow ' + ask.permission + '?'));
-  card.append(element('pre', ask.patterns.join('\n'), { dir: 'auto' }));
+  card.append(element('pre', ask.words.title, { dir: 'auto' }));
   if (ask.metadata?.diff) card.append(element('pre', ask.metadata.diff, { dir: 'auto', 'aria-label': 'Change' }));
   const row = element('div', undefined, { class: 'row' });
-  for (const [reply, words] of [['once', 'Allow once'], ['always', 'Allow always'], ['reject', 'Reject']]) {
+  const { always } = ask.words;
+  const replies = [['once', 'Allow once'], ...(always ? [['always', 'Always allow ' + always]] : []), ['reject', 'Reject']];
+  for (const [reply, words] of replies) {
     const button = element('button', words, { type: 'button' });
     button.addEventListener('click', () => call('POST', '/permission/' + ask.id + '/reply', { reply }).finally(asks));
     row.append(button);

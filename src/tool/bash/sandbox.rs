@@ -196,7 +196,7 @@ impl Drop for Sandbox {
     fn drop(&mut self) {
         if self.has_run.load(Ordering::Relaxed) {
             for moved in move_aside(&self.drawn.watch.left()) {
-                tracing::warn!("a cancelled command made a file that decides, which was moved: {moved}");
+                tracing::warn!("what ran in a sandbox made a file that decides, which was moved: {moved}");
             }
         }
     }
