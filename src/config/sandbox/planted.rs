@@ -8,39 +8,56 @@ use std::{
 
 use super::repository::{Repository, subdirectories};
 use crate::{
-    base::git::settings::{Setting, settings},
+    base::git::{
+        repository,
+        settings::{Setting, settings},
+    },
     config::text_file,
 };
 
-/// Entries of a repository's directory that git writes in everyday work, beside those in capitals and locks.
-const WRITTEN: [&str; 22] = [
+/// Entries of a repository's directory that git and its companions write in everyday work, beside those in capitals and
+/// locks. None of them is run.
+const WRITTEN: [&str; 35] = [
+    "ADD_EDIT.patch",
+    "addp-hunk-edit.diff",
+    "annex",
+    "branchless",
     "description",
+    "filter-repo",
     "fsmonitor--daemon",
     "fsmonitor--daemon.ipc",
     "gc.log",
     "gc.pid",
+    "git-crypt",
+    "gitbutler",
     "gitk.cache",
     "index",
     "info",
     "lfs",
+    "locked",
     "logs",
     "lost-found",
+    "machete",
     "modules",
     "objects",
     "opencode",
     "packed-refs",
+    "packed-refs.new",
     "rebase-apply",
     "rebase-merge",
+    "rebased-patches",
     "refs",
     "reftable",
     "rr-cache",
     "sequencer",
+    "svn",
+    "tmp",
     "worktrees",
 ];
 /// The rest of their names differs.
 const WRITTEN_BEGINNINGS: [&str; 4] = ["index.", "sharedindex.", "shallow", "tmp_"];
-/// What a submodule's settings say as git makes them, by section without its subsection.
-const OF_MODULES: [(&str, &str); 18] = [
+/// What the settings of a submodule or a worktree say as git makes them, by section without its subsection.
+const PLAIN: [(&str, &str); 26] = [
     ("core", "repositoryformatversion"),
     ("core", "filemode"),
     ("core", "bare"),
@@ -59,6 +76,14 @@ const OF_MODULES: [(&str, &str); 18] = [
     ("submodule", "active"),
     ("submodule", "url"),
     ("init", "defaultbranch"),
+    ("core", "sparsecheckout"),
+    ("core", "sparsecheckoutcone"),
+    ("index", "sparse"),
+    ("remote", "promisor"),
+    ("remote", "partialclonefilter"),
+    ("submodule", "alternatelocation"),
+    ("submodule", "alternateerrorstrategy"),
+    ("lfs", "repositoryformatversion"),
 ];
 /// The steps of a rebase that are still to be done.
 const STEPS: &str = "rebase-merge/git-rebase-todo";
@@ -73,7 +98,8 @@ pub(super) struct Before {
     entries: BTreeSet<PathBuf>,
     worktrees: Vec<PathBuf>,
     modules: Vec<PathBuf>,
-    steps: BTreeMap<PathBuf, String>,
+    /// The commands that rebases under way are going to run.
+    steps: BTreeMap<PathBuf, Vec<String>>,
 }
 
 impl Before {
@@ -97,8 +123,9 @@ impl Before {
             let shared = text_file::read(&worktree.join("commondir")).unwrap_or_default();
             let is_ours =
                 fs::canonicalize(worktree.join(shared.trim_end())).is_ok_and(|shared| shared == self.common);
-            let has_settings = worktree.join("config.worktree").symlink_metadata().is_ok();
-            if !is_ours || has_settings {
+            // Git copies those of the main worktree, such as a sparse checkout.
+            let settings = worktree.join("config.worktree");
+            if !is_ours || settings.symlink_metadata().is_ok() && !has_plain_settings(&settings) {
                 // Without these it is no worktree, by whatever name it is found.
                 found.extend(existing(worktree, &["HEAD", "commondir", "config.worktree", "gitdir"]));
             }
@@ -109,22 +136,25 @@ impl Before {
             let hooks = entries(&module.join("hooks"));
             found.extend(hooks.into_iter().filter(|it| it.extension().is_none_or(|it| it != "sample")));
             let config = module.join("config");
-            if text_file::read(&config).map_or(true, |text| settings(&text).iter().any(|it| !is_plain(it))) {
+            if !has_plain_settings(&config) {
                 found.push(config);
             }
         }
         let steps = self.steps(&worktrees, &modules).into_iter();
-        let changed = steps.filter(|(file, text)| self.steps.get(file) != Some(text) && runs(text));
-        found.extend(changed.map(|(file, _)| file));
+        // A rebase that was under way goes on meanwhile, and has fewer of its own.
+        let new = steps.filter(|(file, commands)| {
+            let before = self.steps.get(file);
+            commands.iter().any(|command| before.is_none_or(|it| !it.contains(command)))
+        });
+        found.extend(new.map(|(file, _)| file));
         found
     }
 
-    /// Returns the steps of all rebases that are under way.
-    fn steps(&self, worktrees: &[PathBuf], modules: &[PathBuf]) -> BTreeMap<PathBuf, String> {
+    /// Returns the commands that the next steps of all rebases under way run.
+    fn steps(&self, worktrees: &[PathBuf], modules: &[PathBuf]) -> BTreeMap<PathBuf, Vec<String>> {
         let directories = [&self.git, &self.common].into_iter().chain(worktrees).chain(modules);
-        let files = directories.map(|it| it.join(STEPS));
-        // What cannot be read as text runs nothing of it.
-        files.filter_map(|file| Some((file.clone(), text_file::read(&file).ok()?))).collect()
+        let files = directories.map(|it| it.join(STEPS)).filter(|it| it.symlink_metadata().is_ok());
+        files.map(|file| (file.clone(), commands(&file))).collect()
     }
 }
 
@@ -157,17 +187,24 @@ fn is_written(path: &Path) -> bool {
     let Some(name) = path.file_name().and_then(|it| it.to_str()) else { return false };
     let is_in_capitals = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
     let is_known = WRITTEN.contains(&name) || WRITTEN_BEGINNINGS.iter().any(|it| name.starts_with(it));
-    is_in_capitals || is_known || name.ends_with(".lock")
+    is_in_capitals || is_known || name.ends_with(".lock") || name.ends_with(".swp")
 }
 
 fn is_plain(setting: &Setting) -> bool {
     let section = setting.section.split([' ', '\t']).next().unwrap_or_default();
-    OF_MODULES.contains(&(section, setting.name.as_str()))
+    PLAIN.contains(&(section, setting.name.as_str()))
 }
 
-/// Returns true if a rebase with these steps runs a command.
-fn runs(steps: &str) -> bool {
-    steps.lines().any(|line| matches!(line.split_whitespace().next(), Some("exec" | "x")))
+fn has_plain_settings(file: &Path) -> bool {
+    text_file::read(file).is_ok_and(|text| settings(&text).iter().all(is_plain))
+}
+
+/// Returns the steps of a rebase that run a command. Git reads what is no text as well; what cannot be read is one itself.
+fn commands(steps: &Path) -> Vec<String> {
+    let Ok(bytes) = repository::read(steps) else { return vec!["(unread)".to_owned()] };
+    let text = String::from_utf8_lossy(&bytes);
+    let runs = |line: &&str| matches!(line.split_whitespace().next(), Some("exec" | "x"));
+    text.lines().filter(runs).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -182,6 +219,8 @@ mod tests {
         let git = fs::canonicalize(temporary.path()).expect("it is there").join(".git");
         fs::create_dir_all(git.join("worktrees/old")).expect("created");
         fs::write(git.join("own-tool"), "").expect("written");
+        fs::create_dir_all(git.join("rebase-merge")).expect("created");
+        fs::write(git.join(STEPS), "exec make\npick 2\nexec make\n").expect("written");
         let mut before = Before {
             entries: entries(&git).into_iter().collect(),
             worktrees: vec![git.join("worktrees/old")],
@@ -214,6 +253,12 @@ mod tests {
                     "[core]\n\tbare = false\n\tworktree = ../../../b\n[remote \"origin\"]\n\turl = x\n\tfetch = y\n",
                 ),
             ],
+            &[
+                ("worktrees/new/commondir", "../..\n"),
+                ("worktrees/new/config.worktree", "[core]\n\tsparseCheckout = true\n"),
+            ],
+            // Of a rebase that was there before.
+            &[("rebase-merge/git-rebase-todo", "pick 2\nexec make\n")],
             &[("own-tool", "changed")],
         ] {
             assert_eq!(planted(files), [""; 0], "{files:?}");
@@ -223,7 +268,11 @@ mod tests {
     #[test]
     fn what_git_would_obey_goes() {
         for (files, gone) in [
-            (&[("branches/origin", "ext::sh -c x")][..], "branches"),
+            (
+                &[("rebase-merge/git-rebase-todo", "pick 1\n\tx touch x\n")][..],
+                "rebase-merge/git-rebase-todo",
+            ),
+            (&[("branches/origin", "ext::sh -c x")], "branches"),
             (&[("remotes/origin", "URL: ext::sh -c x")], "remotes"),
             (
                 &[("rebase-merge/git-rebase-todo", "pick 1234\nexec touch x\n")],
