@@ -11,7 +11,7 @@ use windlass_protocol::opencode::{
     config::{AgentConfig, CommandConfig, McpConfig, ProviderConfig, SkillsConfig},
     message::ModelRef,
     permission::{Action, Rule},
-    settings::Settings,
+    settings::{SandboxSettings, Settings},
 };
 
 mod binding;
@@ -112,6 +112,8 @@ pub struct Config {
     pub held: trust::Held,
     /// The addresses that only the project names.
     pub project_addresses: ProjectAddresses,
+    /// The sandbox that the user asks for, without what a project adds.
+    pub own_sandbox: SandboxSettings,
     /// The programs that the project brings.
     pub project_programs: ProjectPrograms,
     /// Texts that were put in for variables and files.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use windlass_protocol::opencode::{
     config::{AgentConfig, McpConfig},
     permission::Rule,
-    settings::Settings,
+    settings::{SandboxSettings, Settings},
 };
 
 use super::{
@@ -102,6 +102,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         kept,
         held,
         project_addresses,
+        own_sandbox: own_sandbox(&layers, &settings),
         project_programs: ProjectPrograms::new(&layers, place.directory, &place.project_files.worktree),
         substituted: layers.iter().flat_map(|layer| layer.substituted.iter().cloned()).collect(),
         providers: decode_key(&raw, "provider").unwrap_or_default(),
@@ -133,6 +134,17 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
     config.left_out = left_out;
     config.protected = Arc::new(ProtectedPaths::new(&config, &layers));
     (config, layers)
+}
+
+/// Returns the sandbox that all layers but a project's ask for; what cannot be read is as strict as the whole.
+fn own_sandbox(layers: &[Layer], settings: &Settings) -> SandboxSettings {
+    let own = merged(layers.iter().filter(|layer| !layer.is_projects));
+    let whole = &settings.windlass.sandbox;
+    let own = match own.get("windlass").and_then(|it| it.get("sandbox")) {
+        Some(sandbox) => SandboxSettings::deserialize(sandbox).unwrap_or_else(|_| whole.clone()),
+        None => SandboxSettings::default(),
+    };
+    SandboxSettings { at_start: whole.at_start, ..own }
 }
 
 /// Adds what plugins change, beneath the administrator's layers.

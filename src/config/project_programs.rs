@@ -13,6 +13,9 @@ use crate::base::path::absolute;
 
 /// Keys below which programs stand by name.
 const KEYS: [&str; 3] = ["formatter", "lsp", "mcp"];
+/// What a project may say of a program that stays the user's own; anything else, such as a variable, can have it run what
+/// the project brings.
+const HARMLESS: [&str; 4] = ["disabled", "enabled", "extensions", "timeout"];
 
 /// Programs that the project names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,30 +27,26 @@ pub struct ProjectPrograms {
 }
 
 impl ProjectPrograms {
-    /// Finds the entries whose command is last said by a project.
+    /// Finds the entries in which a project has a part.
     pub(super) fn new(layers: &[Layer], directory: &Path, worktree: &Path) -> Self {
         let mut named = BTreeSet::new();
         // A plugin's part repeats what it was given.
-        for layer in layers.iter().filter(|layer| layer.kind != Kind::Plugin) {
+        for layer in layers.iter().filter(|layer| layer.is_projects && layer.kind != Kind::Plugin) {
             for key in KEYS {
-                for (name, entry) in layer.value.get(key).and_then(Value::as_object).into_iter().flatten() {
-                    if entry.get("command").is_none() {
-                        continue;
-                    }
-                    let entry = (key, name.clone());
-                    if layer.is_projects {
-                        named.insert(entry)
-                    } else {
-                        named.remove(&entry)
-                    };
-                }
+                let entries = layer.value.get(key).and_then(Value::as_object).into_iter().flatten();
+                let is_part = |entry: &Value| {
+                    let keys = entry.as_object().into_iter().flat_map(|it| it.keys());
+                    keys.into_iter().any(|key| !HARMLESS.contains(&key.as_str()))
+                };
+                named
+                    .extend(entries.filter(|(_, entry)| is_part(entry)).map(|(name, _)| (key, name.clone())));
             }
         }
         let directories = [directory, worktree].into_iter().filter(|it| *it != Path::new("/"));
         Self { named, directories: directories.map(Path::to_owned).collect() }
     }
 
-    /// Returns true if the project names the program of an entry below `mcp`, `lsp` or `formatter`.
+    /// Returns true if the project has a part in an entry below `mcp`, `lsp` or `formatter`.
     pub fn names(&self, key: &'static str, name: &str) -> bool {
         self.named.contains(&(key, name.to_owned()))
     }
@@ -80,9 +79,14 @@ mod tests {
         fs::create_dir_all(&paths.opencode_config).unwrap();
         fs::create_dir_all(root.join("work/.git")).unwrap();
         let server = |program: &str| json!({"type": "local", "command": [program]});
-        let user = json!({"mcp": {"mine": server("a"), "taken": server("a"), "changed": server("a")}});
+        let user = json!({"mcp": {
+            "mine": server("a"), "taken": server("a"), "changed": server("a"), "led": server("a"),
+        }});
         let project = json!({
-            "mcp": {"theirs": server("b"), "taken": server("b"), "changed": {"timeout": 5}},
+            "mcp": {
+                "theirs": server("b"), "taken": server("b"), "changed": {"timeout": 5},
+                "led": {"environment": {"NODE_OPTIONS": "--require ./b.js"}},
+            },
             "lsp": {"x": {"command": ["b"], "extensions": [".x"]}},
             "formatter": {"y": {"command": ["b"], "extensions": [".y"]}},
         });
@@ -93,6 +97,7 @@ mod tests {
             ("mcp", "mine", false),
             ("mcp", "changed", false),
             ("mcp", "taken", true),
+            ("mcp", "led", true),
             ("mcp", "theirs", true),
             ("lsp", "x", true),
             ("formatter", "y", true),

@@ -135,19 +135,21 @@ impl Sketch {
     /// Sketches the full boundary of a command whose writes alone are bounded: all but the store is read, and the agent
     /// that signs for ssh is reached, as outside.
     pub fn of_writes(config: &Config, writes: Writes) -> Self {
-        let Writes { is_project, places, kept } = writes;
-        let project = project_of(config);
-        let whole = Self::new(config, &Wanted::of_writes(), Level::Full);
         let own = &config.paths;
         Self {
-            places: if is_project { whole.places } else { places },
             configured: config.environment.get("SSH_AUTH_SOCK").map(PathBuf::from).into_iter().collect(),
             hidden: vec![own.data.clone(), own.opencode_data.clone()],
             shown: vec![own.tool_output(), own.plans(), own.cache()],
-            kept,
-            project: (!is_project).then_some(project),
-            ..whole
+            ..Self::new(config, &Wanted::of_writes(), Level::Full).within(config, writes)
         }
+    }
+
+    /// Leaves of the places that are written those that such a command may write.
+    #[must_use]
+    pub fn within(self, config: &Config, writes: Writes) -> Self {
+        let Writes { is_project, places, kept } = writes;
+        let project = (!is_project).then(|| project_of(config));
+        Self { places: if is_project { self.places } else { places }, kept, project, ..self }
     }
 
     /// Draws the boundary. Does blocking reads.
@@ -160,12 +162,10 @@ impl Sketch {
             SandboxMode::WorkspaceWrite => {
                 let git = repository.iter().filter(|_| self.project.is_none()).flat_map(Repository::writable);
                 let places: Vec<PathBuf> = self.places.iter().cloned().chain(git).collect();
-                let mut places = real.all(&places);
-                if let Some(project) = &self.project {
-                    // A link of the project may lead anywhere.
-                    let project = real.all(project);
-                    places.retain(|path| project.iter().any(|root| path.starts_with(root)));
-                }
+                let places = match &self.project {
+                    Some(project) => unlinked(&mut real, project, &places),
+                    None => real.all(&places),
+                };
                 places.into_iter().chain(configured.clone()).collect()
             }
         };
@@ -237,6 +237,21 @@ impl Sketch {
 fn project_of(config: &Config) -> Vec<PathBuf> {
     let project = [config.directory.clone(), config.worktree.clone()];
     project.into_iter().filter(|it| it != Path::new("/")).collect()
+}
+
+/// Returns the places of a project that are where they are named: a link may lead anywhere.
+fn unlinked(real: &mut RealPaths, project: &[PathBuf], places: &[PathBuf]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for root in project {
+        let Ok(real_root) = real.of(root) else { continue };
+        for named in places {
+            let Ok(rest) = named.strip_prefix(root) else { continue };
+            found.extend(real.of(named).ok().filter(|path| *path == real_root.join(rest)));
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
 }
 
 /// Follows links, those of each directory once.

@@ -1,6 +1,10 @@
 //! A server to start, as the configuration has it.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use windlass_protocol::opencode::config::{McpConfig, McpOauth, McpOauthClient};
 
@@ -94,7 +98,14 @@ pub fn specs(
 ) -> Vec<ServerSpec> {
     let (usual, sandboxes) = (usual_timeout(config), Enclosures::of_mcp(config));
     let specs = servers.iter().filter_map(|(name, server)| {
-        let is_projects = config.project_programs.names("mcp", name) && !is_clients(name);
+        let programs = &config.project_programs;
+        let is_inside = match server {
+            McpConfig::Local { command, .. } => {
+                command.first().is_some_and(|it| programs.holds(Path::new(it)))
+            }
+            McpConfig::Remote { .. } => false,
+        };
+        let is_projects = (programs.names("mcp", name) || is_inside) && !is_clients(name);
         let sandbox = if is_projects { sandboxes.of_project() } else { sandboxes.own() };
         ServerSpec::from_config(name, server, usual, sandbox, &config.project_addresses)
     });

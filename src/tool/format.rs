@@ -18,7 +18,7 @@ use self::{
     lookup::Lookup,
     table::{Needs, ROWS, Row},
 };
-use super::{ToolCx, bash, blocking, path::Target};
+use super::{ToolCx, ToolError, bash, blocking, path::Target};
 use crate::{
     base::{
         process::{Child, Spawn, spawn},
@@ -39,6 +39,9 @@ const LIMIT: Duration = Duration::from_secs(15);
 const LIMIT: Duration = Duration::from_millis(1500);
 /// Between the request to end and the kill.
 const GRACE: Duration = Duration::from_millis(500);
+/// Words for one that fails in a sandbox that nobody has asked for.
+const HELD: &str = "it runs in a sandbox, as a formatter of the project; `windlass.sandbox.mode` \"off\" in your own \
+                    configuration runs it without";
 /// Bytes of a formatter's complaint that are shown.
 const MAX_COMPLAINT: usize = 300;
 
@@ -211,23 +214,41 @@ async fn run_one(
     // It runs what the project says, as a command of the agent would.
     let agents = std::iter::once(cx.agent).chain(cx.agents_above.iter().map(String::as_str));
     let projects = &cx.config.project_programs;
-    let sandbox = match bash::around_template(cx.config, agents.clone()).await {
-        Ok(None) if projects.names("formatter", &formatter.name) || projects.holds(program) => {
-            bash::around_projects_program(cx.config, agents).await
-        }
-        other => other,
-    };
-    let sandbox = sandbox.map_err(|error| error.to_string())?;
+    let is_projects = projects.names("formatter", &formatter.name) || projects.holds(program);
+    let refused = |error: ToolError| error.to_string();
+    let mut sandbox = bash::around_template(cx.config, agents.clone()).await.map_err(refused)?;
+    let is_by_default = sandbox.is_none() && is_projects;
+    if is_by_default {
+        sandbox = bash::around_projects_program(cx.config, agents).await.map_err(refused)?;
+    }
+    let ended = run_in(cx, program, &args, &environment, sandbox.as_ref()).await;
+    let is_held = is_by_default && sandbox.is_some();
+    if let Some(mut sandbox) = sandbox
+        && let Some(moved) = sandbox.clear().await.map_err(refused)?
+    {
+        return Err(moved);
+    }
+    ended.map_err(|reason| if is_held { format!("{reason} ({HELD})") } else { reason })
+}
+
+/// Runs a formatter to its end.
+async fn run_in(
+    cx: &ToolCx<'_>,
+    program: &Path,
+    args: &[OsString],
+    environment: &BTreeMap<String, String>,
+    sandbox: Option<&bash::Sandbox>,
+) -> Result<(), String> {
     let spawned = Spawn {
         program: program.as_os_str(),
-        args: &args,
+        args,
         directory: cx.directory(),
-        environment: &environment,
-        without: sandbox.as_ref().map_or(&[], |sandbox| &sandbox.without),
+        environment,
+        without: sandbox.map_or(&[], |sandbox| &sandbox.without),
         stdin: false,
         is_parent: true,
     };
-    let child = match &sandbox {
+    let child = match sandbox {
         Some(sandbox) => sandbox.spawn(&spawned),
         None => spawn(&spawned),
     };

@@ -48,9 +48,13 @@ fn view(found: &Found, config: &Config, agent: &str) -> Value {
     for (key, settings) in servers {
         view[key] = json!(wanted_of_servers(settings).mode);
     }
-    let of_project = [("project_mcp_servers", &settings.mcp), ("project_language_servers", &settings.lsp)];
-    for (key, of) in of_project {
-        let wanted = wanted_of_projects_servers(of, settings.at_start);
+    let own = &config.own_sandbox;
+    let of_project = [
+        ("project_mcp_servers", &own.mcp, &settings.mcp),
+        ("project_language_servers", &own.lsp, &settings.lsp),
+    ];
+    for (key, own, whole) in of_project {
+        let wanted = wanted_of_projects_servers(own, whole, settings.at_start);
         view[key] = if wanted.is_used(found.level) { json!(wanted.mode) } else { json!("off") };
     }
     if !is_used {

@@ -2,7 +2,7 @@
 
 use std::{io, os::fd::OwnedFd, path::Path, sync::Arc};
 
-use windlass_protocol::opencode::settings::{SandboxMode, ServerSandbox};
+use windlass_protocol::opencode::settings::{SandboxMode, SandboxSettings, ServerSandbox};
 
 use super::{Wanted, draw, secret_variables, wanted_of_projects_servers, wanted_of_servers};
 use crate::{
@@ -42,19 +42,19 @@ pub struct Enclosures {
 impl Enclosures {
     /// Returns the sandboxes of local MCP servers.
     pub fn of_mcp(config: &Config) -> Self {
-        Self::new(config, "mcp", &config.settings.windlass.sandbox.mcp)
+        Self::new(config, "mcp", |sandbox| &sandbox.mcp)
     }
 
     /// Returns the sandboxes of language servers.
     pub fn of_lsp(config: &Config) -> Self {
-        Self::new(config, "lsp", &config.settings.windlass.sandbox.lsp)
+        Self::new(config, "lsp", |sandbox| &sandbox.lsp)
     }
 
-    fn new(config: &Config, key: &'static str, settings: &ServerSandbox) -> Self {
-        let at_start = config.settings.windlass.sandbox.at_start;
+    fn new(config: &Config, key: &'static str, part: impl Fn(&SandboxSettings) -> &ServerSandbox) -> Self {
+        let (own, whole) = (&config.own_sandbox, &config.settings.windlass.sandbox);
+        let of_project = wanted_of_projects_servers(part(own), part(whole), own.at_start);
         let enclosure = |wanted| Enclosure::new(config, key, wanted);
-        let of_project = enclosure(wanted_of_projects_servers(settings, at_start));
-        Self { own: enclosure(wanted_of_servers(settings)), of_project }
+        Self { own: enclosure(wanted_of_servers(part(whole))), of_project: enclosure(of_project) }
     }
 
     /// Returns the sandbox of the user's own servers, and of a client's; none where it is off.

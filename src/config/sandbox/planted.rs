@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::repository::{Repository, subdirectories};
+use super::repository::{Repository, modules, subdirectories};
 use crate::{
     base::git::{
         repository,
@@ -87,8 +87,6 @@ const PLAIN: [(&str, &str); 26] = [
 ];
 /// The steps of a rebase that are still to be done.
 const STEPS: &str = "rebase-merge/git-rebase-todo";
-/// Modules, and modules within them.
-const MAX_MODULES: usize = 1000;
 
 /// A repository as it was before the commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,6 +130,10 @@ impl Before {
         }
         let modules = modules(&self.common);
         for module in modules.iter().filter(|it| !self.modules.contains(it)) {
+            if module.is_symlink() {
+                found.push(module.clone());
+                continue;
+            }
             found.extend(existing(module, &["commondir", "config.worktree"]));
             let hooks = entries(&module.join("hooks"));
             found.extend(hooks.into_iter().filter(|it| it.extension().is_none_or(|it| it != "sample")));
@@ -165,22 +167,6 @@ fn existing(directory: &Path, names: &[&str]) -> impl Iterator<Item = PathBuf> {
 
 fn entries(directory: &Path) -> Vec<PathBuf> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|it| it.path()).collect()
-}
-
-/// Returns the submodules' directories. A module's name may have slashes.
-fn modules(common: &Path) -> Vec<PathBuf> {
-    let (mut found, mut ahead) = (Vec::new(), vec![common.join("modules")]);
-    while let Some(directory) = ahead.pop() {
-        for module in subdirectories(&directory) {
-            if found.len() == MAX_MODULES {
-                return found;
-            }
-            let is_module = module.join("HEAD").symlink_metadata().is_ok();
-            ahead.push(if is_module { module.join("modules") } else { module.clone() });
-            found.extend(Some(module).filter(|_| is_module));
-        }
-    }
-    found
 }
 
 fn is_written(path: &Path) -> bool {
@@ -292,6 +278,13 @@ mod tests {
                 "modules/a/config",
             ),
             (&[("modules/a/HEAD", ""), ("modules/a/config", "[include]\npath = x\n")], "modules/a/config"),
+            (
+                &[
+                    ("worktrees/old/modules/a/HEAD", ""),
+                    ("worktrees/old/modules/a/config", "[core]\nfsmonitor = x\n"),
+                ],
+                "worktrees/old/modules/a/config",
+            ),
         ] {
             assert_eq!(planted(files), [gone], "{files:?}");
         }

@@ -10,7 +10,7 @@ use crate::{
     config::{git_settings::GitSettings, text_file},
 };
 
-/// Directories of submodules that are looked at.
+/// Submodules, and those within them, that are looked at.
 const MAX_MODULES: usize = 1000;
 
 /// A worktree and where git keeps it.
@@ -65,23 +65,9 @@ impl Repository {
             found.extend(["gitdir", "commondir", "config.worktree"].map(|name| linked.join(name)));
             found.extend(text_file::read(&linked.join("gitdir")).ok().map(|text| text.trim_end().into()));
         }
-        let mut ahead = vec![self.common.join("modules")];
-        let mut n_left = MAX_MODULES;
-        while let Some(directory) = ahead.pop() {
-            for module in subdirectories(&directory) {
-                n_left = n_left.saturating_sub(1);
-                if n_left == 0 {
-                    return found;
-                }
-                // A module's name may have slashes.
-                if module.join("HEAD").is_file() {
-                    add(&module, &mut found);
-                    found.extend(work_of(&module).map(|work| work.join(".git")));
-                    ahead.push(module.join("modules"));
-                } else {
-                    ahead.push(module);
-                }
-            }
+        for module in modules(&self.common) {
+            add(&module, &mut found);
+            found.extend(work_of(&module).map(|work| work.join(".git")));
         }
         found
     }
@@ -114,6 +100,29 @@ fn setting(git: &Path, name: &str) -> Option<String> {
     let text = text_file::read(&git.join("config")).ok()?;
     let mut values = settings(&text).into_iter().filter(|it| it.is("core", name));
     values.next_back()?.value
+}
+
+/// Returns the directories of submodules, also of those in linked worktrees, and what pretends to be one: what once had a
+/// `HEAD` gets it back. A module's name may have slashes.
+pub(super) fn modules(common: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let worktrees = subdirectories(&common.join("worktrees"));
+    let mut ahead: Vec<PathBuf> =
+        [common.to_owned()].into_iter().chain(worktrees).map(|it| it.join("modules")).collect();
+    while let Some(directory) = ahead.pop() {
+        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+        for (module, kind) in entries.filter_map(|it| Some((it.path(), it.file_type().ok()?))) {
+            if found.len() == MAX_MODULES {
+                return found;
+            }
+            let is_module = kind.is_symlink() || module.join("HEAD").symlink_metadata().is_ok();
+            if kind.is_dir() {
+                ahead.push(if is_module { module.join("modules") } else { module.clone() });
+            }
+            found.extend(Some(module).filter(|_| is_module));
+        }
+    }
+    found
 }
 
 pub(super) fn subdirectories(directory: &Path) -> Vec<PathBuf> {

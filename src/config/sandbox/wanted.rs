@@ -26,8 +26,8 @@ pub struct Wanted {
     pub is_default: bool,
 }
 
-/// Returns true if nobody has said that an agent's commands run outside: then those that rules let through unasked may
-/// be bounded all the same.
+/// Returns true if the user's own settings do not say where an agent's commands run: then those that rules let through
+/// unasked may be bounded all the same.
 pub fn is_left_open(settings: &SandboxSettings, agent: &str) -> bool {
     let wanted = wanted(settings, agent);
     wanted.mode == SandboxMode::Off && wanted.is_default && settings.at_start != SandboxAtStart::Off
@@ -90,15 +90,25 @@ pub fn wanted_of_servers(settings: &ServerSandbox) -> Wanted {
     }
 }
 
-/// Looks up the settings of servers that a project brings: they are held where nothing else is said and the machine holds
-/// the full level.
-pub fn wanted_of_projects_servers(settings: &ServerSandbox, at_start: SandboxAtStart) -> Wanted {
-    let wanted = wanted_of_servers(settings);
-    let is_said = settings.mode.is_some() || wanted.mode != SandboxMode::Off;
-    if is_said || at_start == SandboxAtStart::Off {
-        wanted
+/// Looks up the settings of servers that a project brings: they are held where the user's `own` settings say nothing else
+/// and the machine holds the full level. The `whole` settings, to which the project adds, can only be stricter.
+pub fn wanted_of_projects_servers(
+    own: &ServerSandbox,
+    whole: &ServerSandbox,
+    at_start: SandboxAtStart,
+) -> Wanted {
+    let said = wanted_of_servers(own);
+    let is_said = own.mode.is_some() || said.mode != SandboxMode::Off;
+    let wanted = if is_said || at_start == SandboxAtStart::Off {
+        said
     } else {
-        Wanted { mode: SandboxMode::WorkspaceWrite, is_default: true, ..wanted }
+        Wanted { mode: SandboxMode::WorkspaceWrite, is_default: true, ..said }
+    };
+    let whole = wanted_of_servers(whole);
+    match (wanted.mode, whole.mode) {
+        (_, SandboxMode::Off) => wanted,
+        (SandboxMode::Off, _) => whole,
+        _ => wanted.narrowed(whole),
     }
 }
 
@@ -141,12 +151,6 @@ impl Wanted {
             acc.push(format!("mode {} → {}", old.mode.name(), new.mode.name()));
         } else if new.is_default && !old.is_default && new.mode != SandboxMode::Off {
             acc.push("its mode holds only where the machine can hold all of it".to_owned());
-        } else if new.mode == SandboxMode::Off
-            && old.mode == SandboxMode::Off
-            && old.is_default
-            && !new.is_default
-        {
-            acc.push("commands that rules let through write everywhere".to_owned());
         }
         if new.network > old.network {
             acc.push("more of the network".to_owned());

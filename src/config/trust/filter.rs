@@ -304,12 +304,10 @@ fn is_no_wider(before: &[Layer], own: &Value, at_start: SandboxAtStart) -> bool 
     let mut agents = named.chain(["build", "plan"]);
     let is_wider = |old: sandbox::Wanted, new: sandbox::Wanted| !new.wider_than(&old).is_empty();
     let servers = [(&before.mcp, &after.mcp), (&before.lsp, &after.lsp), (&before.plugins, &after.plugins)];
-    let of_project = |of| sandbox::wanted_of_projects_servers(of, at_start);
     !agents.any(|name| is_wider(sandbox::wanted(&before, name), sandbox::wanted(&after, name)))
-        && !servers.into_iter().any(|(old, new)| {
-            is_wider(sandbox::wanted_of_servers(old), sandbox::wanted_of_servers(new))
-                || is_wider(of_project(old), of_project(new))
-        })
+        && !servers
+            .into_iter()
+            .any(|(old, new)| is_wider(sandbox::wanted_of_servers(old), sandbox::wanted_of_servers(new)))
 }
 
 /// Returns the words for an entry, and all that it says for people.

@@ -4,9 +4,14 @@ use std::{fs, os::unix::fs::chown, path::PathBuf};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use windlass_protocol::opencode::settings::SandboxMode;
 
 use super::{Held, known, refuse, remember, revoke};
-use crate::config::{Config, Environment, fixture, paths::Paths};
+use crate::config::{
+    Config, Environment, fixture,
+    paths::Paths,
+    sandbox::{is_left_open, wanted_of_projects_servers},
+};
 
 struct Scene {
     _temporary: TempDir,
@@ -296,10 +301,17 @@ fn a_project_switches_no_sandbox_off_that_is_the_usual_one() {
 }
 
 #[test]
-fn a_project_lifts_neither_its_servers_sandbox_nor_the_bounds_of_commands() {
-    for sandbox in [json!({"mcp": {"mode": "off"}}), json!({"lsp": {"mode": "off"}}), json!({"mode": "off"})]
-    {
-        Scene::new(&json!({"windlass": {"sandbox": sandbox}})).check("work", &["`windlass.sandbox`"]);
+fn a_trusted_project_lifts_neither_its_servers_sandbox_nor_the_bounds_of_commands() {
+    for (sandbox, mode) in [
+        (json!({"mode": "off", "mcp": {"mode": "off"}}), SandboxMode::WorkspaceWrite),
+        (json!({"mode": "workspace-write", "mcp": {"mode": "read-only"}}), SandboxMode::ReadOnly),
+    ] {
+        let mut scene = Scene::new(&json!({"windlass": {"sandbox": sandbox}}));
+        scene.environment.trusts_projects = true;
+        let config = scene.load("work");
+        let (own, whole) = (&config.own_sandbox, &config.settings.windlass.sandbox);
+        assert!(is_left_open(own, "build") && whole.mode.is_some());
+        assert_eq!(wanted_of_projects_servers(&own.mcp, &whole.mcp, own.at_start).mode, mode);
     }
 }
 

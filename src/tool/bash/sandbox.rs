@@ -31,6 +31,9 @@ const READ_ONLY: [&str; 4] = ["Read-only file system", "EROFS", "os error 30", "
 /// Words for something mounted where another file would be put, as at each path that is protected.
 const BUSY: [&str; 3] = ["Device or resource busy", "EBUSY", "os error 16"];
 const NOT_PERMITTED: [&str; 3] = ["Permission denied", "EACCES", "os error 13"];
+/// Told of a command that fails in bounds that nobody has asked for: what is missing there has no words of its own.
+const OUT_OF_REACH: &str = "Other processes and the sockets of services are out of its reach; \
+                            only a rule of the user for `sandbox` lets it run outside.";
 /// Bytes of the line that says so.
 const MAX_SIGN: usize = 300;
 /// Other names that are tried for what is moved aside.
@@ -64,8 +67,7 @@ pub(in crate::tool) enum Surroundings {
 pub(in crate::tool) async fn begin(cx: &ToolCx<'_>) -> Result<Surroundings, ToolError> {
     let agents = std::iter::once(cx.agent).chain(cx.agents_above.iter().map(String::as_str));
     let Some((wanted, found)) = wanted_of(cx.config, agents.clone()).await else {
-        let settings = &cx.config.settings.windlass.sandbox;
-        let is_left_open = agents.into_iter().any(|agent| is_left_open(settings, agent));
+        let is_left_open = agents.into_iter().any(|agent| is_left_open(&cx.config.own_sandbox, agent));
         return Ok(if is_left_open { Surroundings::LeftOpen } else { Surroundings::Outside });
     };
     if found.level == Level::None {
@@ -95,6 +97,7 @@ pub(in crate::tool) async fn around(
             None => return Ok(None),
         },
         Surroundings::Inside(sandbox) if sandbox.wanted.is_required => return Ok(Some(*sandbox)),
+        Surroundings::Inside(sandbox) => Surroundings::Inside(narrowed(cx, asks, sandbox).await?),
         other => other,
     };
     // A command that can run anything cannot be allowed for ever.
@@ -158,13 +161,33 @@ pub async fn around_template(
     Sandbox::new(config, wanted, found.level).await.map(Some)
 }
 
+/// Bounds a command in a sandbox that only a project asks for as [`bounded`] does outside.
+async fn narrowed(
+    cx: &ToolCx<'_>,
+    asks: &[(Ask, bool)],
+    mut sandbox: Box<Sandbox>,
+) -> Result<Box<Sandbox>, ToolError> {
+    let is_open = is_left_open(&cx.config.own_sandbox, cx.agent);
+    let is_wide =
+        sandbox.wanted.mode == SandboxMode::WorkspaceWrite && sandbox.drawn.boundary.level.is_full();
+    let (policy, answers) = (cx.host.policy(), cx.host.answers().await);
+    let let_through = unasked::let_through(asks, &policy, &answers).filter(|_| is_open && is_wide);
+    if let Some(let_through) = let_through {
+        let writes = unasked::writes(cx.config, &policy, &answers, let_through);
+        let sketch = Sketch::new(cx.config, &sandbox.wanted, Level::Full).within(cx.config, writes);
+        sandbox.drawn = blocking(move || Ok(sketch.draw())).await?;
+        sandbox.is_bound = true;
+    }
+    Ok(sandbox)
+}
+
 /// Draws the sandbox of a formatter that a project brings, where its agents' commands run outside and nobody has said so.
 /// None where the machine does not hold the full level.
 pub async fn around_projects_program(
     config: &Config,
     mut agents: impl Iterator<Item = &str>,
 ) -> Result<Option<Sandbox>, ToolError> {
-    let is_left_open = agents.any(|agent| is_left_open(&config.settings.windlass.sandbox, agent));
+    let is_left_open = agents.any(|agent| is_left_open(&config.own_sandbox, agent));
     if !is_left_open || !sandbox::level().await.level.is_full() {
         return Ok(None);
     }
@@ -253,6 +276,9 @@ impl Sandbox {
             note(&mut tool_output, &moved);
         }
         let Some(sign) = self.sign(&tool_output.output).filter(|_| has_failed).map(str::to_owned) else {
+            if self.is_bound && has_failed {
+                note(&mut tool_output, &format!("{} {OUT_OF_REACH}", self.in_words()));
+            }
             return Ok(tool_output);
         };
         let allowed = self.in_words();
@@ -303,7 +329,9 @@ impl Sandbox {
     }
 
     fn in_words(&self) -> String {
-        let writable: Vec<String> = self.drawn.boundary.writable.iter().map(|path| display(path)).collect();
+        let Boundary { writable, sockets, .. } = &self.drawn.boundary;
+        let is_place = |path: &&PathBuf| !(self.is_bound && sockets.contains(path));
+        let writable: Vec<String> = writable.iter().filter(is_place).map(|path| display(path)).collect();
         let why = if self.is_bound {
             "Nobody was asked about it, so it writes what `edit` may unasked. "
         } else {

@@ -42,38 +42,36 @@ pub(super) fn writes(config: &Config, policy: &Policy, answers: &[Rule], by: Let
         Action::Ask => may_ask,
         Action::Deny => false,
     };
+    // With each place a name that stands for all that is meant there.
     let (mut places, mut kept) = (Vec::new(), Vec::new());
     for layer in policy.layers() {
         // What stands before a rule for everything says nothing.
         let about = layer.about("edit");
         for rule in about.iter().rev().take_while(|rule| rule.pattern != "*") {
-            let list = match rule.action {
-                Action::Allow => &mut places,
-                Action::Ask if may_ask => continue,
-                Action::Ask | Action::Deny => &mut kept,
-            };
-            match place(&config.worktree, &rule.pattern) {
-                Some(place) => list.push(place),
-                None if rule.action == Action::Allow => {}
-                None => return Writes::default(),
+            match (place(&config.worktree, &rule.pattern), rule.action) {
+                (_, Action::Ask) if may_ask => {}
+                (Some(place), Action::Allow) => places.push(place),
+                (Some((path, _)), Action::Ask | Action::Deny) => kept.push(path),
+                (None, Action::Allow) => {}
+                (None, Action::Ask | Action::Deny) => return Writes::default(),
             }
         }
     }
     if is_allowed(ANYTHING) {
         return Writes { is_project: true, places: Vec::new(), kept };
     }
-    places.retain(|path| {
-        let relative = path.strip_prefix(&config.worktree).unwrap_or(path);
-        is_allowed(&relative.join(ANYTHING).to_string_lossy())
-    });
-    Writes { is_project: false, places, kept }
+    places.retain(|(_, inside)| is_allowed(inside));
+    Writes { is_project: false, places: places.into_iter().map(|(path, _)| path).collect(), kept }
 }
 
-/// Returns the file or directory of a rule; none for one that means names anywhere.
-fn place(worktree: &Path, pattern: &str) -> Option<PathBuf> {
-    let suffixes = ["/**/*", "/**", "/*"];
-    let named = suffixes.iter().find_map(|suffix| pattern.strip_suffix(suffix)).unwrap_or(pattern);
-    (!named.is_empty() && !named.contains(['*', '?'])).then(|| worktree.join(named))
+/// Returns the file or directory of a rule, and a name in it; none for a rule that means names anywhere.
+fn place(worktree: &Path, pattern: &str) -> Option<(PathBuf, String)> {
+    // As rules match.
+    let pattern = pattern.replace('\\', "/");
+    let directory = ["/**/*", "/**", "/*"].iter().find_map(|suffix| pattern.strip_suffix(suffix));
+    let named = directory.unwrap_or(&pattern);
+    let inside = directory.map_or_else(|| named.to_owned(), |it| format!("{it}/{ANYTHING}"));
+    (!named.is_empty() && !named.contains(['*', '?'])).then(|| (worktree.join(named), inside))
 }
 
 #[cfg(test)]
@@ -136,6 +134,8 @@ mod tests {
             ),
             (json!({"*": "allow", "keys/*": "ask"}), LetThrough::Rules, true, vec![], vec!["keys"]),
             (json!({"*": "allow", "keys/*": "ask"}), LetThrough::Always, true, vec![], vec![]),
+            (json!({"*": "allow", "keys\\x": "deny"}), LetThrough::Rules, true, vec![], vec!["keys/x"]),
+            (json!({"*": "ask", "TODO.md": "allow"}), LetThrough::Rules, false, vec!["TODO.md"], vec![]),
             (json!({"keys/*": "ask", "*": "allow"}), LetThrough::Rules, true, vec![], vec![]),
             // No place: nothing is written.
             (json!({"*": "allow", "*.lock": "ask"}), LetThrough::Rules, false, vec![], vec![]),
