@@ -1,4 +1,4 @@
-//! What commands in a sandbox may leave in the repository that they work in.
+//! Files that commands in a sandbox may leave in the repository that they work in.
 
 use serde_json::{Value, json};
 

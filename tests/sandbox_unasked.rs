@@ -40,7 +40,7 @@ async fn a_rule_for_a_reading_program_lets_it_write_nothing() {
         assert!(!scratch.exists(made), "{command}: {told}");
     }
     assert_eq!(agent.n_asked(), 4, "once for each, whether it may run outside");
-    // What reads goes on as before, with memory to write on.
+    // Reading goes on as before, with memory to write on.
     let told = agent.told(&session, "bash", json!({"command": "sort src/a.txt; git status --short"})).await;
     assert!(told.starts_with("a\nb\n") && told.contains("src/"), "{told}");
     agent.finish().await;

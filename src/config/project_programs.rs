@@ -13,8 +13,8 @@ use crate::base::path::absolute;
 
 /// Keys below which programs stand by name.
 const KEYS: [&str; 3] = ["formatter", "lsp", "mcp"];
-/// What a project may say of a program that stays the user's own; anything else, such as a variable, can have it run what
-/// the project brings.
+/// Keys that a project may set for a program that stays the user's own; any other, such as a variable, can have it run
+/// the project's files.
 const HARMLESS: [&str; 4] = ["disabled", "enabled", "extensions", "timeout"];
 
 /// Programs that the project names.

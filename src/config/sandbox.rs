@@ -41,7 +41,7 @@ pub struct Drawn {
     pub watch: Watch,
 }
 
-/// What to look for when the commands have ended.
+/// Paths to look at when the commands have ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watch {
     /// Paths that would decide something and do not exist. Nothing can be mounted there: whoever runs the command has
@@ -59,7 +59,7 @@ impl Watch {
     }
 }
 
-/// What commands may write that rules let through without a question.
+/// Places for commands that rules let through without a question.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Writes {
     /// The project with its repository, the temporary directories and caches; otherwise `places` alone.

@@ -45,7 +45,7 @@ struct Asked {
 #[derive(Debug, Serialize)]
 struct Words {
     title: String,
-    /// What `always` is about; without it there is no such answer.
+    /// The subject of `always`; without it there is no such answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     always: Option<String>,
 }

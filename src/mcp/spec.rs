@@ -99,14 +99,14 @@ pub fn specs(
     let (usual, sandboxes) = (usual_timeout(config), Enclosures::of_mcp(config));
     let specs = servers.iter().filter_map(|(name, server)| {
         let programs = &config.project_programs;
-        let is_inside = match server {
+        let sandbox = match server {
             McpConfig::Local { command, .. } => {
-                command.first().is_some_and(|it| programs.holds(Path::new(it)))
+                let is_inside = command.first().is_some_and(|it| programs.holds(Path::new(it)));
+                let is_projects = (programs.names("mcp", name) || is_inside) && !is_clients(name);
+                if is_projects { sandboxes.of_project() } else { sandboxes.own() }
             }
-            McpConfig::Remote { .. } => false,
+            McpConfig::Remote { .. } => None,
         };
-        let is_projects = (programs.names("mcp", name) || is_inside) && !is_clients(name);
-        let sandbox = if is_projects { sandboxes.of_project() } else { sandboxes.own() };
         ServerSpec::from_config(name, server, usual, sandbox, &config.project_addresses)
     });
     specs.collect()

@@ -1,6 +1,6 @@
 //! The sandbox of a server: of MCP servers, language servers, and hosts of plugins.
 
-use std::{io, os::fd::OwnedFd, path::Path, sync::Arc};
+use std::{cell::OnceCell, io, os::fd::OwnedFd, path::Path, sync::Arc};
 
 use windlass_protocol::opencode::settings::{SandboxMode, SandboxSettings, ServerSandbox};
 
@@ -33,49 +33,59 @@ impl PartialEq for Enclosure {
 impl Eq for Enclosure {}
 
 /// The sandboxes of one kind of servers.
-#[derive(Debug, Clone)]
-pub struct Enclosures {
-    own: Option<Enclosure>,
-    of_project: Option<Enclosure>,
+#[derive(Debug)]
+pub struct Enclosures<'a> {
+    key: &'static str,
+    own: Wanted,
+    of_project: Wanted,
+    config: &'a Config,
+    /// A copy for all that are handed out, made for the first.
+    shared: OnceCell<Arc<Config>>,
 }
 
-impl Enclosures {
+impl<'a> Enclosures<'a> {
     /// Returns the sandboxes of local MCP servers.
-    pub fn of_mcp(config: &Config) -> Self {
+    pub fn of_mcp(config: &'a Config) -> Self {
         Self::new(config, "mcp", |sandbox| &sandbox.mcp)
     }
 
     /// Returns the sandboxes of language servers.
-    pub fn of_lsp(config: &Config) -> Self {
+    pub fn of_lsp(config: &'a Config) -> Self {
         Self::new(config, "lsp", |sandbox| &sandbox.lsp)
     }
 
-    fn new(config: &Config, key: &'static str, part: impl Fn(&SandboxSettings) -> &ServerSandbox) -> Self {
+    fn new(config: &'a Config, key: &'static str, part: impl Fn(&SandboxSettings) -> &ServerSandbox) -> Self {
         let (own, whole) = (&config.own_sandbox, &config.settings.windlass.sandbox);
         let of_project = wanted_of_projects_servers(part(own), part(whole), own.at_start);
-        let enclosure = |wanted| Enclosure::new(config, key, wanted);
-        Self { own: enclosure(wanted_of_servers(part(whole))), of_project: enclosure(of_project) }
+        Self { key, own: wanted_of_servers(part(whole)), of_project, config, shared: OnceCell::new() }
     }
 
     /// Returns the sandbox of the user's own servers, and of a client's; none where it is off.
     pub fn own(&self) -> Option<Enclosure> {
-        self.own.clone()
+        self.enclosure(&self.own)
     }
 
     /// Returns the sandbox of servers that a project brings; none where it is off.
     pub fn of_project(&self) -> Option<Enclosure> {
-        self.of_project.clone()
+        self.enclosure(&self.of_project)
+    }
+
+    fn enclosure(&self, wanted: &Wanted) -> Option<Enclosure> {
+        let config = || self.shared.get_or_init(|| Arc::new(self.config.clone())).clone();
+        (wanted.mode != SandboxMode::Off).then(|| Enclosure {
+            key: self.key,
+            wanted: wanted.clone(),
+            config: config(),
+        })
     }
 }
 
 impl Enclosure {
     /// Returns the sandbox of the host of plugins; none where it is off.
     pub fn of_plugins(config: &Config) -> Option<Self> {
-        Self::new(config, "plugins", wanted_of_servers(&config.settings.windlass.sandbox.plugins))
-    }
-
-    fn new(config: &Config, key: &'static str, wanted: Wanted) -> Option<Self> {
-        (wanted.mode != SandboxMode::Off).then(|| Self { key, wanted, config: Arc::new(config.clone()) })
+        let wanted = wanted_of_servers(&config.settings.windlass.sandbox.plugins);
+        let config = || Arc::new(config.clone());
+        (wanted.mode != SandboxMode::Off).then(|| Self { key: "plugins", wanted, config: config() })
     }
 
     /// Returns the words for a server that fails in a sandbox that nobody has asked for.

@@ -56,7 +56,7 @@ const WRITTEN: [&str; 35] = [
 ];
 /// The rest of their names differs.
 const WRITTEN_BEGINNINGS: [&str; 4] = ["index.", "sharedindex.", "shallow", "tmp_"];
-/// What the settings of a submodule or a worktree say as git makes them, by section without its subsection.
+/// Settings of a submodule or a worktree as git makes them, by section without its subsection.
 const PLAIN: [(&str, &str); 26] = [
     ("core", "repositoryformatversion"),
     ("core", "filemode"),

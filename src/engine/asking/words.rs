@@ -26,7 +26,7 @@ const MAX_PROMPT: usize = 120;
 pub struct AskedWords {
     /// The exact subject: the whole command, the file, the address.
     pub title: String,
-    /// What an answer for ever is about; none where there is no such answer.
+    /// The subject of an answer for ever; none where there is no such answer.
     pub always: Option<String>,
 }
 
@@ -158,7 +158,7 @@ mod tests {
                 "run outside the sandbox: touch x",
                 "",
             ),
-            // What a server says of its own call stands for nothing.
+            // A server's own account of its call stands for nothing.
             (words("shop_run", "*", &["*"], json!({"command": "ls"})), "shop_run", "every shop_run"),
         ] {
             assert_eq!(asked, (title.to_owned(), always.to_owned()));

@@ -1,4 +1,4 @@
-//! Commands that nobody is asked about although others are, and what they may write: what `edit` may without a question.
+//! Finds commands that rules let through while others ask, and the places that they may write: those of `edit`.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::{
 /// A name that no rule means: what is said of it is said of everything else.
 const ANYTHING: &str = "\0";
 
-/// Who lets a command through.
+/// The source of a command's leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LetThrough {
     Rules,
@@ -45,7 +45,7 @@ pub(super) fn writes(config: &Config, policy: &Policy, answers: &[Rule], by: Let
     // With each place a name that stands for all that is meant there.
     let (mut places, mut kept) = (Vec::new(), Vec::new());
     for layer in policy.layers() {
-        // What stands before a rule for everything says nothing.
+        // Rules before one for everything say nothing.
         let about = layer.about("edit");
         for rule in about.iter().rev().take_while(|rule| rule.pattern != "*") {
             match (place(&config.worktree, &rule.pattern), rule.action) {
@@ -76,7 +76,7 @@ fn place(worktree: &Path, pattern: &str) -> Option<(PathBuf, String)> {
 
 #[cfg(test)]
 mod tests {
-    //! Who lets a line through, and what it may then write.
+    //! Lines that are let through, and the places that they may then write.
 
     use serde_json::{Value, json};
 
