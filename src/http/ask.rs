@@ -34,7 +34,7 @@ pub fn routes() -> Router<Shared> {
         .route("/question/{id}/reject", post(reject))
 }
 
-/// A request with the words that every client of windlass shows; OpenCode's clients make up their own.
+/// A request with the words that editors and the page show; OpenCode's clients make up their own.
 #[derive(Debug, Serialize)]
 struct Asked {
     #[serde(flatten)]

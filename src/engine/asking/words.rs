@@ -1,4 +1,4 @@
-//! The words of a question about a permission, for every client the same. Pure.
+//! The words of a question about a permission, for editors and pages the same. Pure.
 
 use std::path::Path;
 
