@@ -27,7 +27,7 @@ use crate::{
     base::{clock, hash},
     config::{
         Config, Warning,
-        policy::{LEAVE_SANDBOX, Policy},
+        policy::{LEAVE_SANDBOX, Policy, REACH_HOST},
     },
     library::skills::Skill,
     lsp::Servers,
@@ -333,8 +333,8 @@ pub fn schema(name: &str) -> &'static Value {
 }
 
 /// Permissions whose name is not that of a built-in tool.
-pub const OTHER_PERMISSIONS: [&str; 6] =
-    ["doom_loop", "external_directory", "plan_enter", "plan_exit", LEAVE_SANDBOX, mcp::SAMPLING];
+pub const OTHER_PERMISSIONS: [&str; 7] =
+    ["doom_loop", "external_directory", REACH_HOST, "plan_enter", "plan_exit", LEAVE_SANDBOX, mcp::SAMPLING];
 
 /// Returns the permission that decides if a tool is shown and may run.
 pub fn permission_name(tool: &str) -> &str {

@@ -102,6 +102,7 @@ mod run_options;
 mod rust_sdk;
 mod sandbox;
 mod sandbox_levels;
+mod sandbox_network;
 mod sandbox_prepared;
 mod sandbox_project;
 mod sandbox_repository;

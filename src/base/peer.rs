@@ -5,9 +5,9 @@ mod standing;
 pub use standing::{OtherEnd, Standing};
 
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{of_process, of_socket, other_end};
+pub use elsewhere::{is_here, may_be_windlass, of_process, of_socket, other_end};
 #[cfg(target_os = "linux")]
-pub use linux::{of_process, of_socket, other_end};
+pub use linux::{is_here, may_be_windlass, of_process, of_socket, other_end};
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -23,6 +23,16 @@ mod elsewhere {
     /// Returns nothing: this system does not tell.
     pub fn other_end(_: u64, _: SocketAddr, _: SocketAddr) -> OtherEnd {
         OtherEnd::Unknown
+    }
+
+    /// Returns true for an address of this machine, as far as its own end tells.
+    pub fn is_here(own: SocketAddr, other: SocketAddr) -> bool {
+        other.ip().is_loopback() || own.ip() == other.ip()
+    }
+
+    /// Returns true: this system does not tell.
+    pub fn may_be_windlass(_: SocketAddr) -> bool {
+        true
     }
 
     /// Judges nothing: this system does not tell whose a socket is.

@@ -6,8 +6,8 @@ use std::{
     ffi::{OsStr, OsString},
     io,
     os::{
-        fd::{AsRawFd, OwnedFd, RawFd},
-        unix::process::ExitStatusExt,
+        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+        unix::{net::UnixStream, process::ExitStatusExt},
     },
     path::Path,
     process::{ExitStatus, Stdio},
@@ -17,6 +17,7 @@ use std::{
 
 use nix::{
     errno::Errno,
+    fcntl::{FcntlArg, fcntl},
     libc,
     sys::signal::{Signal, kill, killpg},
     unistd::Pid,
@@ -26,6 +27,7 @@ use tokio::{
     net::unix::pipe,
     process::{ChildStderr, ChildStdin, ChildStdout, Command},
 };
+use tokio_util::task::AbortOnDropHandle;
 
 use self::{child_table::Registration, tree::descendants};
 
@@ -41,6 +43,9 @@ pub const CHANNEL: RawFd = 3;
 
 /// The number of the descriptor to which a child of [`spawn_reporting`] writes the exit status of its command.
 pub const REPORT: RawFd = 4;
+
+/// The number of the descriptor by which a sandbox's launcher hands over the listener of its command's network.
+pub const DOOR: RawFd = 5;
 
 /// The variable with the password of `windlass serve`. No program gets it: with it, a model's command could answer the
 /// questions that are asked about its commands.
@@ -92,6 +97,10 @@ pub struct Child {
     registration: Option<Registration>,
     /// Tells the exit status before the child has cleared away what it ran in.
     report: Option<pipe::Receiver>,
+    /// The end at which a sandbox's launcher hands over the listener of its command's network.
+    pub door: Option<UnixStream>,
+    /// What serves the child's network, and ends with it.
+    pub proxy: Option<AbortOnDropHandle<()>>,
     /// The write end of the child's input; set if [`Spawn::stdin`] asked for it.
     pub stdin: Option<ChildStdin>,
     pub stdout: Option<ChildStdout>,
@@ -122,17 +131,33 @@ pub fn spawn_with_step(
 
 /// Starts a child as [`spawn`] does, which writes the exit status of what it runs to [`REPORT`], as the four bytes of
 /// `wait(2)`, once that and all that it started have ended. A channel is its descriptor [`CHANNEL`].
-pub fn spawn_reporting(spawn: &Spawn<'_>, channel: Option<OwnedFd>) -> io::Result<Child> {
+pub fn spawn_reporting(
+    spawn: &Spawn<'_>,
+    channel: Option<OwnedFd>,
+    door: Option<OwnedFd>,
+) -> io::Result<Child> {
     let (reader, writer) = io::pipe()?;
-    let mut handed: Vec<(OwnedFd, RawFd)> = vec![(writer.into(), REPORT)];
-    // Handed down first where the other's copy would take its number; its other end holds the number of its own copy.
-    let place = |channel: &OwnedFd| usize::from(channel.as_raw_fd() != REPORT);
-    if let Some(channel) = channel {
-        handed.insert(place(&channel), (channel, CHANNEL));
-    }
+    let numbered = [(Some(writer.into()), REPORT), (channel, CHANNEL), (door, DOOR)];
+    let numbered = numbered.into_iter().filter_map(|(descriptor, number)| Some((descriptor?, number)));
+    // None may have the number that another's copy takes.
+    let above = |(descriptor, number): (OwnedFd, RawFd)| -> io::Result<(OwnedFd, RawFd)> {
+        Ok((moved_above(descriptor, DOOR)?, number))
+    };
+    let handed: Vec<(OwnedFd, RawFd)> = numbered.map(above).collect::<io::Result<_>>()?;
     let mut child = start(with_pipes(spawn), spawn, &handed)?;
     child.report = Some(pipe::Receiver::from_owned_fd(reader.into())?);
     Ok(child)
+}
+
+/// Returns the descriptor, or a copy of it if its number is not above another.
+#[expect(unsafe_code, reason = "a descriptor that was made is a number until it is owned")]
+fn moved_above(descriptor: OwnedFd, number: RawFd) -> io::Result<OwnedFd> {
+    if descriptor.as_raw_fd() > number {
+        return Ok(descriptor);
+    }
+    let copy = fcntl(&descriptor, FcntlArg::F_DUPFD_CLOEXEC(number + 1))?;
+    // SAFETY: the kernel has just given us this descriptor, which nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
 /// Starts a child as [`spawn`] does, with one end of a channel as its descriptor [`CHANNEL`].
@@ -204,6 +229,8 @@ fn run(mut command: Command, spawn: &Spawn<'_>) -> io::Result<Child> {
         is_reaped: false,
         registration,
         report: None,
+        door: None,
+        proxy: None,
     })
 }
 

@@ -20,6 +20,8 @@ mod launch;
 mod launcher;
 #[cfg(target_os = "linux")]
 mod mounts;
+#[cfg(target_os = "linux")]
+mod network;
 mod prepared;
 mod probe;
 #[cfg(target_os = "linux")]
@@ -29,7 +31,7 @@ mod seccomp;
 #[cfg(target_os = "linux")]
 mod sys;
 
-pub use boundary::{Boundary, Level, Network};
+pub use boundary::{Boundary, Level, Network, PROXY_PORT};
 pub use launcher::{COMMAND, FAILED};
 pub use probe::{Found, begin, is_known_full, level, open};
 
@@ -60,7 +62,7 @@ pub fn spawn_with_channel(
     args.extend(arguments::encode(boundary, spawn.directory));
     args.push(spawn.program.to_owned());
     args.extend(spawn.args.iter().cloned());
-    process::spawn_reporting(&Spawn { program: LAUNCHER.as_ref(), args: &args, ..*spawn }, channel)
+    launcher::start(&Spawn { program: LAUNCHER.as_ref(), args: &args, ..*spawn }, boundary, channel)
 }
 
 /// Runs the launcher when the arguments ask for it: `program sandbox …`.

@@ -20,6 +20,10 @@ const TRUSTED: &str = r"(https://|http://([^/?#@\s]*@)?(localhost|127\.[0-9.]+|\
 /// Placeholders that are filled in while a file is read, so that their text cannot be checked.
 const FILLED_IN: &str = r"\{(env|file):[^}]*\}";
 
+/// A host with a port, as `base::names` reads it.
+const HOST: &str =
+    r"(\*|(\*\.)?[\p{L}\p{N}_\-]+(\.[\p{L}\p{N}_\-]+)*\.?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?";
+
 /// Names in which [`name_problem`] finds a problem.
 const NO_NAME: &str = r"(^|/)\.{0,2}(/|$)|[\x00-\x1f\x7f-\x9f]|^\s*$";
 
@@ -33,7 +37,7 @@ pub struct Format {
 }
 
 /// All formats. Those whose texts have no problem are checked where they are used.
-pub const FORMATS: [Format; 8] = [
+pub const FORMATS: [Format; 9] = [
     Format {
         name: "model",
         keywords: || json!({"pattern": format!("^[^/#]+/[^#]+|{FILLED_IN}")}),
@@ -83,6 +87,12 @@ pub const FORMATS: [Format; 8] = [
             let problem = url_problem(text).filter(|_| is_known)?;
             Some(format!("{shown} {problem}; it is ignored"))
         },
+    },
+    // One that is left out would be a host that is not denied, so all of the network is judged at once.
+    Format {
+        name: "host",
+        keywords: || json!({"pattern": format!("^{HOST}$|{FILLED_IN}")}),
+        problem: |_, _| None,
     },
     Format {
         name: "program",

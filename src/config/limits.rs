@@ -8,7 +8,7 @@ use windlass_protocol::opencode::permission::{Action, Rule};
 use super::rules::{PERMISSIONS, expand_home, is_edit, read_rules, rule};
 
 /// Permissions that no tool is called by. A list of tools says nothing of them.
-const NO_TOOLS: [&str; 4] = ["external_directory", "doom_loop", "sandbox", "sampling"];
+const NO_TOOLS: [&str; 5] = ["external_directory", "doom_loop", "network", "sandbox", "sampling"];
 
 /// One source's limit of an agent, or of all.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,6 +14,10 @@ const OWN: [&str; 2] = ["todowrite", "todoread"];
 /// what is asked for inside.
 pub const LEAVE_SANDBOX: &str = "sandbox";
 
+/// Permission of a sandboxed command to reach a host that the settings do not name. As [`LEAVE_SANDBOX`], only a rule
+/// under this very name allows it.
+pub const REACH_HOST: &str = "network";
+
 /// Rules of the sessions above, each list by itself.
 pub type Above = Vec<Arc<[Rule]>>;
 
@@ -174,7 +178,8 @@ impl Layer {
 
     fn last_match(&self, permission: &str, pattern: &str) -> Option<&Rule> {
         let may_decide = |rule: &&Rule| {
-            permission != LEAVE_SANDBOX || rule.permission == LEAVE_SANDBOX || rule.action != Action::Allow
+            let is_bounded = matches!(permission, LEAVE_SANDBOX | REACH_HOST);
+            !is_bounded || rule.permission == permission || rule.action != Action::Allow
         };
         last_match(permission, pattern, self.rules.iter().filter(may_decide))
     }

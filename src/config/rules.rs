@@ -8,7 +8,7 @@ use windlass_protocol::opencode::permission::{Action, Rule};
 use super::paths::Paths;
 
 /// Names of permissions that somebody asks for without a server or a plugin.
-pub const PERMISSIONS: [&str; 22] = [
+pub const PERMISSIONS: [&str; 23] = [
     "bash",
     "batch",
     "codesearch",
@@ -19,6 +19,7 @@ pub const PERMISSIONS: [&str; 22] = [
     "grep",
     "list",
     "lsp",
+    "network",
     "plan_enter",
     "plan_exit",
     "question",

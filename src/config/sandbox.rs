@@ -8,7 +8,7 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use windlass_protocol::opencode::settings::{SandboxMode, SandboxNetwork};
+use windlass_protocol::opencode::settings::SandboxMode;
 
 use super::{Config, git_settings::GitSettings, protected_paths::ProtectedPaths};
 use crate::base::{
@@ -26,7 +26,9 @@ mod wanted;
 
 use planted::Before;
 use repository::Repository;
-pub use wanted::{Wanted, is_left_open, narrowest, wanted, wanted_of_projects_servers, wanted_of_servers};
+pub use wanted::{
+    Reach, Wanted, is_left_open, narrowest, wanted, wanted_of_projects_servers, wanted_of_servers,
+};
 
 /// Variables with credentials that are not called `…_API_KEY`.
 const SECRET: [&str; 2] = ["OPENCODE_AUTH_CONTENT", "OPENCODE_CONFIG_CONTENT"];
@@ -73,7 +75,7 @@ pub struct Writes {
 pub struct Sketch {
     level: Level,
     mode: SandboxMode,
-    network: SandboxNetwork,
+    network: Network,
     worktree: PathBuf,
     git_settings: GitSettings,
     /// The project and the temporary directories.
@@ -119,7 +121,13 @@ impl Sketch {
         Self {
             level,
             mode: wanted.mode,
-            network: wanted.network,
+            network: match wanted.network {
+                Reach::Allow => Network::Allowed,
+                // Without namespaces there is no loopback of one's own, nor a way out of it.
+                Reach::Loopback if level == Level::Full => Network::Loopback,
+                Reach::Named(_) if level == Level::Full => Network::Named,
+                Reach::Deny | Reach::Loopback | Reach::Named(_) => Network::Denied,
+            },
             worktree: config.worktree.clone(),
             git_settings: GitSettings::new(&config.environment),
             hidden: [own.data.clone(), own.opencode_data.clone()].into_iter().chain(credentials).collect(),
@@ -178,12 +186,7 @@ impl Sketch {
         Drawn {
             boundary: Boundary {
                 level: self.level,
-                network: match self.network {
-                    SandboxNetwork::Allow => Network::Allowed,
-                    // Without namespaces there is no loopback of one's own.
-                    SandboxNetwork::Loopback if self.level == Level::Full => Network::Loopback,
-                    SandboxNetwork::Deny | SandboxNetwork::Loopback => Network::Denied,
-                },
+                network: self.network,
                 writable,
                 protected,
                 hidden,

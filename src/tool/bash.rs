@@ -9,6 +9,7 @@ use std::{
     io,
     os::unix::{fs::PermissionsExt, process::ExitStatusExt},
     path::{Path, PathBuf},
+    pin::pin,
     process::ExitStatus,
     time::Duration,
 };
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     process::{ChildStderr, ChildStdout},
+    sync::mpsc,
     time::{Instant, sleep, sleep_until, timeout},
 };
 use windlass_protocol::opencode::tool_metadata::{self, RunningCommand, encode};
@@ -35,12 +37,14 @@ use crate::{
         home,
         path::absolute,
         process::{Child, Spawn, spawn},
+        proxy::gate::Question,
     },
     config::Config,
     permission::{self, Ask, Verdict},
 };
 
 pub(super) mod call;
+mod hosts;
 mod line;
 mod named;
 mod output;
@@ -48,6 +52,7 @@ pub(super) mod sandbox;
 mod unasked;
 
 use call::{Ended, Line, described};
+use hosts::Hosts;
 use named::Named;
 use output::Output;
 pub(crate) use sandbox::{Sandbox, around_projects_program, around_template};
@@ -60,6 +65,8 @@ const GRACE: Duration = Duration::from_secs(3);
 /// Time for the output of a background child that keeps the pipe after the command has ended.
 const DRAIN: Duration = Duration::from_millis(100);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+/// Connections that wait for an answer about their host.
+const MAX_QUESTIONS: usize = 16;
 const CHUNK_BYTES: usize = 32 * 1024;
 /// Shells whose language is that of `sh`, as far as models write it.
 const SHELLS_LIKE_SH: [&str; 15] = [
@@ -146,10 +153,11 @@ async fn execute(cx: &ToolCx<'_>, line: &Line, sandbox: Option<&Sandbox>) -> Res
         return Err(ToolError::Cancelled { partial: None });
     }
     let variables = plugin_variables(cx, &line.workdir, sandbox.is_some()).await?;
-    let child = start(cx.config, &line.command, &line.workdir, &variables, sandbox);
+    let (questions, asked) = mpsc::channel(MAX_QUESTIONS);
+    let child = start(cx.config, &line.command, &line.workdir, &variables, sandbox, Some(questions));
     let child = child.map_err(|error| ToolError::Model(error.to_string()))?;
     let timeout_ms = line.timeout_ms;
-    let (ending, output) = supervise(cx, child, timeout_ms).await;
+    let (ending, output) = supervise(cx, child, line, asked).await;
 
     let metadata_output = output.live().to_owned();
     let finished = output.finish().await;
@@ -194,13 +202,14 @@ async fn execute(cx: &ToolCx<'_>, line: &Line, sandbox: Option<&Sandbox>) -> Res
     Ok(Ended { tool_output, has_failed: !status.is_some_and(|it| it.success()) })
 }
 
-/// Starts a command line in the shell, with these variables set. The error names the shell.
+/// Starts a command line in the shell, with these variables set. `questions` takes those about hosts. The error names the shell.
 pub(crate) fn start(
     config: &Config,
     command: &str,
     directory: &Path,
     variables: &BTreeMap<String, String>,
     sandbox: Option<&Sandbox>,
+    questions: Option<mpsc::Sender<Question>>,
 ) -> io::Result<Child> {
     let shell = shell(config);
     let (environment, without) = shell_environment(config, variables, sandbox);
@@ -214,7 +223,7 @@ pub(crate) fn start(
         is_parent: true,
     };
     let child = match sandbox {
-        Some(sandbox) => sandbox.spawn(&spawned),
+        Some(sandbox) => sandbox.spawn(&spawned, questions),
         None => spawn(&spawned),
     };
     child.map_err(|error| {
@@ -358,7 +367,12 @@ enum Ending {
 }
 
 /// Reads what the command says until it ends or has to be ended.
-async fn supervise(cx: &ToolCx<'_>, mut child: Child, timeout_ms: u64) -> (Ending, Output) {
+async fn supervise(
+    cx: &ToolCx<'_>,
+    mut child: Child,
+    line: &Line,
+    mut asked: mpsc::Receiver<Question>,
+) -> (Ending, Output) {
     let mut pump = Pump {
         cx,
         stdout: Pipe::new(child.stdout.take()),
@@ -367,12 +381,28 @@ async fn supervise(cx: &ToolCx<'_>, mut child: Child, timeout_ms: u64) -> (Endin
         is_unreported: false,
         next_report: Instant::now(),
     };
-    let deadline = sleep(Duration::from_millis(timeout_ms).saturating_add(TIMEOUT_SLACK));
-    let mut ending = tokio::select! {
-        status = child.wait() => Ending::Exited(status.ok()),
-        () = deadline => Ending::TimedOut(None),
-        () = cx.cancel.cancelled() => Ending::Aborted,
-        never = pump.run() => match never {},
+    let mut hosts = Hosts::default();
+    let mut deadline = pin!(sleep(Duration::from_millis(line.timeout_ms).saturating_add(TIMEOUT_SLACK)));
+    let mut ending = loop {
+        let began = tokio::select! {
+            status = child.wait() => break Ending::Exited(status.ok()),
+            () = &mut deadline => break Ending::TimedOut(None),
+            () = cx.cancel.cancelled() => break Ending::Aborted,
+            never = pump.run() => match never {},
+            Some(question) = asked.recv() => {
+                hosts.open = Some(question);
+                Instant::now()
+            }
+        };
+        // The time limit is the command's, not the user's.
+        tokio::select! {
+            status = child.wait() => break Ending::Exited(status.ok()),
+            () = cx.cancel.cancelled() => break Ending::Aborted,
+            never = pump.run() => match never {},
+            () = hosts.answer(cx, line) => {}
+        }
+        let later = deadline.deadline() + began.elapsed();
+        deadline.as_mut().reset(later);
     };
     match &mut ending {
         Ending::Exited(_) => {

@@ -249,7 +249,7 @@ async fn run_in(
         is_parent: true,
     };
     let child = match sandbox {
-        Some(sandbox) => sandbox.spawn(&spawned),
+        Some(sandbox) => sandbox.spawn(&spawned, None),
         None => spawn(&spawned),
     };
     let mut child = child.map_err(|error| error.to_string())?;

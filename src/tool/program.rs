@@ -187,7 +187,7 @@ fn start(cx: &ToolCx<'_>, manifest: &Manifest, sandbox: Option<&Sandbox>) -> std
         is_parent: true,
     };
     match sandbox {
-        Some(sandbox) => sandbox.spawn(&spawned),
+        Some(sandbox) => sandbox.spawn(&spawned, None),
         None => spawn(&spawned),
     }
 }

@@ -418,14 +418,38 @@ impl SandboxMode {
     }
 }
 
-/// The network that a command can reach, from none to all of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// The network that a command can reach.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum SandboxNetwork {
+    Whole(WholeNetwork),
+    Named(NamedNetwork),
+}
+
+/// A network as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum WholeNetwork {
     Deny,
     Loopback,
     Allow,
+}
+
+/// The hosts that a command can reach, by their names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NamedNetwork {
+    /// Hosts that are reached unasked, such as `crates.io`, `*.npmjs.org`, `db.example:5432` or `*`.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<HostPattern>"))]
+    pub allow: Vec<String>,
+    /// Hosts that are never reached, on any port unless they name one.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<HostPattern>"))]
+    pub deny: Vec<String>,
+    /// The ports of the allowed hosts that name none (default 80 and 443).
+    pub ports: Option<Vec<u16>>,
 }
 
 /// `windlass.agents`: agents from directories and lists rather than from the configuration.
@@ -445,3 +469,9 @@ pub struct MarketSettings {
 #[schemars(extend("format" = "trusted-url"))]
 #[expect(dead_code, reason = "only its schema is used")]
 struct TrustedUrl(String);
+
+#[cfg(feature = "schema")]
+#[derive(schemars::JsonSchema)]
+#[schemars(extend("format" = "host"))]
+#[expect(dead_code, reason = "only its schema is used")]
+struct HostPattern(String);

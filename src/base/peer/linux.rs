@@ -57,6 +57,34 @@ pub fn other_end(own_inode: u64, own: SocketAddr, other: SocketAddr) -> OtherEnd
     }
 }
 
+/// Returns true if the other end of a connection is on this machine.
+pub fn is_here(own: SocketAddr, other: SocketAddr) -> bool {
+    let is_same = other.ip().to_canonical().is_loopback() || own.ip() == other.ip();
+    is_same || socket::ends(other, own).0.is_some()
+}
+
+/// Returns true if a windlass of this user listens at an address of this machine, or a process that hides. Does
+/// blocking reads.
+pub fn may_be_windlass(address: SocketAddr) -> bool {
+    match socket::listener(address) {
+        Ok(Some(end)) => {
+            of_user(end.user).is_none()
+                && holder(end.user, end.inode).is_none_or(|pid| is_windlass(pid).unwrap_or(true))
+        }
+        // Forwarded by the kernel.
+        Ok(None) => false,
+        Err(_) => true,
+    }
+}
+
+/// Returns true for this process, and for others that run this program or one of its name.
+fn is_windlass(pid: i32) -> io::Result<bool> {
+    let (file, own) = (fs::metadata(proc(pid, "exe"))?, fs::metadata("/proc/self/exe")?);
+    let program = fs::read_link(proc(pid, "exe"))?;
+    let is_named = program.file_name().is_some_and(|it| it.as_encoded_bytes().starts_with(b"windlass"));
+    Ok(is_named || (file.dev(), file.ino()) == (own.dev(), own.ino()))
+}
+
 /// Judges the process that has a socket open. Does blocking reads.
 pub fn of_socket(user: u32, inode: u64) -> Standing {
     of_user(user).unwrap_or_else(|| holder(user, inode).map_or(Standing::Hidden, of_pid))

@@ -44,7 +44,7 @@ pub(super) fn decode(mut arguments: impl Iterator<Item = OsString>) -> Option<Or
         "landlock" => Level::Landlock,
         _other => return None,
     };
-    let networks = [Network::Allowed, Network::Denied, Network::Loopback];
+    let networks = [Network::Allowed, Network::Denied, Network::Loopback, Network::Named];
     let network = arguments.next()?;
     let network = networks.into_iter().find(|it| network == network_name(*it))?;
     let (writable, protected) = (Vec::new(), Vec::new());
@@ -95,6 +95,7 @@ fn network_name(network: Network) -> &'static str {
         Network::Allowed => "allow",
         Network::Denied => "deny",
         Network::Loopback => "loopback",
+        Network::Named => "named",
     }
 }
 

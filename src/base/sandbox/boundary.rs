@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+/// The port of the proxy in a command's own network.
+pub const PROXY_PORT: u16 = 3128;
+
 /// Strength of the boundary that this machine supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
@@ -34,6 +37,18 @@ pub enum Network {
     Denied,
     /// A loopback of its own, which nobody outside can reach.
     Loopback,
+    /// A loopback of its own, with a proxy on it that the daemon serves.
+    Named,
+}
+
+impl Network {
+    /// Returns true for a network of the command's own.
+    pub fn is_own(self) -> bool {
+        match self {
+            Self::Loopback | Self::Named => true,
+            Self::Allowed | Self::Denied => false,
+        }
+    }
 }
 
 /// Limits of a command. All paths are absolute and have their links followed.

@@ -36,7 +36,7 @@ use super::{
     arguments::{self, Order},
     boundary::{Boundary, Level, Network},
     launcher::{COMPLAINT, FAILED, FOUND_LANDLOCK, FOUND_NONE, PROBE, REPORTING, WAITING, WITH_CHANNEL},
-    mounts,
+    mounts, network,
     restriction::Restriction,
     sys,
 };
@@ -56,7 +56,7 @@ pub(super) fn probe() -> u8 {
         sockets: Vec::new(),
     };
     let full = Order { boundary: empty(Level::Full), directory: "/".into(), command: Vec::new() };
-    match outside(full, None, None, None) {
+    match outside(full, None, Handed::default()) {
         Ok(ExitCode::SUCCESS) => return 0,
         // The first process has said why.
         Ok(_) => {}
@@ -101,9 +101,9 @@ fn launch(order: Order, is_reporting: bool, is_waiting: bool, has_channel: bool)
     let channel = if has_channel { Some(sys::channel()?) } else { None };
     prctl::set_name(c"windlass-box")?;
     if order.boundary.level == Level::Full {
-        let report = is_reporting.then(sys::report);
         let input = if is_waiting { Some(Input::open()?) } else { None };
-        return outside(order, report, input, channel);
+        let door = (order.boundary.network == Network::Named).then(sys::door);
+        return outside(order, input, Handed { report: is_reporting.then(sys::report), channel, door });
     }
     Restriction::new(&order.boundary)?.apply()?;
     chdir(order.directory.as_path())?;
@@ -143,29 +143,33 @@ fn command(order: &Order) -> Command {
     command
 }
 
-/// Two pipes between the launcher and the first process, and one from both to the daemon.
-struct Pipes {
-    go: (PipeReader, PipeWriter),
-    status: (PipeReader, PipeWriter),
+/// The descriptors that the daemon handed down.
+#[derive(Default)]
+struct Handed {
+    /// A pipe from the launcher and the first process to the daemon.
     report: Option<File>,
     /// The command's own, which nobody else holds open for long.
     channel: Option<OwnedFd>,
+    /// Takes the listener of the command's network.
+    door: Option<OwnedFd>,
+}
+
+/// Two pipes between the launcher and the first process, and what the daemon handed down.
+struct Pipes {
+    go: (PipeReader, PipeWriter),
+    status: (PipeReader, PipeWriter),
+    handed: Handed,
 }
 
 /// Runs the launcher: starts the first process, and ends as the command did.
-fn outside(
-    mut order: Order,
-    report: Option<File>,
-    mut input: Option<Input>,
-    channel: Option<OwnedFd>,
-) -> io::Result<ExitCode> {
+fn outside(mut order: Order, mut input: Option<Input>, handed: Handed) -> io::Result<ExitCode> {
     // The daemon sends its signals to the command as well; the launcher ends with it, or is killed.
     SigSet::all().thread_block()?;
     let sockets = mounts::bound_sockets();
-    let mut pipes = Some(Pipes { go: io::pipe()?, status: io::pipe()?, report, channel });
+    let mut pipes = Some(Pipes { go: io::pipe()?, status: io::pipe()?, handed });
     let mut flags = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID;
     flags |= CloneFlags::CLONE_NEWIPC;
-    if order.boundary.network == Network::Loopback {
+    if order.boundary.network.is_own() {
         flags |= CloneFlags::CLONE_NEWNET;
     }
     let first = sys::clone(
@@ -182,10 +186,11 @@ fn outside(
             }
         }),
     )?;
-    let Some(Pipes { go: (_, mut go), status: (mut status, status_writer), report, channel }) = pipes else {
+    let Some(Pipes { go: (_, mut go), status: (mut status, status_writer), handed }) = pipes else {
         return Err(io::Error::other("the pipes are gone"));
     };
-    drop((status_writer, channel));
+    let Handed { report, channel, door } = handed;
+    drop((status_writer, channel, door));
     let is_reported = report.is_some();
     // Closed when the first process is gone.
     drop(report);
@@ -253,14 +258,17 @@ fn map_users(first: Pid) -> io::Result<()> {
 fn inside(order: &mut Order, input: Option<Input>, pipes: Pipes, sockets: &[PathBuf]) -> io::Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     // The launcher's ends are closed here, or its death would go unseen.
-    let Pipes { go: (go, _), status: (_, mut status), report, channel } = pipes;
+    let Pipes { go: (go, _), status: (_, mut status), handed: Handed { report, channel, door } } = pipes;
     wait_for_users(go, &status)?;
     // Its pipes and variables are none of the command's business.
     prctl::set_dumpable(false)?;
     setsid()?;
     mounts::apply(&order.boundary, sockets)?;
-    if order.boundary.network == Network::Loopback {
+    if order.boundary.network.is_own() {
         sys::raise_loopback()?;
+    }
+    if let Some(door) = door {
+        network::hand_over(door)?;
     }
     Restriction::new(&order.boundary)?.apply()?;
     if let Some(input) = input {

@@ -1,4 +1,12 @@
-//! The words between the daemon and its launcher: arguments and exit statuses.
+//! The launcher as the daemon sees it: arguments, exit statuses, and its start.
+
+use std::{
+    io,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+};
+
+use super::boundary::{Boundary, Network};
+use crate::base::process::{self, Child, Spawn};
 
 /// The hidden command by which this program is a launcher.
 pub const COMMAND: &str = "sandbox";
@@ -32,3 +40,14 @@ pub const FOUND_NONE: u8 = 2;
 
 /// Characters of a launcher's complaint.
 pub const MAX_REASON: u64 = 500;
+
+/// Starts a launcher, with a door where the daemon is to serve the command's network.
+pub fn start(spawn: &Spawn<'_>, boundary: &Boundary, channel: Option<OwnedFd>) -> io::Result<Child> {
+    if boundary.network != Network::Named {
+        return process::spawn_reporting(spawn, channel, None);
+    }
+    let (ours, theirs) = UnixStream::pair()?;
+    let mut child = process::spawn_reporting(spawn, channel, Some(theirs.into()))?;
+    child.door = Some(ours);
+    Ok(child)
+}

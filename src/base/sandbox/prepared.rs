@@ -17,11 +17,11 @@ use super::{
     arguments,
     boundary::Boundary,
     identity::{Identity, of_paths},
-    launcher::{COMMAND, LAUNCHER, REPORTING, WAITING},
+    launcher::{self, COMMAND, LAUNCHER, REPORTING, WAITING},
 };
 use crate::base::{
     lock::lock,
-    process::{self, Child, Spawn},
+    process::{Child, Spawn},
 };
 
 /// The time that a launcher waits for a command.
@@ -98,7 +98,7 @@ fn wait(spawn: &Spawn<'_>, boundary: &Boundary) -> io::Result<Child> {
     let mut args: Vec<OsString> = vec![COMMAND.into(), WAITING.into(), REPORTING.into()];
     args.extend(arguments::encode(boundary, Path::new("/")));
     let spawn = Spawn { program: LAUNCHER.as_ref(), args: &args, stdin: true, ..*spawn };
-    process::spawn_reporting(&spawn, None)
+    launcher::start(&spawn, boundary, None)
 }
 
 impl Prepared {

@@ -24,7 +24,7 @@ use nix::{
 };
 use seccompiler::sock_filter;
 
-use crate::base::process::{CHANNEL, REPORT};
+use crate::base::process::{CHANNEL, DOOR, REPORT};
 
 /// Stack of the first process of the namespaces; only touched pages count.
 const STACK_BYTES: usize = 1 << 20;
@@ -175,6 +175,14 @@ pub(super) fn channel() -> io::Result<OwnedFd> {
     let channel = unsafe { OwnedFd::from_raw_fd(CHANNEL) };
     fcntl(&channel, FcntlArg::F_SETFD(FdFlag::empty()))?;
     Ok(channel)
+}
+
+/// Returns the descriptor that takes the listener of the command's network, which was handed down under its number.
+///
+/// To be called once, by a launcher that was told of it.
+pub(super) fn door() -> OwnedFd {
+    // SAFETY: the daemon handed it down to us, and nothing else here owns it.
+    unsafe { OwnedFd::from_raw_fd(DOOR) }
 }
 
 /// Switches the loopback interface of a new network namespace on.

@@ -61,7 +61,7 @@ fn view(found: &Found, config: &Config, agent: &str) -> Value {
         return view;
     }
     let drawn = draw(config, &wanted, found.level);
-    view["network"] = json!(wanted.network);
+    view["network"] = wanted.network.shown();
     let lists = [
         ("writable", &drawn.boundary.writable),
         ("protected", &drawn.boundary.protected),

@@ -37,7 +37,7 @@ use super::{
 };
 use crate::{
     base::{figures, ids, queue::Queue},
-    config::policy::LEAVE_SANDBOX,
+    config::policy::{LEAVE_SANDBOX, REACH_HOST},
     engine::{self, Answerable, PromptInput, StopReason},
 };
 
@@ -562,7 +562,8 @@ impl Shown {
         }
         let asked = output::plain(&request.patterns.join(", "));
         let is_outside = request.permission == LEAVE_SANDBOX;
-        if self.policy.is_auto && (!is_outside || self.policy.leaves_sandbox) {
+        let is_host = request.permission == REACH_HOST;
+        if self.policy.is_auto && !is_host && (!is_outside || self.policy.leaves_sandbox) {
             let mut by = None;
             if is_outside {
                 let line = format!("Run again outside its sandbox, as --leave-sandbox allows: {asked}.");
@@ -583,6 +584,11 @@ impl Shown {
             format!(
                 "The sandbox refused a command something{does_not_help}: {asked}. Use {option}, or allow it by \
                  `permission.sandbox` in opencode.json."
+            )
+        } else if is_host {
+            format!(
+                "A command may not reach {asked}, which no setting names, and nobody can be asked. Name it in \
+                 `windlass.sandbox.network`, or allow it by `permission.network`, in opencode.json."
             )
         } else {
             format!(

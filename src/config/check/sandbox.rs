@@ -1,11 +1,14 @@
 //! Checks `windlass.sandbox`: a setting that cannot be understood counts as the strictest, never as none.
 
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
-use windlass_protocol::opencode::settings::{AgentSandbox, SandboxSettings, ServerSandbox};
+use windlass_protocol::opencode::settings::{AgentSandbox, NamedNetwork, SandboxSettings, ServerSandbox};
 
 use super::{Checker, brief, is_near};
-use crate::{base::text::nearest, config::merge::without_nulls};
+use crate::{
+    base::{names::Names, text::nearest},
+    config::merge::without_nulls,
+};
 
 /// A key, the words for its values, and the strictest of them.
 type Limit = (&'static str, &'static str, fn() -> Value);
@@ -13,7 +16,11 @@ type Limit = (&'static str, &'static str, fn() -> Value);
 const MODE: Limit = ("mode", "\"read-only\", \"workspace-write\" or \"off\"", || json!("read-only"));
 const LIMITS: [Limit; 6] = [
     MODE,
-    ("network", "\"allow\", \"deny\" or \"loopback\"", || json!("deny")),
+    (
+        "network",
+        "\"allow\", \"deny\", \"loopback\" or an object of hosts with `allow`, `deny` and `ports`",
+        || json!("deny"),
+    ),
     ("writable", "a list of paths", || json!([])),
     ("environment", "a list of names", || json!([])),
     ("readable", "a list of paths", || json!([])),
@@ -53,12 +60,23 @@ impl Of {
         fn is<T: DeserializeOwned>(limit: &Map<String, Value>) -> bool {
             T::deserialize(Value::Object(limit.clone())).is_ok()
         }
-        match self {
+        let is_decoded = match self {
             Self::All => is::<SandboxSettings>(limit),
             Self::Agent => is::<AgentSandbox>(limit),
             Self::Servers => is::<ServerSandbox>(limit),
-        }
+        };
+        // A pattern that is no pattern would be a host that is not denied.
+        is_decoded && limit.get("network").filter(|it| it.is_object()).is_none_or(is_of_hosts)
     }
+}
+
+/// Returns true if an object says something beside what a network by name has, even that it is nothing.
+fn has_unknown_part(limit: &Value) -> bool {
+    limit.as_object().into_iter().flatten().any(|(key, _)| !["allow", "deny", "ports"].contains(&key.as_str()))
+}
+
+fn is_of_hosts(network: &Value) -> bool {
+    NamedNetwork::deserialize(network).is_ok_and(|it| Names::parse(&it).is_ok())
 }
 
 impl Checker<'_> {
@@ -91,7 +109,7 @@ impl Checker<'_> {
             match limit {
                 Some((_, expected, strictest)) => {
                     let alone = Map::from_iter([(key.clone(), without_nulls(value))]);
-                    if !value.is_null() && !of.decodes(&alone) {
+                    if !value.is_null() && (has_unknown_part(value) || !of.decodes(&alone)) {
                         let shown = brief(&place, value);
                         let used = strictest();
                         self.warn(

@@ -405,13 +405,15 @@ fn a_sandbox_that_cannot_be_understood_is_the_strictest() {
         (
             json!({"mode": "workspace-write", "network": false}),
             json!({"mode": "workspace-write", "network": "deny"}),
-            "false is not understood; expected \"allow\", \"deny\" or \"loopback\"; \"deny\" is used",
+            "false is not understood; expected \"allow\", \"deny\", \"loopback\" or an object",
         ),
         (
             json!({"mode": "workspace-write", "netwrok": "deny"}),
             json!({"mode": "workspace-write", "network": "deny"}),
             "did you mean `network`?",
         ),
+        (json!({"network": {"alow": ["a.example"]}}), json!({"network": "deny"}), "windlass.sandbox.network"),
+        (json!({"network": {"deny": ["a*b"]}}), json!({"network": "deny"}), "is not understood"),
         (json!({"ask_less": "yes"}), json!({"ask_less": false}), "ask_less"),
         (json!({"writable": "/"}), json!({"writable": []}), "expected a list of paths"),
         (json!({"agents": ["plan"]}), json!({"mode": "read-only"}), "names no agents"),

@@ -97,7 +97,7 @@ fn the_text_in_parentheses_is_a_pattern_and_never_widens() {
         let found = (verdict(word, Allow, permission, text), verdict(word, Deny, permission, text));
         assert_eq!(found, (only, without), "{word}: {permission} {text}");
     }
-    for other in ["external_directory", "doom_loop", "sandbox", "sampling"] {
+    for other in ["external_directory", "doom_loop", "network", "sandbox", "sampling"] {
         assert_eq!(verdict("Read", Allow, other, "x"), Some(Allow), "{other}");
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     base::{
         process::{self, Child, Spawn},
         program,
+        proxy::{self, gate::Gate},
         sandbox::{self, Level},
     },
     config::Config,
@@ -133,6 +134,9 @@ impl Enclosure {
         });
         let (boundary, mut without) = drawing.await.map_err(io::Error::other)?;
         without.retain(|name| !spawn.environment.contains_key(name));
-        sandbox::spawn_with_channel(&Spawn { without: &without, ..*spawn }, &boundary, channel)
+        let spawn = &Spawn { without: &without, ..*spawn };
+        // Nobody is asked about a server's connections.
+        let gate = self.wanted.network.names().map(|names| Arc::new(Gate::new(names.clone(), None)));
+        proxy::spawn(spawn, &boundary, gate.as_ref(), channel)
     }
 }

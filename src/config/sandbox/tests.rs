@@ -51,6 +51,25 @@ fn the_start_of_a_process_says_what_no_file_says() {
 }
 
 #[test]
+fn a_child_reaches_the_hosts_that_its_parent_reaches_too() {
+    let said = json!({"mode": "workspace-write", "network": {"allow": ["a.example"]}, "agents": {
+        "build": {"network": {"allow": ["*"], "deny": ["c.example"]}},
+        "explore": {"network": "loopback"},
+        "plan": {"network": "allow"},
+        "broken": {"network": {"allow": ["a*b"]}},
+    }});
+    for (agents, expected) in [
+        (["general", "plan"], json!({"allow": ["a.example:80,443"], "deny": []})),
+        (["general", "build"], json!({"allow": [["a.example:80,443"], ["*:80,443"]], "deny": ["c.example"]})),
+        (["general", "explore"], json!("loopback")),
+        (["general", "broken"], json!("deny")),
+    ] {
+        let found = narrowest(&settings(said.clone()), agents.into_iter(), Level::Full);
+        assert_eq!(found.map(|it| it.network.shown()), Some(expected), "{agents:?}");
+    }
+}
+
+#[test]
 fn a_child_is_never_wider_than_its_parent() {
     for (said, agents, level, expected) in [
         (json!({}), ["general", "plan"], Level::Full, json!(["read-only", "allow"])),
@@ -75,7 +94,7 @@ fn a_child_is_never_wider_than_its_parent() {
         let found = narrowest(&settings(said.clone()), agents.into_iter(), level);
         let found = found.map(|it| {
             assert!(!it.ask_less, "{said}");
-            let mut words = vec![json!(it.mode), json!(it.network)];
+            let mut words = vec![json!(it.mode), it.network.shown()];
             words.extend(it.writable.into_iter().map(Value::from));
             words
         });

@@ -1,19 +1,29 @@
 //! Looks up what the settings say of the sandbox of an agent or a server.
 
+use serde_json::{Value, json};
 use windlass_protocol::opencode::settings::{
-    AgentSandbox, SandboxAtStart, SandboxMode, SandboxNetwork, SandboxSettings, ServerSandbox,
+    AgentSandbox, SandboxAtStart, SandboxMode, SandboxNetwork, SandboxSettings, ServerSandbox, WholeNetwork,
 };
 
-use crate::base::sandbox::Level;
+use crate::base::{names::Names, sandbox::Level};
 
 /// Agents that change nothing, unless the user says otherwise.
 const READING: [&str; 2] = ["plan", "explore"];
+
+/// The network that commands reach, from none to all of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reach {
+    Deny,
+    Loopback,
+    Named(Names),
+    Allow,
+}
 
 /// Settings for an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     pub mode: SandboxMode,
-    pub network: SandboxNetwork,
+    pub network: Reach,
     pub writable: Vec<String>,
     /// Variables to keep.
     pub environment: Vec<String>,
@@ -40,11 +50,10 @@ pub fn wanted(settings: &SandboxSettings, agent: &str) -> Wanted {
     let is_reader = READING.contains(&agent);
     let is_own_mode = !is_reader || settings.mode == Some(SandboxMode::Off);
     let said = own.mode.or(settings.mode.filter(|_| is_own_mode));
-    let network = own.network.or(settings.network).unwrap_or(SandboxNetwork::Allow);
+    let network = Reach::of(own.network.as_ref().or(settings.network.as_ref()));
     let is_off_for_all = own.mode.is_none() && said == Some(SandboxMode::Off);
     // A network cannot be closed without a sandbox.
-    let is_implied =
-        network != SandboxNetwork::Allow && (said.is_none() || is_off_for_all && own.network.is_some());
+    let is_implied = network != Reach::Allow && (said.is_none() || is_off_for_all && own.network.is_some());
     let is_required = settings.required == Some(true);
     let is_usual = is_required || settings.at_start == SandboxAtStart::Usual;
     let is_reader = is_reader || settings.at_start == SandboxAtStart::ReadOnly;
@@ -75,8 +84,8 @@ pub fn wanted(settings: &SandboxSettings, agent: &str) -> Wanted {
 
 /// Looks up the settings of servers, such as those of MCP.
 pub fn wanted_of_servers(settings: &ServerSandbox) -> Wanted {
-    let network = settings.network.unwrap_or(SandboxNetwork::Allow);
-    let is_open = network == SandboxNetwork::Allow;
+    let network = Reach::of(settings.network.as_ref());
+    let is_open = network == Reach::Allow;
     let fallback = if is_open { SandboxMode::Off } else { SandboxMode::WorkspaceWrite };
     Wanted {
         mode: settings.mode.unwrap_or(fallback),
@@ -122,12 +131,77 @@ pub fn narrowest<'a>(
     agents.map(|agent| wanted(settings, agent)).filter(|it| it.is_used(level)).reduce(Wanted::narrowed)
 }
 
+impl Reach {
+    /// Reads a setting. One that cannot be understood is the strictest.
+    fn of(setting: Option<&SandboxNetwork>) -> Self {
+        match setting {
+            None | Some(SandboxNetwork::Whole(WholeNetwork::Allow)) => Self::Allow,
+            Some(SandboxNetwork::Whole(WholeNetwork::Deny)) => Self::Deny,
+            Some(SandboxNetwork::Whole(WholeNetwork::Loopback)) => Self::Loopback,
+            Some(SandboxNetwork::Named(named)) => Names::parse(named).map_or(Self::Deny, Self::Named),
+        }
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Deny => 0,
+            Self::Loopback => 1,
+            Self::Named(_) => 2,
+            Self::Allow => 3,
+        }
+    }
+
+    /// Returns, in words, what is reached here and not there.
+    fn wider_than(&self, old: &Self) -> Vec<String> {
+        match (self, old) {
+            (Self::Named(new), Self::Named(old)) => new.wider_than(old),
+            _ if self.rank() > old.rank() => vec!["more of the network".to_owned()],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns what both reach.
+    fn narrowed(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Named(mine), Self::Named(others)) => Self::Named(mine.and(others)),
+            (mine, others) if mine.rank() <= others.rank() => mine,
+            (_, others) => others,
+        }
+    }
+
+    /// Returns the lists of a network by name.
+    pub fn names(&self) -> Option<&Names> {
+        match self {
+            Self::Named(names) => Some(names),
+            Self::Deny | Self::Loopback | Self::Allow => None,
+        }
+    }
+
+    /// Returns the word for it, or its lists, as people are shown them.
+    pub fn shown(&self) -> Value {
+        match self {
+            Self::Deny => json!("deny"),
+            Self::Loopback => json!("loopback"),
+            Self::Named(names) => {
+                let (allow, deny) = names.shown();
+                let allow = match allow.as_slice() {
+                    [list] => json!(list),
+                    // A host has to be in each of them.
+                    lists => json!(lists),
+                };
+                json!({"allow": allow, "deny": deny})
+            }
+            Self::Allow => json!("allow"),
+        }
+    }
+}
+
 impl Wanted {
     /// Returns the sandbox that only bounds what is written, whose places [`Writes`](super::Writes) says.
     pub fn of_writes() -> Self {
         Self {
             mode: SandboxMode::WorkspaceWrite,
-            network: SandboxNetwork::Allow,
+            network: Reach::Allow,
             writable: Vec::new(),
             environment: Vec::new(),
             readable: Vec::new(),
@@ -152,9 +226,7 @@ impl Wanted {
         } else if new.is_default && !old.is_default && new.mode != SandboxMode::Off {
             acc.push("its mode holds only where the machine can hold all of it".to_owned());
         }
-        if new.network > old.network {
-            acc.push("more of the network".to_owned());
-        }
+        acc.extend(new.network.wider_than(&old.network));
         for (word, old, new) in [
             ("writes", &old.writable, &new.writable),
             ("sees the variable", &old.environment, &new.environment),
@@ -178,7 +250,7 @@ impl Wanted {
         };
         Self {
             mode: self.mode.min(other.mode),
-            network: self.network.min(other.network),
+            network: self.network.narrowed(other.network),
             writable: both(self.writable, &other.writable),
             environment: both(self.environment, &other.environment),
             readable: both(self.readable, &other.readable),

@@ -135,6 +135,12 @@ fn a_sandbox_and_a_list_that_only_tighten_hold_at_once() {
     );
     scene.check("work", &["`windlass.sandbox`", "`enabled_providers`"]);
     assert_eq!(scene.load("work").enabled_providers, Some(vec!["b".to_owned()]));
+    let hosts = |hosts: &[&str]| json!({"windlass": {"sandbox": {"network": {"allow": hosts}}}});
+    scene.write("home/.config/opencode/opencode.json", &hosts(&["*.a.example"]));
+    for (own, held) in [(&["*.b.a.example"][..], false), (&["*.b.a.example", "b.example"], true)] {
+        scene.write("work/opencode.json", &hosts(own));
+        scene.check("work", if held { &["`windlass.sandbox`"] } else { &[] });
+    }
 }
 
 #[test]

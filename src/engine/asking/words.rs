@@ -72,6 +72,7 @@ fn title(request: &PermissionRequest, cwd: &Path) -> String {
         }
         ("external_directory", Some(exact)) => format!("{exact} (outside the project: {patterns})"),
         ("sandbox", Some(exact)) => format!("run outside the sandbox: {exact}"),
+        ("network", Some(exact)) => format!("reach {patterns}: {exact}"),
         ("external_directory", None) => format!("outside the project: {patterns}"),
         ("lsp", _) => {
             lsp_question(&Value::Object(metadata.clone())).unwrap_or_else(|| request.permission.clone())

@@ -300,7 +300,7 @@ impl Ended {
 
 async fn run(cx: &TurnCx<'_>, command: &str, sandbox: Option<&bash::Sandbox>) -> Ended {
     let config = &cx.loaded.config;
-    let mut child = match bash::start(config, command, &config.directory, &BTreeMap::new(), sandbox) {
+    let mut child = match bash::start(config, command, &config.directory, &BTreeMap::new(), sandbox, None) {
         Ok(child) => child,
         Err(error) => return Ended { note: Some(format!("({error})")), ..Ended::default() },
     };

@@ -246,7 +246,8 @@ impl Filling {
         let git = Git::open(&self.git, &self.directory, &scratch).await.map_err(|error| error.0)?;
         git.run(&["reset", "--hard", "--quiet"], &[]).await.map_err(|error| error.0)?;
         for line in &self.lines {
-            let started = bash::start(&self.config.config, line, &self.directory, &BTreeMap::new(), None);
+            let started =
+                bash::start(&self.config.config, line, &self.directory, &BTreeMap::new(), None, None);
             let mut child = started.map_err(|error| error.to_string())?;
             let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
             let drain = async {

@@ -3,9 +3,13 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
+use tokio::sync::mpsc;
 use windlass_protocol::opencode::{permission::Action, settings::SandboxMode};
 
 use super::{
@@ -14,8 +18,13 @@ use super::{
 };
 use crate::{
     base::{
+        lock::lock,
         process::{Child, Spawn},
-        sandbox::{self, Boundary, Found, Level, spawn},
+        proxy::{
+            self,
+            gate::{Gate, Question},
+        },
+        sandbox::{self, Boundary, Found, Level, Network},
     },
     config::{
         Config,
@@ -51,6 +60,8 @@ pub(crate) struct Sandbox {
     is_bound: bool,
     /// Set once a command was started, which may have made files that decide.
     has_run: AtomicBool,
+    /// The way out of the last command's network, where that is one by name.
+    gate: Mutex<Option<Arc<Gate>>>,
 }
 
 /// The surroundings of a command, before its questions are known.
@@ -144,7 +155,15 @@ async fn bounded(cx: &ToolCx<'_>, asks: &[(Ask, bool)]) -> Result<Option<Sandbox
     let sketch = Sketch::of_writes(cx.config, unasked::writes(cx.config, &policy, &answers, let_through));
     let drawn = blocking(move || Ok(sketch.draw())).await?;
     let (wanted, without) = (Wanted::of_writes(), Vec::new());
-    Ok(Some(Sandbox { wanted, drawn, without, leave: None, has_run: AtomicBool::new(false), is_bound: true }))
+    Ok(Some(Sandbox {
+        wanted,
+        drawn,
+        without,
+        leave: None,
+        is_bound: true,
+        has_run: AtomicBool::new(false),
+        gate: Mutex::default(),
+    }))
 }
 
 /// Draws the sandbox of a template's commands, for its agents; none when they run outside. Fails where a sandbox is
@@ -230,12 +249,43 @@ impl Sandbox {
         let sketch = Sketch::new(config, &wanted, level);
         let drawn = blocking(move || Ok(sketch.draw())).await?;
         let without = secret_variables(config, &wanted.environment);
-        Ok(Self { wanted, drawn, without, leave: None, is_bound: false, has_run: AtomicBool::new(false) })
+        Ok(Self {
+            wanted,
+            drawn,
+            without,
+            leave: None,
+            is_bound: false,
+            has_run: AtomicBool::new(false),
+            gate: Mutex::default(),
+        })
     }
 
-    pub(in crate::tool) fn spawn(&self, command: &Spawn<'_>) -> io::Result<Child> {
+    /// Starts a command. `questions` takes those about hosts that no setting names; without it they are refused.
+    pub(in crate::tool) fn spawn(
+        &self,
+        command: &Spawn<'_>,
+        questions: Option<mpsc::Sender<Question>>,
+    ) -> io::Result<Child> {
         self.has_run.store(true, Ordering::Relaxed);
-        spawn(command, &self.drawn.boundary)
+        let gate = self.wanted.network.names().map(|names| Arc::new(Gate::new(names.clone(), questions)));
+        let child = proxy::spawn(command, &self.drawn.boundary, gate.as_ref(), None);
+        *lock(&self.gate) = gate;
+        child
+    }
+
+    /// Returns sentences about the hosts that the last command could not reach.
+    fn refused_hosts(&self, has_failed: bool) -> Option<String> {
+        let gate = lock(&self.gate).take()?;
+        if self.drawn.boundary.network == Network::Denied {
+            let told = "The command had no network: only the full level of the sandbox holds one by name \
+                        (`windlass.sandbox.network`), which this machine lacks.";
+            return has_failed.then(|| told.to_owned());
+        }
+        let refusals = gate.refusals();
+        let sentences = refusals.join(" ");
+        let told =
+            format!("The command could not reach every host: {sentences} Do not try to get around this.");
+        (!refusals.is_empty()).then_some(told)
     }
 
     /// Returns true if a question about commands is one that the sandbox stands in for.
@@ -274,6 +324,9 @@ impl Sandbox {
         let Ended { mut tool_output, has_failed } = ended;
         if let Some(moved) = self.clear().await? {
             note(&mut tool_output, &moved);
+        }
+        if let Some(refused) = self.refused_hosts(has_failed) {
+            note(&mut tool_output, &refused);
         }
         let Some(sign) = self.sign(&tool_output.output).filter(|_| has_failed).map(str::to_owned) else {
             if self.is_bound && has_failed {

@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     os::fd::AsRawFd,
 };
 
@@ -23,6 +23,7 @@ const INODE: usize = HEADER_BYTES + 68;
 /// The states of a socket that is connected or has closed one direction (`tcp_states.h`: ESTABLISHED, FIN_WAIT1,
 /// FIN_WAIT2, CLOSE_WAIT). One that listens may be given for one that is gone.
 const CONNECTED: [u8; 4] = [1, 4, 5, 8];
+const LISTENING: u8 = 10;
 /// Bytes of an answer with all that may follow.
 const MAX_ANSWER: usize = 8192;
 
@@ -54,6 +55,33 @@ pub fn ends(first: SocketAddr, second: SocketAddr) -> (Option<End>, Option<End>)
             (found, in_tables(second, first))
         }
     }
+}
+
+/// Returns the socket that listens at an address of this machine; none where the kernel knows of none.
+pub fn listener(address: SocketAddr) -> io::Result<Option<End>> {
+    let nobody = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let nobody_v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+    let canonical = SocketAddr::new(address.ip().to_canonical(), address.port());
+    let other = if canonical.is_ipv4() { nobody } else { nobody_v6 };
+    match ask(canonical, other) {
+        Ok(Some(end)) => Ok(Some(end)),
+        Ok(None) | Err(_) => {
+            let texts = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
+            if texts.iter().all(Result::is_err) {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
+            let is_at = |own: (IpAddr, u16)| {
+                own.1 == address.port() && (own.0.is_unspecified() || own.0 == canonical.ip())
+            };
+            Ok(texts.iter().flatten().find_map(|text| listening(text, is_at)))
+        }
+    }
+}
+
+fn listening(table: &str, is_at: impl Fn((IpAddr, u16)) -> bool) -> Option<End> {
+    let ends = table.lines().skip(1).filter_map(|line| Some((self::address(field(line, 1)?)?, end(line)?)));
+    let mut ends = ends.filter(|(_, end)| end.state == LISTENING);
+    ends.find(|(own, _)| is_at(*own)).map(|(_, end)| end)
 }
 
 fn in_tables(own: SocketAddr, other: SocketAddr) -> Option<End> {
@@ -122,12 +150,19 @@ fn question(own: SocketAddr, other: SocketAddr) -> Vec<u8> {
 fn in_table(table: &str, own: SocketAddr, other: SocketAddr) -> Option<End> {
     let is_end = |field: &str, end: SocketAddr| address(field).is_some_and(|it| it == canonical(end));
     table.lines().skip(1).find_map(|line| {
-        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let found = is_end(fields.get(1)?, own) && is_end(fields.get(2)?, other);
-        let (user, inode) = (fields.get(7)?.parse().ok()?, fields.get(9)?.parse().ok()?);
-        let state = u8::from_str_radix(fields.get(3)?, 16).ok()?;
-        found.then_some(End { user, inode, state })
+        let found = is_end(field(line, 1)?, own) && is_end(field(line, 2)?, other);
+        end(line).filter(|_| found)
     })
+}
+
+fn field(line: &str, number: usize) -> Option<&str> {
+    line.split_ascii_whitespace().nth(number)
+}
+
+/// Reads a line of the kernel's table.
+fn end(line: &str) -> Option<End> {
+    let (user, inode) = (field(line, 7)?.parse().ok()?, field(line, 9)?.parse().ok()?);
+    Some(End { user, inode, state: u8::from_str_radix(field(line, 3)?, 16).ok()? })
 }
 
 fn canonical(address: SocketAddr) -> (IpAddr, u16) {

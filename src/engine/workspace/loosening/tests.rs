@@ -99,6 +99,18 @@ fn a_sandbox_may_become_narrower_and_not_wider() {
             "sandbox of plugins: mode read-only → off",
         ],
     );
+    let network = |value: &str| sandbox(&format!(r#""mcp": {{"network": {value}}}"#));
+    let named = network(r#"{"allow": ["*.a.example"], "deny": ["x.a.example"]}"#);
+    check("{}", &named, &[]);
+    check(&network(r#""loopback""#), &named, &["sandbox of MCP servers: more of the network"]);
+    check(
+        &named,
+        &network(r#"{"allow": ["*.b.a.example", "b.example"]}"#),
+        &[
+            "sandbox of MCP servers: reaches b.example:80,443",
+            "sandbox of MCP servers: no longer denies x.a.example",
+        ],
+    );
 }
 
 #[test]
