@@ -113,7 +113,8 @@ async fn a_sanitized_export_holds_nothing_that_was_said() {
     assert!(exported.code == Some(0) && !exported.stdout.contains("secret"), "{exported:?}");
 }
 
-fn small() -> Value {
+/// Returns a session of two messages.
+pub fn small() -> Value {
     json!({
         "info": {"id": "ses_small", "title": "Small", "directory": "/", "time": {"created": 1, "updated": 2}},
         "messages": [

@@ -103,6 +103,7 @@ mod rust_sdk;
 mod sandbox;
 mod sandbox_levels;
 mod sandbox_network;
+mod sandbox_plugins;
 mod sandbox_prepared;
 mod sandbox_project;
 mod sandbox_repository;

@@ -31,12 +31,18 @@ use crate::{
     },
 };
 
-/// Starts an agent in a project with these files.
+/// Lets a project's plugins run outside of the sandbox, as the user's own do.
+fn outside() -> Value {
+    json!({"sandbox": {"plugins": {"mode": "off"}}})
+}
+
+/// Starts an agent in a project with these files, whose plugins run as the user's own do.
 async fn start(files: &[(&str, &str)], config: Value) -> Agent {
     let scratch = Scratch::new();
     for (name, text) in files {
         scratch.write(name, text);
     }
+    let config = with(&json!({ "windlass": outside() }), config);
     Agent::builder().scratch(&scratch).config(config).start().await
 }
 

@@ -3,11 +3,16 @@
 use std::{path::Path, process::Command, sync::Arc};
 
 use serde_json::{Value, json};
+use tokio::{
+    io::AsyncReadExt,
+    net::{TcpListener, TcpStream},
+};
 
 use crate::{
     sandbox::lacks,
     support::{
-        agent::{Agent, Answer},
+        agent::{Agent, Answer, DEADLINE},
+        http::Asked,
         process,
         scratch::Scratch,
         server::Server,
@@ -103,7 +108,7 @@ async fn a_host_that_no_setting_names_is_asked_about_once() {
     let cell = Cell::over(&Scratch::new(), json!({}), json!({"*": "allow"}), None).await;
     let call = json!({
         "command": "for n in 1 2 3; do curl -sS https://a.invalid/ & done; wait; curl -sS https://b.invalid/",
-        "timeout": 2000,
+        "timeout": 10_000,
     });
     let asked = async {
         let ask = cell.agent.permission().await;
@@ -155,13 +160,63 @@ async fn a_server_of_windlass_is_not_reached_where_it_is_named() {
     let cell = Cell::new(json!({"allow": [at, format!("localhost:{port}")]}), None).await;
     for host in ["127.0.0.1", "localhost"] {
         let told = cell.bash(&format!("curl -sS http://{host}:{port}/session")).await;
-        assert!(told.contains("is a server of windlass, which commands never reach"), "{told}");
+        assert!(told.contains("is a server of windlass, or one that hides"), "{told}");
     }
-    // The proxy has no port outside.
-    let told = cell.bash("curl -sS --noproxy '' http://127.0.0.1:3128/").await;
-    assert!(told.contains("not for commands") || told.contains("this is a proxy"), "{told}");
     cell.agent.finish().await;
     server.finish().await;
+}
+
+#[tokio::test]
+async fn the_proxy_has_no_port_outside() {
+    if lacks("full") {
+        return;
+    }
+    let (web, scratch) = (web().await, Scratch::new());
+    let cell = Cell::over(&scratch, named(&web), json!({}), None).await;
+    let outside = async {
+        web.reached().await;
+        let reached = TcpStream::connect("127.0.0.1:3128").await;
+        scratch.write("go", "");
+        assert!(reached.is_err());
+    };
+    let command = format!("curl -sS http://localhost:{}/; until [ -e go ]; do sleep 0.01; done", web.port);
+    let (told, ()) = tokio::join!(cell.bash(&command), outside);
+    assert_eq!(told, "seen\n");
+    cell.agent.finish().await;
+}
+
+#[tokio::test]
+async fn no_pattern_can_be_had_allowed_in_a_hosts_place() {
+    if lacks("full") {
+        return;
+    }
+    let cell = Cell::new(json!({}), Some(Answer::AllowAlways)).await;
+    // `*.github.com`, by SOCKS
+    let told = cell
+        .bash(r"exec 3<>/dev/tcp/127.0.0.1/3128; printf '\5\1\0\5\1\0\3\14*.github.com\1\273' >&3; head -c 4 <&3 | od -An -tx1")
+        .await;
+    assert!(told.contains("05 00 05 04"), "{told}");
+    assert_eq!(cell.agent.n_asked(), 0);
+    cell.agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_that_tries_many_hosts_asks_about_few() {
+    if lacks("full") {
+        return;
+    }
+    let cell = Cell::new(json!({}), Some(Answer::RejectOnce)).await;
+    let told = cell.bash("for n in 1 2 3 4 5 6 7 8; do curl -sS http://$n.invalid/; done").await;
+    assert_eq!(cell.agent.n_asked(), 3, "{told}");
+    assert!(
+        told.contains("3.invalid:80 is not named by `windlass.sandbox.network`, and it was not allowed"),
+        "{told}"
+    );
+    assert!(
+        told.contains("8.invalid:80 is not named by `windlass.sandbox.network`; the user can add it"),
+        "{told}"
+    );
+    cell.agent.finish().await;
 }
 
 #[tokio::test]
@@ -214,16 +269,100 @@ async fn the_next_command_has_a_proxy_of_its_own_and_none_is_left() {
         let told = cell.bash(&format!("curl -sS http://localhost:{}/", web.port)).await;
         assert_eq!(told, "seen\n");
     }
-    // One that holds its connection open ends with its command.
+    // One that holds its connection open ends with its command, and so does the proxy's part of it.
     let name = format!("windlass-net-{}", std::process::id());
+    let far = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = far.local_addr().unwrap().port();
+    cell.agent.finish().await;
+    let cell = Cell::new(json!({"allow": [format!("localhost:{port}")]}), None).await;
+    let accepting = async {
+        let (mut stream, _) = far.accept().await.unwrap();
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).await.map(|_| rest)
+    };
     let hold = format!(
         "cp $(command -v sleep) {name}; exec 3<>/dev/tcp/127.0.0.1/3128; \
-         printf 'CONNECT localhost:{} HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n' >&3; read -r line <&3; echo \"$line\"; \
-         ./{name} 300 &",
-        web.port
+         printf 'CONNECT localhost:{port} HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n' >&3; read -r line <&3; echo \"$line\"; \
+         ./{name} 300 &"
     );
-    let told = cell.bash(&hold).await;
+    let (told, rest) = tokio::join!(cell.bash(&hold), tokio::time::timeout(DEADLINE, accepting));
     assert!(told.contains("200 OK"), "{told}");
+    assert!(rest.expect("the proxy's connection is left").is_ok_and(|it| it.is_empty()));
     assert_eq!(process::describe(&process::gone_with_word(&name).await), "");
     cell.agent.finish().await;
+}
+
+/// Ends TLS as `localhost` before a web server; returns its port. The certificate of its authority is in the file.
+async fn behind_tls(web: &Web, authority: &Path) -> u16 {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate =
+        rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+    std::fs::write(authority, certificate.pem()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config =
+        rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let private = rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let config =
+        config.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], private).unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (port, plain) = (listener.local_addr().unwrap().port(), web.port);
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let Ok(mut inner) = acceptor.accept(socket).await else { return };
+                let mut outer = TcpStream::connect(("127.0.0.1", plain)).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut inner, &mut outer).await;
+            });
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn a_key_is_put_in_for_its_host_alone_and_the_command_never_has_it() {
+    if lacks("full") {
+        return;
+    }
+    let (web, other, scratch) = (web().await, web().await, Scratch::new());
+    let authority = scratch.home.join("authority.pem");
+    let port = behind_tls(&web, &authority).await;
+    let keyed = format!("localhost:{port}");
+    let network = json!({
+        "allow": [keyed, format!("localhost:{}", other.port)],
+        "keys": {"SHOP_TOKEN": [keyed], "UNSET_TOKEN": [keyed]},
+    });
+    let config = json!({"windlass": {"sandbox": {"network": network}}});
+    let builder = Agent::builder().scratch(&scratch).config(config).env("SHOP_TOKEN", "very-secret");
+    let agent = builder.env("SSL_CERT_FILE", authority.to_str().unwrap()).start().await;
+    let session = agent.new_session().await;
+    let ask = "curl -sS -H \"x-shop: $SHOP_TOKEN\" -u \"me:$SHOP_TOKEN\"";
+    let command = format!(
+        "echo \"$SHOP_TOKEN [$UNSET_TOKEN]\"; env | grep very; {ask} https://{keyed}/ https://{keyed}/; {ask} http://localhost:{}/",
+        other.port
+    );
+    let told = agent.told(&session, "bash", json!({ "command": command })).await;
+    assert!(told.starts_with("windlass-placeholder-") && told.contains(" []\nseen\nseen\nseen\n"), "{told}");
+    assert!(!told.contains("very-secret"), "{told}");
+    let header = |asked: &Asked, name: &str| asked.headers.get(name).cloned();
+    let asked = web.asked();
+    assert_eq!(asked.len(), 2);
+    for asked in asked {
+        assert_eq!(header(&asked, "x-shop").as_deref(), Some("very-secret"));
+        // `me:very-secret`
+        assert_eq!(header(&asked, "authorization").as_deref(), Some("Basic bWU6dmVyeS1zZWNyZXQ="));
+        assert_eq!(header(&asked, "host").as_deref(), Some(keyed.as_str()));
+    }
+    assert!(header(&other.asked()[0], "x-shop").unwrap().starts_with("windlass-placeholder-"));
+    // The same address under another name would get it.
+    let told = agent
+        .told(
+            &session,
+            "bash",
+            json!({"command": format!("{ask} -H 'host: other.example' https://{keyed}/")}),
+        )
+        .await;
+    assert!(told.contains("names another host"), "{told}");
+    agent.finish().await;
 }

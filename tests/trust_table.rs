@@ -7,11 +7,13 @@ use serde_json::json;
 
 use crate::{
     cli::{Machine, ended},
+    import::small,
     support::{
         agent::{Agent, Answer},
         llm::Reply,
         scratch::Scratch,
         server::Server,
+        terminal::{Terminal, screen::Screen},
         web::{Page, Web},
     },
 };
@@ -23,8 +25,8 @@ const ADDRESSES: [&str; 2] = ["remote", "instructions"];
 /// A rule that lets a command run, and the shell line of a command, with the files that they leave in the project.
 const COMMANDS: [(&str, &str); 2] = [("rule", "ran"), ("command", "command")];
 
-const TURNS: [&str; 3] = ["acp", "run", "serve"];
-const READING: [&[&str]; 7] = [
+const TURNS: [&str; 6] = ["acp", "run", "serve", "web", "attach", "chat"];
+const READING: [&[&str]; 9] = [
     &["doctor"],
     &["config", "check"],
     &["mcp", "list"],
@@ -32,6 +34,8 @@ const READING: [&[&str]; 7] = [
     &["agent", "list"],
     &["plugin", "list"],
     &["debug", "agent", "build"],
+    &["session", "list"],
+    &["import", "session.json"],
 ];
 
 struct Scene {
@@ -77,6 +81,7 @@ impl Scene {
             "command": {"hi": {"template": format!("say {version} !`touch command`")}},
         });
         scratch.write("opencode.json", config.to_string());
+        scratch.write("session.json", small().to_string());
         let module = |name: &str, rest: &str| {
             let file = scratch.path(&format!("../{name}"));
             format!("import {{writeFileSync}} from 'fs'; writeFileSync({file:?}, '{version}'); {rest}")
@@ -149,19 +154,48 @@ impl Scene {
                 self.script();
                 self.command(&["run", "go"]).await;
             }
-            _serve => {
-                let mut builder = Server::builder().env("WINDLASS_TRUST", "");
+            "chat" => self.terminal(self.scratch(), &["chat"], is_trusted).await,
+            way => {
+                let command = if way == "web" { "web" } else { "serve" };
+                let mut builder = Server::builder().command(command).env("WINDLASS_TRUST", "");
                 for key in ["provider", "model"] {
                     builder = builder.config(key, self.machine.config[key].clone());
                 }
                 builder.scratch = self.scratch().clone();
                 let server = builder.start().await;
                 let session = server.session().await;
-                self.script();
-                server.prompt(&session, "go").await;
+                if way == "attach" {
+                    self.terminal(
+                        &Scratch::new(),
+                        &["attach", &server.url, "--session", &session],
+                        is_trusted,
+                    )
+                    .await;
+                } else {
+                    self.script();
+                    server.prompt(&session, "go").await;
+                }
                 server.finish().await;
             }
         }
+    }
+
+    /// Has a turn in a terminal, where a question about the project is answered with a no.
+    async fn terminal(&self, scratch: &Arc<Scratch>, arguments: &[&str], is_trusted: bool) {
+        let builder = Terminal::builder(scratch, &self.machine.config).size(100, 60);
+        let mut terminal = builder.env("WINDLASS_TRUST", "").arguments(arguments).start();
+        let is_ready = |screen: &Screen| screen.lines().iter().any(|line| line.trim_end() == "build ›");
+        terminal.shows("the prompt", is_ready).await;
+        self.script();
+        terminal.types("go\r");
+        if !is_trusted {
+            terminal.shows_text("trust the project").await;
+            terminal.types("n");
+        }
+        terminal.shows_text("done").await;
+        terminal.shows("the prompt", is_ready).await;
+        terminal.types("\x04");
+        terminal.ends_with(0).await;
     }
 
     async fn command(&self, arguments: &[&str]) {

@@ -1,6 +1,7 @@
 //! Hosts by name: patterns that allow and deny them, and the addresses at which a named host may be.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     net::{IpAddr, SocketAddr},
 };
@@ -12,6 +13,8 @@ use super::public_address::{literal, special};
 
 /// Ports of a pattern that names none, unless the settings say otherwise.
 const USUAL_PORTS: [u16; 2] = [80, 443];
+/// Ports of a pattern that names none, of hosts that get a key: it is sent behind TLS.
+const KEY_PORTS: [u16; 1] = [443];
 /// Bytes of a host's name.
 const MAX_NAME: usize = 255;
 
@@ -25,6 +28,8 @@ pub struct Names {
 struct List {
     allow: Vec<Pattern>,
     deny: Vec<Pattern>,
+    /// The hosts that get the value of a variable, by its name.
+    keys: BTreeMap<String, Vec<Pattern>>,
 }
 
 /// A pattern of hosts with its ports.
@@ -76,15 +81,24 @@ impl Host {
         if text.contains(':') && !is_bracketed {
             return None;
         }
-        let url = Url::parse(&format!("http://{text}/")).ok()?;
-        let text = url.host_str()?.trim_end_matches('.').to_owned();
-        let address = literal(&text).map(|it| it.to_canonical());
-        let text = match address {
-            Some(IpAddr::V6(address)) => format!("[{address}]"),
-            Some(IpAddr::V4(address)) => address.to_string(),
-            None => text,
+        let absolute = text.strip_suffix('.').unwrap_or(&text);
+        let url = Url::parse(&format!("http://{absolute}/")).ok()?;
+        let text = url.host_str()?.to_owned();
+        // A letter that means more in a rule, and an empty part, by which the rest would not be read as a number.
+        let is_part = |part: &str| {
+            !part.is_empty() && part.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_".contains(&it))
         };
-        (!text.is_empty()).then_some(Self { text, address })
+        if !is_bracketed && !text.split('.').all(is_part) {
+            return None;
+        }
+        Some(literal(&text).map_or(Self { text, address: None }, Self::at))
+    }
+
+    /// Returns an address as a host.
+    fn at(address: IpAddr) -> Self {
+        let address = address.to_canonical();
+        let text = if address.is_ipv6() { format!("[{address}]") } else { address.to_string() };
+        Self { text, address: Some(address) }
     }
 
     pub fn as_str(&self) -> &str {
@@ -100,6 +114,11 @@ impl Host {
         self.text == "localhost" || self.text.ends_with(".localhost")
     }
 
+    /// Returns true if a service of this machine may be meant by it, where it is named exactly.
+    pub fn is_machine(&self) -> bool {
+        self.address.is_some() || self.is_localhost()
+    }
+
     /// Returns true if the host says itself that it is this machine.
     pub fn is_loopback(&self) -> bool {
         self.address.map_or_else(|| self.is_localhost(), |it| it.is_loopback())
@@ -108,7 +127,7 @@ impl Host {
     /// Fails with the address and its kind if the host may not be there.
     ///
     /// A host that is named exactly may be in a private network. Only an address that is itself named, and `localhost`,
-    /// leads to this machine or to a service of its link: otherwise whoever answers for a name would choose among these.
+    /// leads to this machine or to a service of its link: otherwise those who answer for a name would choose among these.
     pub fn check(&self, is_exact: bool, found: &[SocketAddr]) -> Result<(), (IpAddr, &'static str)> {
         let may_be = |address: IpAddr, kind: &str| {
             is_exact
@@ -139,7 +158,16 @@ impl Names {
             texts.iter().map(read).collect()
         };
         // A denial that named no port would let the others through.
-        let list = List { allow: read(&setting.allow, Some(&ports))?, deny: read(&setting.deny, None)? };
+        let mut keys = BTreeMap::new();
+        for (variable, hosts) in &setting.keys {
+            let hosts = read(hosts, Some(&KEY_PORTS))?;
+            if variable.is_empty() || hosts.iter().any(|it| it.hosts == Hosts::All) {
+                return Err(variable.clone());
+            }
+            keys.insert(variable.clone(), hosts);
+        }
+        let list =
+            List { allow: read(&setting.allow, Some(&ports))?, deny: read(&setting.deny, None)?, keys };
         Ok(Self { lists: vec![list] })
     }
 
@@ -151,10 +179,19 @@ impl Names {
         self
     }
 
+    fn denies(&self, host: &Host, port: u16) -> bool {
+        self.lists.iter().flat_map(|it| &it.deny).any(|it| it.matches(host, port))
+    }
+
+    /// Returns an address that is denied by itself, under whatever name it was found.
+    pub fn denied(&self, found: &[SocketAddr]) -> Option<IpAddr> {
+        found.iter().find(|it| self.denies(&Host::at(it.ip()), it.port())).map(SocketAddr::ip)
+    }
+
     /// Judges a host and a port.
     pub fn judge(&self, host: &Host, port: u16) -> Verdict {
         let is_of = |it: &&Pattern| it.matches(host, port);
-        if self.lists.iter().flat_map(|it| &it.deny).any(|it| is_of(&it)) {
+        if self.denies(host, port) {
             return Verdict::Denied;
         }
         let mut is_exact = true;
@@ -166,6 +203,21 @@ impl Names {
             is_exact &= allowing.any(|it| matches!(it.hosts, Hosts::Exactly(_)));
         }
         Verdict::Allowed { is_exact }
+    }
+
+    /// Returns the variables of which every list gives the value to some host.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        let first = self.lists.first().into_iter().flat_map(|list| list.keys.keys());
+        let is_of_all = |variable: &&String| self.lists.iter().all(|list| list.keys.contains_key(*variable));
+        first.filter(is_of_all).map(String::as_str)
+    }
+
+    /// Returns true if every list gives the value of a variable to this host.
+    pub fn gives(&self, variable: &str, host: &Host, port: u16) -> bool {
+        let gives = |list: &List| {
+            list.keys.get(variable).is_some_and(|it| it.iter().any(|it| it.matches(host, port)))
+        };
+        !self.lists.is_empty() && self.lists.iter().all(gives)
     }
 
     /// Returns true if every list names this host, on some port.
@@ -182,11 +234,25 @@ impl Names {
             let is_new = |it: &&Pattern| !covered(it, &list.allow);
             let new = self.lists.iter().flat_map(|it| &it.allow).filter(is_new);
             acc.extend(new.map(|it| format!("reaches {it}")));
+            for (variable, hosts) in self.lists.iter().flat_map(|it| &it.keys) {
+                let known = list.keys.get(variable).map(Vec::as_slice).unwrap_or_default();
+                let new = hosts.iter().filter(|it| !covered(it, known));
+                acc.extend(new.map(|it| format!("gives {variable} to {it}")));
+            }
         }
         for pattern in old.lists.iter().flat_map(|it| &it.deny) {
             if !self.lists.iter().any(|it| covered(pattern, &it.deny)) {
                 acc.push(format!("no longer denies {pattern}"));
             }
+        }
+        acc
+    }
+
+    /// Returns the hosts that get the value of each variable, of all lists.
+    pub fn shown_keys(&self) -> BTreeMap<&str, Vec<String>> {
+        let mut acc = BTreeMap::<_, Vec<String>>::new();
+        for (variable, hosts) in self.lists.iter().flat_map(|it| &it.keys) {
+            acc.entry(variable.as_str()).or_default().extend(hosts.iter().map(Pattern::to_string));
         }
         acc
     }
@@ -271,7 +337,8 @@ fn is_plain(host: &str) -> bool {
         return !address.is_empty() && address.chars().all(|it| it.is_ascii_hexdigit() || ":.".contains(it));
     }
     let name = host.strip_suffix('.').unwrap_or(host);
-    let is_part = |part: &str| !part.is_empty() && part.chars().all(|it| it.is_alphanumeric() || "-_".contains(it));
+    let is_part =
+        |part: &str| !part.is_empty() && part.chars().all(|it| it.is_alphanumeric() || "-_".contains(it));
     name.split('.').all(is_part)
 }
 

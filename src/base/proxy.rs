@@ -1,24 +1,30 @@
 //! The proxy of a sandboxed command: the one way out of its network, by name.
 //!
-//! The listener is made inside the command's namespace and handed over, so that nobody else can connect to it. The first
+//! The listener is made inside the command's namespace and handed over, so that no other process can connect to it. The first
 //! byte of a connection tells HTTP from SOCKS.
 
 use std::{
     io,
     os::{fd::OwnedFd, unix::net::UnixStream},
     sync::Arc,
+    time::Duration,
 };
 
 use tokio::{
     net::{TcpListener, TcpStream},
+    sync::Semaphore,
     task::JoinSet,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_util::task::AbortOnDropHandle;
 
+pub mod authority;
 mod door;
 pub mod gate;
 mod http;
+mod intercept;
+pub mod keys;
+mod message;
 mod socks;
 
 use self::gate::{Gate, PATIENCE};
@@ -29,9 +35,13 @@ use super::{
 };
 
 /// Connections of a command at one time. More wait in the listener's queue.
-const MAX_CONNECTIONS: usize = 128;
+const MAX_CONNECTIONS: usize = 96;
+/// Connections of all commands, each of which takes two descriptors of the daemon.
+static CONNECTIONS: Semaphore = Semaphore::const_new(160);
+/// Pause behind a connection that could not be taken.
+const PAUSE: Duration = Duration::from_millis(100);
 /// The variables by which programs find a proxy.
-const VARIABLES: [&str; 8] = [
+const VARIABLES: [&str; 10] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "ALL_PROXY",
@@ -39,7 +49,9 @@ const VARIABLES: [&str; 8] = [
     "https_proxy",
     "all_proxy",
     "CARGO_HTTP_PROXY",
+    "npm_config_https_proxy",
     "npm_config_proxy",
+    "PIP_PROXY",
 ];
 /// The hosts that programs connect to directly: the command's own.
 const DIRECT: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
@@ -67,8 +79,13 @@ pub fn spawn(
         return sandbox::spawn_with_channel(spawn, boundary, channel);
     };
     let mut environment = spawn.environment.clone();
-    environment.extend(variables(gate.names()));
-    let spawn = &Spawn { environment: &environment, ..*spawn };
+    let mut without = spawn.without.to_vec();
+    let of_keys = gate.keys().into_iter().flat_map(|it| it.variables());
+    for (name, value) in variables(gate.names()).chain(of_keys) {
+        without.retain(|it| *it != name);
+        environment.insert(name, value);
+    }
+    let spawn = &Spawn { environment: &environment, without: &without, ..*spawn };
     let mut child = sandbox::spawn_with_channel(spawn, boundary, channel)?;
     child.proxy = child.door.take().map(|door| start(door, gate.clone()));
     Ok(child)
@@ -90,9 +107,18 @@ async fn serve(door: UnixStream, gate: &Arc<Gate>) -> io::Result<()> {
     loop {
         tokio::select! {
             accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => {
-                let (stream, _) = accepted?;
+                let (stream, _) = match accepted {
+                    Ok(accepted) => accepted,
+                    // Such as one for which there was no descriptor.
+                    Err(error) => {
+                        tracing::warn!(%error, "the proxy of a command cannot take a connection");
+                        sleep(PAUSE).await;
+                        continue;
+                    }
+                };
                 let gate = gate.clone();
                 connections.spawn(async move {
+                    let _place = CONNECTIONS.acquire().await;
                     if let Err(error) = connection(stream, gate).await {
                         tracing::debug!(%error, "a connection through the proxy has failed");
                     }

@@ -63,6 +63,9 @@ fn judge(host: &str, found: &[SocketAddr]) -> Result<(), String> {
     }
 }
 
+/// The kind of addresses at which clouds tell their machines secrets, beside the link-local one.
+const METADATA: &str = "a metadata service";
+
 /// Returns the kind of an address that is not public
 /// (<https://www.iana.org/assignments/iana-ipv4-special-registry>, `iana-ipv6-special-registry`).
 pub fn special(address: IpAddr) -> Option<&'static str> {
@@ -74,6 +77,8 @@ pub fn special(address: IpAddr) -> Option<&'static str> {
 
 fn special_v4(address: Ipv4Addr) -> Option<&'static str> {
     Some(match address.octets() {
+        // Azure's, and Alibaba's.
+        [168, 63, 129, 16] | [100, 100, 100, 200] => METADATA,
         [0, ..] => "unspecified",
         [127, ..] => "loopback",
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => "private",
@@ -96,6 +101,8 @@ fn special_v6(address: Ipv6Addr) -> Option<&'static str> {
         [0, 0, 0, 0, 0, 0, 0, 0] => Some("unspecified"),
         [0, 0, 0, 0, 0, 0, 0, 1] => Some("loopback"),
         [0, 0, 0, 0, 0, 0xffff, ..] => Some("IPv4-mapped"),
+        // Amazon's, and Google's.
+        [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254] | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254] => Some(METADATA),
         [0xfc00..=0xfdff, ..] => Some("private"),
         [0xfe80..=0xfebf, ..] => Some("link-local"),
         [0xfec0..=0xfeff, ..] => Some("site-local"),

@@ -21,8 +21,7 @@ const TRUSTED: &str = r"(https://|http://([^/?#@\s]*@)?(localhost|127\.[0-9.]+|\
 const FILLED_IN: &str = r"\{(env|file):[^}]*\}";
 
 /// A host with a port, as `base::names` reads it.
-const HOST: &str =
-    r"(\*|(\*\.)?[\p{L}\p{N}_\-]+(\.[\p{L}\p{N}_\-]+)*\.?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?";
+const HOST: &str = r"(\*|(\*\.)?[\p{L}\p{N}_\-]+(\.[\p{L}\p{N}_\-]+)*\.?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?";
 
 /// Names in which [`name_problem`] finds a problem.
 const NO_NAME: &str = r"(^|/)\.{0,2}(/|$)|[\x00-\x1f\x7f-\x9f]|^\s*$";

@@ -13,6 +13,7 @@ use windlass_protocol::opencode::settings::SandboxMode;
 use super::{Config, git_settings::GitSettings, protected_paths::ProtectedPaths};
 use crate::base::{
     home,
+    proxy::{authority::Authority, keys::Keys},
     sandbox::{Boundary, Level, Network},
 };
 
@@ -286,6 +287,13 @@ impl RealPaths {
         let real: BTreeSet<PathBuf> = named.iter().filter_map(|path| self.of(path).ok()).collect();
         real.into_iter().collect()
     }
+}
+
+/// Makes the placeholders of a command's keys; none where its network names no key that is set. Does blocking reads.
+pub fn placeholders(config: &Config, wanted: &Wanted) -> io::Result<Option<Keys>> {
+    let Some(names) = wanted.network.names() else { return Ok(None) };
+    let (hidden, shown) = (&config.paths.data, config.paths.cache());
+    Keys::new(names, &config.environment.variables, || Authority::of(hidden, &shown))
 }
 
 /// Returns the variables that a command in a sandbox does not get: windlass's own keys.

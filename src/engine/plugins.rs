@@ -2,7 +2,8 @@
 //! configuration.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
+    iter,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, OnceLock, Weak},
     time::Duration,
@@ -23,10 +24,16 @@ use super::{Engine, Loaded, Workspace};
 use crate::{
     base::{blocking::blocking, clock, lock::lock},
     bus::Bus,
-    config::{Config, Hook, sandbox::enclosure::Enclosure},
+    config::{
+        Config, Hook,
+        sandbox::enclosure::{self, Enclosure},
+    },
     plugin::{
         api::{self, Api},
-        host::{Host, Setup},
+        host::{
+            Host,
+            part::{Part, Setup, Share},
+        },
         packages::{self, Installed, Missing},
         plan::Planned,
     },
@@ -145,9 +152,9 @@ impl Engine {
     }
 
     /// Starts the first host of a directory, and feeds it.
-    fn run_plugins(&self, setup: Setup) -> Arc<Host> {
-        self.0.plugins.notices.retain(&setup.config.directory, |about| about.is_some());
-        let host = Arc::new(Host::start(setup));
+    fn run_plugins(&self, (first, second): (Setup, Option<Setup>)) -> Arc<Host> {
+        self.0.plugins.notices.retain(&first.config.directory, |about| about.is_some());
+        let host = Arc::new(Host::start(first, second));
         self.put_plugins(host.clone());
         host
     }
@@ -169,8 +176,8 @@ impl Engine {
             return Some(host);
         }
         self.install_missing(loaded).await;
-        let setup = self.setup(loaded).await;
-        let host = self.plugins(directory).unwrap_or_else(|| self.run_plugins(setup));
+        let setups = self.setups(loaded, shares(loaded).await).await;
+        let host = self.plugins(directory).unwrap_or_else(|| self.run_plugins(setups));
         if !host.settled(START_LIMIT).await {
             tracing::warn!("plugins are still loading; what they change in the configuration holds later");
             self.read_later(host.clone(), directory.clone());
@@ -184,11 +191,11 @@ impl Engine {
         let loaded = workspace.loaded();
         let directory = &loaded.config.directory;
         let installed = installed(&loaded).await;
-        let sandbox = Enclosure::of_plugins(&loaded.config);
+        let shares = shares(&loaded).await;
         let is_wanted = |host: &Arc<Host>| {
             *host.plan() == loaded.plan
                 && *host.installed() == installed
-                && host.sandbox() == sandbox.as_ref()
+                && host.shares() == shares.iter().cloned().collect::<Vec<_>>()
         };
         let (has_host, next) = {
             let mut hosts = lock(&self.0.plugins.hosts);
@@ -211,15 +218,15 @@ impl Engine {
             Some(next) => (next, true),
             None => {
                 self.install_missing(&loaded).await;
-                let setup = self.setup(&loaded).await;
+                let setups = self.setups(&loaded, shares).await;
                 if self.plugins(directory).is_none() {
                     // Nothing serves that it could take over from.
-                    let host = self.run_plugins(setup);
+                    let host = self.run_plugins(setups);
                     host.settled(START_LIMIT).await;
                     return Renewal::Ready(host);
                 }
                 self.0.plugins.notices.retain(directory, |about| about.is_some());
-                let next = Arc::new(Host::start(setup));
+                let next = Arc::new(Host::start(setups.0, setups.1));
                 if let Some(running) = lock(&self.0.plugins.hosts).get_mut(directory) {
                     running.next = Some(next.clone());
                 }
@@ -260,7 +267,7 @@ impl Engine {
         }
     }
 
-    async fn setup(&self, loaded: &Loaded) -> Setup {
+    async fn setups(&self, loaded: &Loaded, shares: Shares) -> (Setup, Option<Setup>) {
         let config = &loaded.config;
         let id = self.project_id(&config.worktree).await.unwrap_or_else(|_| "global".to_owned());
         let now = clock::now_ms();
@@ -271,17 +278,18 @@ impl Engine {
         if is_git {
             project["vcs"] = "git".into();
         }
-        let sandbox = Enclosure::of_plugins(config);
-        Setup {
+        let (installed, own) = (installed(loaded).await, Arc::new(config.clone()));
+        let setup = |(share, sandbox): (Share, Option<Enclosure>)| Setup {
             plan: loaded.plan.clone(),
-            config: Arc::new(config.clone()),
-            project,
+            share,
+            config: own.clone(),
+            project: project.clone(),
             api: match self.0.plugins.api.get().cloned() {
                 Some(api) if sandbox.is_some() => Some(api::held(api, &config.directory)),
                 api => api,
             },
             server_url: self.0.plugins.server.get().cloned(),
-            installed: installed(loaded).await,
+            installed: installed.clone(),
             sandbox,
             login: {
                 let (paths, environment) = (self.0.paths.clone(), self.0.environment.clone());
@@ -298,7 +306,8 @@ impl Engine {
                 let directory = config.directory.clone();
                 Box::new(move |message| notices.tell(&bus, &directory, message, None))
             },
-        }
+        };
+        (setup(shares.first), shares.second.map(setup))
     }
 
     /// Installs packages and dependencies that are not there, in the background; then they are loaded.
@@ -454,6 +463,34 @@ async fn installed(loaded: &Loaded) -> Installed {
     blocking(move || packages::installed(&cache, &plan)).await
 }
 
+/// The processes of a host, each with the plugins that it runs and their sandbox.
+#[derive(Clone)]
+struct Shares {
+    first: (Share, Option<Enclosure>),
+    second: Option<(Share, Option<Enclosure>)>,
+}
+
+impl Shares {
+    fn iter(&self) -> impl Iterator<Item = &(Share, Option<Enclosure>)> {
+        iter::once(&self.first).chain(&self.second)
+    }
+}
+
+/// Divides the plugins of a directory where the user's own and the project's run in different sandboxes.
+async fn shares(loaded: &Loaded) -> Shares {
+    let files = &loaded.config.project_files;
+    let tools = loaded.plan.tools.iter().map(|file| files.has(file));
+    let sides: BTreeSet<bool> = loaded.plan.plugins.iter().map(|it| it.is_projects).chain(tools).collect();
+    let (own, of_project) = enclosure::of_plugins(&loaded.config).await;
+    if own == of_project || !sides.contains(&true) {
+        Shares { first: (Share::All, own), second: None }
+    } else if !sides.contains(&false) {
+        Shares { first: (Share::All, of_project), second: None }
+    } else {
+        Shares { first: (Share::Own, own), second: Some((Share::Projects, of_project)) }
+    }
+}
+
 /// Returns the origin of a plugin as other plugins are shown it.
 fn origin(planned: &Planned, config: &Config) -> Value {
     let source = Path::new(&planned.origin);
@@ -468,8 +505,12 @@ fn origin(planned: &Planned, config: &Config) -> Value {
     json!({ "spec": planned.entry(), "source": planned.origin, "scope": scope })
 }
 
-/// Returns the plugins' part in a configuration. It must be made on the runtime and used on another thread.
-pub(super) fn config_hook(host: Arc<Host>) -> Hook {
+/// Returns the parts that plugins have in a configuration. They must be made on the runtime and used on another thread.
+pub(super) fn config_hooks(host: &Host) -> Vec<Hook> {
+    host.parts().filter(|it| it.declares("config")).cloned().map(config_hook).collect()
+}
+
+fn config_hook(host: Arc<Part>) -> Hook {
     let list: Vec<Value> = host.plan().plugins.iter().map(Planned::entry).collect();
     let origins: Vec<Value> = host.plan().plugins.iter().map(|it| origin(it, host.configuration())).collect();
     let runtime = tokio::runtime::Handle::current();

@@ -1,104 +1,40 @@
-//! The host of a directory's plugins: a process that is supervised, started again when it ends, and asked.
+//! The host of a directory's plugins: one process for all, or one for the user's own and a sandboxed one for the
+//! project's, which are asked in this order.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     fmt,
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
-use serde::Deserialize;
+use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
-use tokio::{sync::watch, time::Instant};
-use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_protocol::opencode::provider::UsableProviders;
 
 pub mod call;
 pub mod login;
-mod supervisor;
+pub mod part;
 
-use self::call::Call;
-use super::{
-    api::Api,
-    offer::{LoadedLogin, Offer},
-    packages::Installed,
-    plan::{Plan, Planned, Source},
-    process::{Process, ReadLogin, SharedOffer},
-};
+use super::{offer::Offer, packages::Installed, plan::Plan};
 use crate::{
-    base::{
-        lock::lock,
-        rpc_peer::{CallError, Outcome},
-    },
+    base::lock::lock,
     config::{Config, sandbox::enclosure::Enclosure},
 };
 
-/// The version that plugins' `engines` are compared with.
-pub const OPENCODE_VERSION: &str = "1.18.33";
-/// Address where no server listens, as OpenCode names it.
-const NO_SERVER: &str = "http://localhost:4096";
-
-const DEFAULT_HOOK_TIMEOUT: u64 = 30_000;
-const DEFAULT_LOAD_TIMEOUT: u64 = 10_000;
-/// Time limit for immediate consequences of a process's end.
-const AFTERMATH: Duration = Duration::from_secs(1);
-/// Hooks that may refuse a call.
-const GUARDS: [&str; 2] = ["permission.ask", "tool.execute.before"];
-/// Ends that a plugin may cause before it is left out.
-const MAX_FAULTS: u32 = 3;
-/// Time limit for a tool's call: its user cancels it.
-const CALL_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// Facts of a directory that its host needs.
-pub struct Setup {
-    pub plan: Plan,
-    pub config: Arc<Config>,
-    /// The project as clients see it.
-    pub project: Value,
-    /// Answers plugins' requests.
-    pub api: Option<Api>,
-    /// Address of the server, if one listens.
-    pub server_url: Option<String>,
-    pub installed: Installed,
-    /// Reads the stored login of a provider; `null` where there is none.
-    pub login: ReadLogin,
-    /// The sandbox of the process.
-    pub sandbox: Option<Enclosure>,
-    /// Tells the user a sentence.
-    pub tell: Box<dyn Fn(String) + Send + Sync>,
-}
-
 /// The host of a directory. Dropped, it ends.
 pub struct Host {
-    shared: Arc<Shared>,
-    stop: CancellationToken,
-    _stop_on_drop: DropGuard,
-    end: CancellationToken,
+    first: Arc<part::Part>,
+    /// The part of the project, where it runs in another sandbox than the user's own.
+    second: Option<Arc<part::Part>>,
+    /// The offers of both as they were joined last.
+    joined: Mutex<Option<Joined>>,
 }
 
-struct Shared {
-    setup: Setup,
-    state: watch::Sender<State>,
-    offer: SharedOffer,
-    /// The configuration that the plugins have seen, for a process that is started again.
-    seen_config: Mutex<Option<Value>>,
-    /// Logins that plugins have seen, by provider, for the same, and the options that they set.
-    seen_logins: Mutex<BTreeMap<String, (Value, LoadedLogin)>>,
-    /// Ends of the process, by the plugin that caused them.
-    faults: Mutex<HashMap<String, u32>>,
-    /// The time from the start of the newest process until its plugins were loaded.
-    started_in: Mutex<Option<Duration>>,
-}
-
-#[derive(Clone)]
-enum State {
-    Starting,
-    Ready(Arc<Process>),
-    /// Ended for this reason at this time, and started again soon.
-    Restarting(Arc<str>, Instant),
-    /// Not running, for this reason.
-    Down(Arc<str>),
+struct Joined {
+    of: [Weak<Offer>; 2],
+    offer: Arc<Offer>,
 }
 
 /// A hook that failed.
@@ -129,16 +65,6 @@ impl fmt::Display for HookError {
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct HookAnswer {
-    changed: Value,
-    failed: Option<String>,
-    plugin: Option<String>,
-    /// The hook, of several.
-    hook: Option<String>,
-}
-
 /// The model of a request, among the providers that plugins see.
 #[derive(Clone, Copy)]
 pub struct Shown<'a> {
@@ -149,96 +75,92 @@ pub struct Shown<'a> {
 
 impl Host {
     /// Starts the host; it is ready some time later.
-    pub fn start(setup: Setup) -> Self {
-        let stop = CancellationToken::new();
-        let shared = Arc::new(Shared {
-            setup,
-            state: watch::Sender::new(State::Starting),
-            offer: SharedOffer::default(),
-            seen_config: Mutex::default(),
-            seen_logins: Mutex::default(),
-            faults: Mutex::default(),
-            started_in: Mutex::default(),
-        });
-        let end = CancellationToken::new();
-        tokio::spawn(supervisor::run(shared.clone(), stop.clone(), end.clone().drop_guard()));
-        Self { shared, _stop_on_drop: stop.clone().drop_guard(), stop, end }
+    pub fn start(first: part::Setup, second: Option<part::Setup>) -> Self {
+        let part = |setup| Arc::new(part::Part::start(setup));
+        Self { first: part(first), second: second.map(part), joined: Mutex::default() }
     }
 
-    /// Ends the plugins and their process.
+    /// Returns the processes in the order in which they are asked.
+    pub fn parts(&self) -> impl DoubleEndedIterator<Item = &Arc<part::Part>> {
+        [Some(&self.first), self.second.as_ref()].into_iter().flatten()
+    }
+
+    /// Ends the plugins and their processes.
     pub async fn close(&self) {
-        self.stop.cancel();
-        self.end.cancelled().await;
+        join_all(self.parts().map(|it| it.close())).await;
     }
 
     pub fn directory(&self) -> &Path {
-        &self.shared.setup.config.directory
+        &self.configuration().directory
     }
 
     /// Returns the configuration that it was started with.
     pub fn configuration(&self) -> &Config {
-        &self.shared.setup.config
+        self.first.configuration()
     }
 
-    /// Ends when the host is ready or down, and returns true if it is ready.
+    /// Ends when each process is ready or down, and returns true if one is ready.
     pub async fn ready(&self) -> bool {
-        self.process().await.is_some()
+        join_all(self.parts().map(|it| it.ready())).await.contains(&true)
     }
 
     pub fn plan(&self) -> &Plan {
-        &self.shared.setup.plan
+        self.first.plan()
     }
 
     /// Returns the packages and dependencies that it was started with.
     pub fn installed(&self) -> &Installed {
-        &self.shared.setup.installed
+        self.first.installed()
     }
 
-    /// Returns the sandbox that it was started in.
-    pub fn sandbox(&self) -> Option<&Enclosure> {
-        self.shared.setup.sandbox.as_ref()
+    /// Returns what each process runs, and the sandbox that it was started in.
+    pub fn shares(&self) -> Vec<(part::Share, Option<Enclosure>)> {
+        self.parts().map(|it| (it.share(), it.sandbox().cloned())).collect()
     }
 
     /// Ends when the host is ready, or is known not to come up now; false after `limit`.
     pub async fn settled(&self, limit: Duration) -> bool {
-        let mut state = self.shared.state.subscribe();
-        let settled = state.wait_for(|state| !matches!(state, State::Starting));
-        tokio::time::timeout(limit, settled).await.is_ok()
+        !join_all(self.parts().map(|it| it.settled(limit))).await.contains(&false)
     }
 
     /// Ends when the host is ready, or will not be; false after `limit`.
     pub async fn decided(&self, limit: Duration) -> bool {
-        let mut state = self.shared.state.subscribe();
-        let decided = state.wait_for(|state| matches!(state, State::Ready(_) | State::Down(_)));
-        tokio::time::timeout(limit, decided).await.is_ok()
+        !join_all(self.parts().map(|it| it.decided(limit))).await.contains(&false)
     }
 
     /// Tells the user a sentence about the plugins.
     pub fn tell(&self, sentence: String) {
-        (self.shared.setup.tell)(sentence);
+        self.first.tell(sentence);
     }
 
-    /// Returns the reason why the host does not run.
+    /// Returns the reason why some of the plugins do not run.
     pub fn down(&self) -> Option<String> {
-        match &*self.shared.state.borrow() {
-            State::Restarting(reason, _) | State::Down(reason) => Some(reason.to_string()),
-            State::Starting | State::Ready(_) => None,
-        }
+        self.parts().find_map(|it| it.down())
     }
 
-    /// Returns true for a plugin or tool file that ended the process so often that it is left out.
+    /// Returns true for a plugin or tool file that ended its process so often that it is left out.
     pub fn leaves_out(&self, name: &str) -> bool {
-        !self.shared.is_sound(name)
+        self.parts().any(|it| it.leaves_out(name))
     }
 
     /// Returns what the plugins offer, as far as they are loaded.
     pub fn offer(&self) -> Arc<Offer> {
-        lock(&self.shared.offer).clone()
+        let first = self.first.offer();
+        let Some(second) = self.second.as_ref().map(|it| it.offer()) else { return first };
+        let mut joined = lock(&self.joined);
+        let of = [Arc::downgrade(&first), Arc::downgrade(&second)];
+        let is_known = |known: &&Joined| known.of.iter().zip(&of).all(|(known, own)| known.ptr_eq(own));
+        if let Some(known) = joined.as_ref().filter(is_known) {
+            return known.offer.clone();
+        }
+        let offer = Arc::new(Offer::clone(&first).and(&second));
+        *joined = Some(Joined { of, offer: offer.clone() });
+        offer
     }
 
     /// Returns true if some plugin has this hook.
     pub fn declares(&self, hook: &str) -> bool {
-        lock(&self.shared.offer).hooks.contains(hook)
+        self.parts().any(|it| it.declares(hook))
     }
 
     /// Calls a hook of every plugin that has it, in their order, and returns the changed fields of `output`.
@@ -246,18 +168,18 @@ impl Host {
         &self,
         hook: &str,
         input: Value,
-        output: Value,
+        mut output: Value,
     ) -> Result<Map<String, Value>, HookError> {
-        if !self.declares(hook) {
-            return Ok(Map::new());
+        let Some(second) = self.second.as_ref().filter(|it| it.declares(hook)) else {
+            return self.first.hook(hook, input, output).await;
+        };
+        if !self.first.declares(hook) {
+            return second.hook(hook, input, output).await;
         }
-        let mut params = json!({ "name": hook });
-        params["input"] = input;
-        params["output"] = output;
-        match self.ask("hook", hook, params).await? {
-            Value::Object(changed) => Ok(changed),
-            _ => Ok(Map::new()),
-        }
+        let mut changed = self.first.hook(hook, input.clone(), output.clone()).await?;
+        put(&changed, &mut output);
+        changed.extend(second.hook(hook, input, output).await?);
+        Ok(changed)
     }
 
     /// Returns the variables that plugins want set for a command or a terminal. Those of plugins in a sandbox are for
@@ -267,214 +189,113 @@ impl Host {
         input: Value,
         is_in_sandbox: bool,
     ) -> Result<BTreeMap<String, String>, HookError> {
-        if self.sandbox().is_some() && !is_in_sandbox {
-            return Ok(BTreeMap::new());
+        const HOOK: &str = "shell.env";
+        let mut variables = json!({});
+        for part in self.parts().filter(|it| it.declares(HOOK)) {
+            if part.sandbox().is_some() && !is_in_sandbox {
+                part.tell_of_variables();
+                continue;
+            }
+            let mut changed = part.hook(HOOK, input.clone(), json!({ "env": variables })).await?;
+            variables = changed.get_mut("env").map_or(variables, Value::take);
         }
-        let changed = self.hook("shell.env", input, json!({ "env": {} })).await?;
-        let variables = changed.get("env").and_then(Value::as_object).into_iter().flatten();
+        let variables = variables.as_object().into_iter().flatten();
         Ok(variables.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect())
     }
 
-    /// Calls those of a request's hooks that some plugin has, at once, and returns the changed fields of each. `outputs`
-    /// are in the order of the calls.
+    /// Calls those of a request's hooks that some plugin has, and returns the changed fields of each. `outputs` are in
+    /// the order of the calls.
     pub async fn request_hooks(
         &self,
         shown: Shown<'_>,
         input: Value,
-        outputs: Map<String, Value>,
+        mut outputs: Map<String, Value>,
     ) -> Result<Value, HookError> {
-        let Some(process) = self.process().await else { return Ok(Value::Null) };
-        let Shown { providers, provider, model } = shown;
-        process.show_provider(providers, provider);
-        let n_hooks = u32::try_from(outputs.len()).unwrap_or(u32::MAX);
-        let limit = self.shared.hook_timeout().saturating_mul(n_hooks);
-        let hooks = outputs.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-        let mut params = json!({ "providerID": provider, "modelID": model });
-        // Moved, not copied: the system prompt is large.
-        params["input"] = input;
-        params["outputs"] = Value::Object(outputs);
-        changes(&process, &hooks, process.request("request", params, limit).await)
+        let Some(second) = self.second.as_ref() else {
+            return self.first.request_hooks(shown, input, outputs).await;
+        };
+        let of = |part: &part::Part, outputs: &Map<String, Value>| -> Map<String, Value> {
+            let declared = outputs.iter().filter(|(hook, _)| part.declares(hook));
+            declared.map(|(hook, output)| (hook.clone(), output.clone())).collect()
+        };
+        let mut all = Map::new();
+        for part in [&self.first, second] {
+            let own = of(part, &outputs);
+            if own.is_empty() {
+                continue;
+            }
+            let Value::Object(changed) = part.request_hooks(shown, input.clone(), own).await? else {
+                continue;
+            };
+            for (hook, changed) in changed {
+                let Value::Object(changed) = changed else { continue };
+                outputs.get_mut(&hook).into_iter().for_each(|output| put(&changed, output));
+                let known = all.entry(hook).or_insert_with(|| json!({}));
+                put(&changed, known);
+            }
+        }
+        Ok(Value::Object(all))
     }
 
     /// Returns the id of the provider's model that plugins want asked for small things.
     pub async fn small_model(&self, shown: Shown<'_>) -> Result<Option<String>, HookError> {
-        let Some(process) = self.process().await else { return Ok(None) };
-        process.show_provider(shown.providers, shown.provider);
-        let params = json!({ "providerID": shown.provider });
-        let answer = process.request("small_model", params, self.shared.hook_timeout()).await;
-        let changed = changes(&process, "experimental.provider.small_model", answer)?;
-        Ok(changed.get("model").and_then(Value::as_str).map(str::to_owned))
+        let mut wanted = None;
+        for part in self.parts() {
+            wanted = part.small_model(shown).await?.or(wanted);
+        }
+        Ok(wanted)
     }
 
-    /// Lets plugins change the descriptions of tools; returns those that they changed.
-    pub async fn definitions(&self, tools: Vec<Value>) -> Result<Vec<Value>, HookError> {
-        const HOOK: &str = "tool.definition";
-        if !self.declares(HOOK) {
-            return Ok(Vec::new());
-        }
-        match self.ask("definitions", HOOK, json!({ "tools": tools })).await? {
-            Value::Array(changed) => Ok(changed),
-            _ => Ok(Vec::new()),
-        }
-    }
-
-    /// Lets plugins change the configuration; with the failures of those that could not.
-    pub async fn config(&self, config: Value) -> (Value, Vec<String>) {
-        if !self.declares("config") {
-            return (config, Vec::new());
-        }
-        let Some(process) = self.process().await else { return (config, Vec::new()) };
-        *lock(&self.shared.seen_config) = Some(config.clone());
-        let answer = process.request("config", json!({ "config": config }), self.shared.hook_timeout()).await;
-        match answer {
-            Ok(mut answer) => {
-                let failures = answer.get("failures").and_then(Value::as_array).into_iter().flatten();
-                let failure = |it: &Value| {
-                    let text = |key: &str| it.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-                    format!("the plugin {} failed in its hook config: {}", text("plugin"), text("message"))
-                };
-                let failures = failures.map(failure).collect();
-                (answer.get_mut("config").map(Value::take).unwrap_or(config), failures)
-            }
-            Err(error) => {
-                (config, vec![format!("the configuration was not shown to the plugins: the host {error}")])
+    /// Lets plugins change the descriptions of tools; returns those that they changed, the last change of one last.
+    pub async fn definitions(&self, mut tools: Vec<Value>) -> Result<Vec<Value>, HookError> {
+        let Some(second) = self.second.as_ref() else { return self.first.definitions(tools).await };
+        let mut changed = self.first.definitions(tools.clone()).await?;
+        for change in &changed {
+            let is_it = |tool: &&mut Value| tool.get("toolID") == change.get("toolID");
+            if let (Some(tool), Value::Object(change)) = (tools.iter_mut().find(is_it), change) {
+                put(change, tool);
             }
         }
+        changed.extend(second.definitions(tools).await?);
+        Ok(changed)
     }
 
     /// Hands events to the plugins; ends when they have been taken.
     pub async fn events(&self, events: &[Value]) {
-        if let Some(process) = self.process().await {
-            // An event that a process did not get while it ended is lost with it.
-            let _ = process.request("events", json!({ "events": events }), self.shared.hook_timeout()).await;
-        }
+        join_all(self.parts().filter(|it| it.declares("event")).map(|it| it.events(events))).await;
     }
 
-    /// Calls a tool.
-    pub async fn call(&self, tool: &str, args: Value, mut context: Value) -> Result<Call, String> {
-        let Some(process) = self.process().await else {
-            return Err(self.absence());
-        };
-        let call = crate::base::ids::random(16);
-        let (receivers, listening) = process.listen(&call);
-        context["call"] = call.into();
-        let params = json!({ "id": tool, "args": args, "context": context });
-        let asked = process.clone();
-        let answer = Box::pin(async move {
-            let _listening = listening;
-            let answer = asked.request("tool", params, CALL_LIMIT).await.map_err(|error| failure(&error))?;
-            serde_json::from_value(answer).map_err(|error| format!("its result cannot be read: {error}"))
-        });
-        Ok(Call::new(receivers, answer, process))
+    /// Calls a tool. The last of a name stands.
+    pub async fn call(&self, tool: &str, args: Value, context: Value) -> Result<call::Call, String> {
+        let has_it = |part: &&Arc<part::Part>| part.offer().tools.iter().any(|it| it.id == tool);
+        let part = self.parts().rev().find(has_it).unwrap_or(&self.first);
+        part.call(tool, args, context).await
     }
 
-    /// Returns the time that the newest process took until it was ready.
+    /// Returns the time that the newest processes took until they were ready.
     pub fn started_in(&self) -> Option<Duration> {
-        *lock(&self.shared.started_in)
+        self.parts().filter_map(|it| it.started_in()).max()
     }
 
-    /// Returns the bytes of memory that the process has, while it is ready.
+    /// Returns the bytes of memory that the processes have, while one is ready.
     pub async fn memory(&self) -> Option<u64> {
-        let process = self.process().await?;
-        process.request("memory", Value::Null, AFTERMATH).await.ok()?.as_u64()
+        join_all(self.parts().map(|it| it.memory())).await.into_iter().flatten().reduce(|all, it| all + it)
     }
 
-    async fn ask(&self, method: &'static str, hook: &str, params: Value) -> Result<Value, HookError> {
-        let Some(process) = self.process().await else {
-            // A call that a plugin may refuse is not made because it does not run.
-            return if GUARDS.contains(&hook) {
-                let message = self.absence();
-                Err(HookError { plugin: None, hook: hook.to_owned(), message, is_thrown: false })
-            } else {
-                Ok(Value::Null)
-            };
+    /// Returns the process whose plugins have a part in a provider. The user's own come first.
+    fn part_of(&self, provider: &str) -> &part::Part {
+        let has_it = |part: &&Arc<part::Part>| {
+            let offer = part.offer();
+            offer.logins.iter().any(|it| it.provider == provider)
+                || offer.models.iter().any(|it| it == provider)
         };
-        changes(&process, hook, process.request(method, params, self.shared.hook_timeout()).await)
-    }
-
-    /// Returns the process once it is ready, also behind a new start that comes soon; none while it does not run.
-    async fn process(&self) -> Option<Arc<Process>> {
-        let mut limit = self.shared.load_timeout();
-        if let State::Restarting(_, since) = &*self.shared.state.borrow() {
-            // Many calls wait no longer in all than one.
-            limit = limit.saturating_sub(since.elapsed());
-        }
-        if !self.decided(limit).await {
-            return None;
-        }
-        match &*self.shared.state.borrow() {
-            State::Ready(process) => Some(process.clone()),
-            State::Starting | State::Restarting(..) | State::Down(_) => None,
-        }
+        self.parts().find(has_it).unwrap_or(&self.first)
     }
 }
 
-/// Returns what a hook changed, or its failure.
-fn changes(process: &Process, hook: &str, answer: Outcome) -> Result<Value, HookError> {
-    let error = |plugin, hook: &str, message, is_thrown| {
-        let hook = hook.to_owned();
-        HookError { plugin, hook, message, is_thrown }
-    };
-    let answer = answer.map_err(|it| error(process.last_plugin(), hook, failure(&it), false))?;
-    let answer: HookAnswer = serde_json::from_value(answer).unwrap_or_default();
-    match answer.failed {
-        Some(message) => Err(error(answer.plugin, answer.hook.as_deref().unwrap_or(hook), message, true)),
-        None => Ok(answer.changed),
-    }
-}
-
-fn failure(error: &CallError) -> String {
-    match error {
-        CallError::Refused { message, .. } => message.clone(),
-        CallError::Silent { limit, .. } => format!("it did not answer within {limit:?}"),
-        CallError::Ended(reason) => format!("the host of plugins {reason}"),
-    }
-}
-
-impl Shared {
-    fn hook_timeout(&self) -> Duration {
-        let wanted = self.setup.config.settings.windlass.plugin.hook_timeout;
-        Duration::from_millis(wanted.unwrap_or(DEFAULT_HOOK_TIMEOUT))
-    }
-
-    fn load_timeout(&self) -> Duration {
-        let wanted = self.setup.config.settings.windlass.plugin.load_timeout;
-        Duration::from_millis(wanted.unwrap_or(DEFAULT_LOAD_TIMEOUT))
-    }
-
-    /// Returns false for a plugin or tool file that has ended the process too often.
-    fn is_sound(&self, name: &str) -> bool {
-        lock(&self.faults).get(name).is_none_or(|n_faults| *n_faults < MAX_FAULTS)
-    }
-
-    fn plugins(&self) -> Vec<&Planned> {
-        self.setup.plan.plugins.iter().filter(|it| self.is_sound(it.name())).collect()
-    }
-
-    /// Returns the parameters of a process's first request.
-    fn parameters(&self) -> Value {
-        let setup = &self.setup;
-        let plugin = |it: &Planned| {
-            let (path, is_package) = match &it.source {
-                Source::Path(path) => (path.clone(), false),
-                Source::Package(_) => (setup.installed.packages.get(&it.spec)?.clone(), true),
-            };
-            let name = it.name();
-            Some(json!({
-                "name": name, "spec": it.spec, "path": path, "isPackage": is_package, "options": it.options,
-            }))
-        };
-        let plugins: Vec<Value> = self.plugins().into_iter().filter_map(plugin).collect();
-        let tools = setup.plan.tools.iter().filter(|it| self.is_sound(&it.to_string_lossy()));
-        json!({
-            "plugins": plugins,
-            "tools": tools.collect::<Vec<_>>(),
-            "directory": setup.config.directory,
-            "worktree": setup.config.worktree,
-            "project": setup.project,
-            "serverUrl": setup.server_url.as_deref().unwrap_or(NO_SERVER),
-            "version": OPENCODE_VERSION,
-            "loadTimeout": self.load_timeout().as_millis() as u64,
-        })
+/// Sets fields of an object.
+fn put(changed: &Map<String, Value>, output: &mut Value) {
+    if let Value::Object(output) = output {
+        output.extend(changed.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
 }

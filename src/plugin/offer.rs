@@ -26,6 +26,25 @@ pub struct Offer {
     pub runtime: String,
 }
 
+impl Offer {
+    /// Adds what others offer behind these. Of two logins at a provider the first stands, of two tools the last.
+    #[must_use]
+    pub fn and(mut self, other: &Self) -> Self {
+        self.plugins.extend(other.plugins.iter().cloned());
+        self.hooks.extend(other.hooks.iter().cloned());
+        self.tools.extend(other.tools.iter().cloned());
+        let is_known = |login: &Login| self.logins.iter().any(|it| it.provider == login.provider);
+        let new: Vec<Login> = other.logins.iter().filter(|it| !is_known(it)).cloned().collect();
+        self.logins.extend(new);
+        let new: Vec<String> = other.models.iter().filter(|it| !self.models.contains(it)).cloned().collect();
+        self.models.extend(new);
+        if self.runtime.is_empty() {
+            self.runtime.clone_from(&other.runtime);
+        }
+        self
+    }
+}
+
 /// Splits off the tools whose schema, written as JSON by the plugin, is none; providers refuse a request with one of
 /// them. Each is named with the reason.
 pub fn usable(tools: Vec<Arc<PluginTool>>) -> (Vec<Arc<PluginTool>>, Vec<Report>) {

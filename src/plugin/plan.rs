@@ -58,6 +58,8 @@ pub struct Planned {
     pub options: Option<Value>,
     /// The file, directory or variable that names it.
     pub origin: String,
+    /// It is the project's and not the user's own: by the file that names it, or because it lies there.
+    pub is_projects: bool,
 }
 
 /// Place of a plugin's code.
@@ -219,6 +221,7 @@ fn listed(config: &Config, layers: &[Layer]) -> Vec<Planned> {
         let files = if is_loaded { scripts(directory, &PLUGINS) } else { Vec::new() };
         found.extend(files.into_iter().map(|file| Planned {
             spec: file.display().to_string(),
+            is_projects: config.project_files.has(&file),
             source: Source::Path(file),
             options: None,
             origin: directory.display().to_string(),
@@ -251,7 +254,8 @@ fn entries(config: &Config, layer: &Layer) -> Vec<Planned> {
             Source::Package(plugin_name(entry).to_owned())
         };
         let (spec, options, origin) = (spec.to_owned(), entry.get(1).cloned(), layer.source.clone());
-        Some(Planned { spec, source, options, origin })
+        let lies_there = matches!(&source, Source::Path(path) if config.project_files.has(path));
+        Some(Planned { spec, source, options, origin, is_projects: layer.is_projects || lies_there })
     };
     list.filter_map(entry).collect()
 }

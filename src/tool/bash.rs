@@ -21,7 +21,6 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     process::{ChildStderr, ChildStdout},
-    sync::mpsc,
     time::{Instant, sleep, sleep_until, timeout},
 };
 use windlass_protocol::opencode::tool_metadata::{self, RunningCommand, encode};
@@ -37,7 +36,7 @@ use crate::{
         home,
         path::absolute,
         process::{Child, Spawn, spawn},
-        proxy::gate::Question,
+        proxy::gate::Asking,
     },
     config::Config,
     permission::{self, Ask, Verdict},
@@ -65,8 +64,6 @@ const GRACE: Duration = Duration::from_secs(3);
 /// Time for the output of a background child that keeps the pipe after the command has ended.
 const DRAIN: Duration = Duration::from_millis(100);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-/// Connections that wait for an answer about their host.
-const MAX_QUESTIONS: usize = 16;
 const CHUNK_BYTES: usize = 32 * 1024;
 /// Shells whose language is that of `sh`, as far as models write it.
 const SHELLS_LIKE_SH: [&str; 15] = [
@@ -153,11 +150,11 @@ async fn execute(cx: &ToolCx<'_>, line: &Line, sandbox: Option<&Sandbox>) -> Res
         return Err(ToolError::Cancelled { partial: None });
     }
     let variables = plugin_variables(cx, &line.workdir, sandbox.is_some()).await?;
-    let (questions, asked) = mpsc::channel(MAX_QUESTIONS);
-    let child = start(cx.config, &line.command, &line.workdir, &variables, sandbox, Some(questions));
+    let (hosts, asking) = Hosts::new(cx).await;
+    let child = start(cx.config, &line.command, &line.workdir, &variables, sandbox, Some(asking));
     let child = child.map_err(|error| ToolError::Model(error.to_string()))?;
     let timeout_ms = line.timeout_ms;
-    let (ending, output) = supervise(cx, child, line, asked).await;
+    let (ending, output) = supervise(cx, child, line, hosts).await;
 
     let metadata_output = output.live().to_owned();
     let finished = output.finish().await;
@@ -202,14 +199,15 @@ async fn execute(cx: &ToolCx<'_>, line: &Line, sandbox: Option<&Sandbox>) -> Res
     Ok(Ended { tool_output, has_failed: !status.is_some_and(|it| it.success()) })
 }
 
-/// Starts a command line in the shell, with these variables set. `questions` takes those about hosts. The error names the shell.
+/// Starts a command line in the shell, with these variables set. `asking` is the way to ask about hosts. The error names
+/// the shell.
 pub(crate) fn start(
     config: &Config,
     command: &str,
     directory: &Path,
     variables: &BTreeMap<String, String>,
     sandbox: Option<&Sandbox>,
-    questions: Option<mpsc::Sender<Question>>,
+    asking: Option<Asking>,
 ) -> io::Result<Child> {
     let shell = shell(config);
     let (environment, without) = shell_environment(config, variables, sandbox);
@@ -223,7 +221,7 @@ pub(crate) fn start(
         is_parent: true,
     };
     let child = match sandbox {
-        Some(sandbox) => sandbox.spawn(&spawned, questions),
+        Some(sandbox) => sandbox.spawn(&spawned, asking),
         None => spawn(&spawned),
     };
     child.map_err(|error| {
@@ -367,12 +365,7 @@ enum Ending {
 }
 
 /// Reads what the command says until it ends or has to be ended.
-async fn supervise(
-    cx: &ToolCx<'_>,
-    mut child: Child,
-    line: &Line,
-    mut asked: mpsc::Receiver<Question>,
-) -> (Ending, Output) {
+async fn supervise(cx: &ToolCx<'_>, mut child: Child, line: &Line, mut hosts: Hosts) -> (Ending, Output) {
     let mut pump = Pump {
         cx,
         stdout: Pipe::new(child.stdout.take()),
@@ -381,7 +374,6 @@ async fn supervise(
         is_unreported: false,
         next_report: Instant::now(),
     };
-    let mut hosts = Hosts::default();
     let mut deadline = pin!(sleep(Duration::from_millis(line.timeout_ms).saturating_add(TIMEOUT_SLACK)));
     let mut ending = loop {
         let began = tokio::select! {
@@ -389,10 +381,7 @@ async fn supervise(
             () = &mut deadline => break Ending::TimedOut(None),
             () = cx.cancel.cancelled() => break Ending::Aborted,
             never = pump.run() => match never {},
-            Some(question) = asked.recv() => {
-                hosts.open = Some(question);
-                Instant::now()
-            }
+            () = hosts.next() => Instant::now(),
         };
         // The time limit is the command's, not the user's.
         tokio::select! {

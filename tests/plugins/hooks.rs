@@ -3,7 +3,7 @@
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
-use super::{example, runtimes, start};
+use super::{example, outside, runtimes, start};
 use crate::{
     mcp::until_offered,
     support::{agent::Agent, llm::Reply, scratch::Scratch, server::Server},
@@ -53,7 +53,7 @@ async fn a_request_for_a_title_passes_the_hooks_of_requests() {
 }
 
 async fn server() -> Server {
-    let builder = Server::builder();
+    let builder = Server::builder().config("windlass", outside());
     builder.scratch.write(".opencode/plugin/noting.ts", NOTING);
     builder.start().await
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{in_each_runtime, start, with};
+use super::{in_each_runtime, outside, start, with};
 use crate::support::{
     agent::{Agent, Answer},
     llm::Reply,
@@ -33,8 +33,11 @@ async fn plugins_run_in_the_order_of_their_places_and_the_last_mention_stands() 
         scratch.write(".opencode/plugin/directory.js", says("directory"));
         scratch.write("opencode.json", json!({"plugin": ["./listed.js", "./twice.js"]}).to_string());
         let late = json!([[scratch.path("late.js"), {"mark": "!"}], scratch.path("twice.js")]);
-        let agent =
-            Agent::builder().scratch(&scratch).config(with(&runtime, json!({"plugin": late}))).start().await;
+        let agent = Agent::builder()
+            .scratch(&scratch)
+            .config(with(&runtime, json!({"plugin": late, "windlass": outside()})))
+            .start()
+            .await;
         let session = agent.new_session().await;
         agent.llm.reply(Reply::text("done"));
         agent.prompt(&session, "go").await;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::runtimes;
+use super::{outside, runtimes, with};
 use crate::{
     cli::Machine,
     support::{
@@ -46,7 +46,7 @@ fn stored(machine: &Machine) -> Value {
 async fn a_login_asks_its_questions_and_its_requests_are_the_plugins() {
     for runtime in runtimes() {
         let mut machine = machine().await;
-        machine.config["windlass"] = runtime["windlass"].clone();
+        machine.config["windlass"] = with(&json!({ "windlass": outside() }), runtime)["windlass"].clone();
         let login = ["auth", "login", "--provider", "acme", "--method", "plugin"];
         let done = machine.pipe(&login, "1\nblue\n2\n1234\n").await;
         assert_eq!(done.code, Some(0), "{done:?}");

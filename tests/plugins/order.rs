@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::outside;
 use crate::support::{llm::Reply, server::Server};
 
 /// The hooks that OpenCode calls, by what is done; `(request)` stands for the four of a request to the model.
@@ -49,7 +50,7 @@ fn noted(server: &Server) -> Vec<String> {
 
 #[tokio::test]
 async fn every_hook_is_called_in_opencodes_order() {
-    let builder = Server::builder();
+    let builder = Server::builder().config("windlass", outside());
     builder.scratch.write(".opencode/plugin/noting.js", NOTING);
     builder.scratch.write(".opencode/command/hello.md", "hi");
     builder.scratch.write(".opencode/command/hand.md", "---\nagent: general\nsubtask: true\n---\nsubtask");

@@ -4,6 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use serde_json::{Value, json};
 
+use super::{outside, with};
 use crate::{
     cli::{Ended, Machine},
     support::{
@@ -131,7 +132,10 @@ async fn turns_keep_their_plugins_while_packages_come() {
         tool: { own: { description: "d", args: {}, execute: async () => "from the plugin" } },
     })"#;
     scratch.write("local.js", local);
-    let agent = builder(&scratch, json!(["./local.js", "at-leisure"])).start().await;
+    let mut config = config(json!(["./local.js", "at-leisure"]));
+    config["windlass"] = with(&config, json!({ "windlass": outside() }))["windlass"].clone();
+    let agent =
+        Agent::builder().scratch(&scratch).config(config).env("PATH", &put_npm(&scratch)).start().await;
     let session = agent.new_session().await;
     let mut steps = vec![passed(&agent, &session).await];
     fs::remove_file(scratch.home.join("slow")).unwrap();

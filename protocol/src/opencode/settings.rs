@@ -450,6 +450,9 @@ pub struct NamedNetwork {
     pub deny: Vec<String>,
     /// The ports of the allowed hosts that name none (default 80 and 443).
     pub ports: Option<Vec<u16>>,
+    /// Variables of which the command sees a placeholder, with the hosts whose requests get the value.
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, Vec<HostPattern>>"))]
+    pub keys: BTreeMap<String, Vec<String>>,
 }
 
 /// `windlass.agents`: agents from directories and lists rather than from the configuration.

@@ -4,7 +4,7 @@ use super::*;
 
 fn names(allow: &[&str], deny: &[&str]) -> Names {
     let texts = |list: &[&str]| list.iter().map(|it| (*it).to_owned()).collect();
-    let setting = NamedNetwork { allow: texts(allow), deny: texts(deny), ports: None };
+    let setting = NamedNetwork { allow: texts(allow), deny: texts(deny), ..NamedNetwork::default() };
     Names::parse(&setting).expect("patterns")
 }
 
@@ -77,11 +77,53 @@ fn hosts_are_written_in_one_way() {
         ("a.example/x", None),
         ("a%2eexample", None),
         ("a b", None),
+        ("*", None),
+        ("*.a.example", None),
+        ("a.example;x", None),
+        ("a..example", None),
+        ("0x5d.184.215.14..", Some("93.184.215.14")),
+        ("0x5d.184.215.14.", Some("93.184.215.14")),
+        ("a.example\u{3002}", None),
         ("fe80::1%eth0", None),
         ("", None),
         (".", None),
     ] {
         assert_eq!(Host::parse(text).as_ref().map(Host::as_str), expected, "{text}");
+    }
+}
+
+/// Returns lists that allow everything and give keys.
+fn giving(keys: &[(&str, &[&str])]) -> Result<Names, String> {
+    let texts = |list: &[&str]| list.iter().map(|it| (*it).to_owned()).collect();
+    let keys = keys.iter().map(|(variable, hosts)| ((*variable).to_owned(), texts(hosts))).collect();
+    Names::parse(&NamedNetwork { allow: vec!["*".to_owned()], keys, ..NamedNetwork::default() })
+}
+
+#[test]
+fn a_key_is_for_hosts_that_every_list_names_and_for_no_wildcard_of_all() {
+    let both = giving(&[("A", &["a.example", "*.b.example"]), ("B", &["a.example"])]).expect("lists");
+    let given = |names: &Names, variable: &str, host: &str, port: u16| {
+        names.gives(variable, &Host::parse(host).expect("a host"), port)
+    };
+    for (variable, host, port, expected) in [
+        ("A", "a.example", 443, true),
+        ("A", "a.example", 80, false),
+        ("A", "x.b.example", 443, true),
+        ("A", "c.example", 443, false),
+        ("C", "a.example", 443, false),
+    ] {
+        assert_eq!(given(&both, variable, host, port), expected, "{variable} to {host}:{port}");
+    }
+    let fewer = both.clone().and(giving(&[("A", &["a.example:443", "a.example:8443"])]).expect("lists"));
+    assert_eq!(fewer.keys().collect::<Vec<_>>(), ["A"]);
+    assert!(given(&fewer, "A", "a.example", 443) && !given(&fewer, "A", "x.b.example", 443));
+    assert!(!given(&fewer, "A", "a.example", 8443));
+    assert_eq!(
+        both.wider_than(&giving(&[("A", &["a.example"])]).expect("lists")),
+        ["gives A to *.b.example:443", "gives B to a.example:443",]
+    );
+    for refused in [("A", &["*"][..]), ("A", &["a/b"]), ("", &["a.example"])] {
+        assert!(giving(&[refused]).is_err(), "{refused:?}");
     }
 }
 
@@ -115,6 +157,10 @@ fn a_name_leads_to_private_addresses_only_where_it_is_named_exactly() {
         ("a.example", false, "10.1.2.3", Some("private")),
         ("a.example", true, "10.1.2.3", None),
         ("a.example", true, "fd00::1", None),
+        ("a.example", true, "fd00:ec2::254", Some("a metadata service")),
+        ("a.example", true, "100.100.100.200", Some("a metadata service")),
+        ("168.63.129.16", false, "168.63.129.16", Some("a metadata service")),
+        ("168.63.129.16", true, "168.63.129.16", None),
         ("a.example", true, "127.0.0.1", Some("loopback")),
         ("a.example", true, "::1", Some("loopback")),
         ("a.example", true, "169.254.169.254", Some("link-local")),

@@ -1,13 +1,20 @@
 //! Judges where a connection may lead, and opens it.
 
-use std::{collections::BTreeMap, io, net::SocketAddr, sync::Mutex, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt, io,
+    net::{SocketAddr, ToSocketAddrs},
+    sync::Mutex,
+    time::Duration,
+};
 
 use tokio::{
     net::TcpStream,
-    sync::{mpsc, oneshot},
+    sync::{Semaphore, mpsc, oneshot},
     time::timeout,
 };
 
+use super::keys::Keys;
 use crate::base::{
     lock::lock,
     names::{Host, Names, Verdict},
@@ -19,6 +26,11 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Time for a connection to one address.
 const CONNECT: Duration = Duration::from_secs(20);
+/// Time for a name to be looked up, with those before it.
+const LOOKUP: Duration = Duration::from_secs(20);
+/// Names, and programs behind ports of this machine, that are looked up at once: a lookup that nobody waits for any more
+/// runs to its end, on a thread that all of the daemon shares.
+static LOOKUPS: Semaphore = Semaphore::const_new(4);
 /// Refused hosts that are told of.
 const MAX_TOLD: usize = 20;
 /// The setting that a refusal names.
@@ -29,8 +41,28 @@ const SETTING: &str = "`windlass.sandbox.network`";
 pub struct Question {
     /// The host and the port, as a permission names them.
     pub pattern: String,
-    /// Takes the user's words with a no. It may be dropped, which is a no too.
-    pub answer: oneshot::Sender<Result<(), Option<String>>>,
+    /// Dropped, it is a no.
+    pub answer: oneshot::Sender<Answer>,
+}
+
+/// An answer about a host, which holds for all of a command's connections there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    Yes,
+    /// With the user's words.
+    No(Option<String>),
+    /// The command has asked for too many hosts, or was refused too often.
+    Unasked,
+}
+
+/// Says what is decided about a pattern; none where a person has to.
+pub type Decide = dyn Fn(&str) -> Option<Answer> + Send + Sync;
+
+/// The way to ask about hosts.
+pub struct Asking {
+    /// Says what rules and remembered answers decide about a pattern.
+    pub decided: Box<Decide>,
+    pub questions: mpsc::Sender<Question>,
 }
 
 /// A connection that was not opened, and the sentence about it.
@@ -41,18 +73,31 @@ pub enum Closed {
 }
 
 /// Decides for the connections of one command.
-#[derive(Debug)]
 pub struct Gate {
     names: Names,
-    /// None where nobody can be asked.
-    questions: Option<mpsc::Sender<Question>>,
+    /// None where no person can be asked.
+    asking: Option<Asking>,
+    /// Answers of persons.
+    known: Mutex<BTreeMap<String, Answer>>,
+    keys: Option<Keys>,
     /// The sentences about hosts that were refused, by host and port.
     refused: Mutex<BTreeMap<String, String>>,
 }
 
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
 impl Gate {
-    pub fn new(names: Names, questions: Option<mpsc::Sender<Question>>) -> Self {
-        Self { names, questions, refused: Mutex::default() }
+    pub fn new(names: Names, asking: Option<Asking>, keys: Option<Keys>) -> Self {
+        Self { names, asking, keys, known: Mutex::default(), refused: Mutex::default() }
+    }
+
+    /// Returns the keys of the command.
+    pub fn keys(&self) -> Option<&Keys> {
+        self.keys.as_ref()
     }
 
     pub fn names(&self) -> &Names {
@@ -65,12 +110,8 @@ impl Gate {
     }
 
     /// Opens a connection to a host, if the command may reach it there.
-    pub async fn open(&self, host: &str, port: u16) -> Result<TcpStream, Closed> {
-        let Some(host) = Host::parse(host) else {
-            return Err(Closed::Failed(format!("{} is no host.", host.escape_debug())));
-        };
-        let lookup = async { Ok(tokio::net::lookup_host((host.as_str(), port)).await?.collect()) };
-        self.open_by(&host, port, lookup).await
+    pub async fn open(&self, host: &Host, port: u16) -> Result<TcpStream, Closed> {
+        self.open_by(host, port, look_up(host, port)).await
     }
 
     /// Opens a connection. The lookup is awaited once the host is allowed.
@@ -98,10 +139,11 @@ impl Gate {
         at: &str,
         lookup: impl Future<Output = io::Result<Vec<SocketAddr>>>,
     ) -> Result<TcpStream, Closed> {
-        let is_exact = match self.names.judge(host, port) {
-            Verdict::Denied => return Err(Closed::Refused(format!("{at} is denied by {SETTING}."))),
-            Verdict::Allowed { is_exact } => is_exact,
-            Verdict::Unnamed => false,
+        let denied = || Closed::Refused(format!("{at} is denied by {SETTING}."));
+        let (is_exact, is_named) = match self.names.judge(host, port) {
+            Verdict::Denied => return Err(denied()),
+            Verdict::Allowed { is_exact } => (is_exact, true),
+            Verdict::Unnamed => (false, false),
         };
         let not_public = |(address, kind): (_, &str)| {
             let is_at = if host.address().is_some() { "is" } else { "is at" };
@@ -113,37 +155,68 @@ impl Gate {
         if let Some(known) = &known {
             host.check(is_exact, known).map_err(not_public)?;
         }
-        if host.is_loopback() && !is_exact {
+        let this_machine = || {
             let sentence = format!("{at} is this machine, which is not for commands");
-            return Err(Closed::Refused(format!("{sentence}; the user can name it in {SETTING}.")));
+            Closed::Refused(format!("{sentence}; the user can name the address itself in {SETTING}."))
+        };
+        if host.is_loopback() && !is_exact {
+            return Err(this_machine());
         }
-        if self.names.judge(host, port) == Verdict::Unnamed {
+        if !is_named {
             self.ask(at).await?;
         }
         let found = match known {
             Some(known) => known,
             None => lookup.await.map_err(|error| Closed::Failed(format!("{at}: {error}.")))?,
         };
+        if self.names.denied(&found).is_some() {
+            return Err(denied());
+        }
         host.check(is_exact, &found).map_err(not_public)?;
         let stream = connect(&found).await.map_err(|error| Closed::Failed(format!("{at}: {error}.")))?;
-        let is_own = is_own_server(&stream).await.unwrap_or(true);
-        if is_own {
-            return Err(Closed::Refused(format!(
-                "{at} is a server of windlass, which commands never reach."
-            )));
+        let may_be_here = is_exact && host.is_machine();
+        match other_end(&stream).await {
+            End::Elsewhere => Ok(stream),
+            End::Here if may_be_here => Ok(stream),
+            End::Here => Err(this_machine()),
+            End::Windlass => {
+                Err(Closed::Refused(format!("{at} is a server of windlass, or one that hides.")))
+            }
         }
-        Ok(stream)
     }
 
     async fn ask(&self, at: &str) -> Result<(), Closed> {
         let unasked = || Closed::Refused(format!("{at} is not named by {SETTING}; the user can add it."));
-        let questions = self.questions.as_ref().ok_or_else(unasked)?;
-        let (answer, answered) = oneshot::channel();
-        questions.send(Question { pattern: at.to_owned(), answer }).await.map_err(|_| unasked())?;
-        let Err(said) = answered.await.unwrap_or(Err(None)) else { return Ok(()) };
-        let said = said.map(|words| format!(" The user said: {words}")).unwrap_or_default();
-        Err(Closed::Refused(format!("{at} is not named by {SETTING}, and it was not allowed.{said}")))
+        let asking = self.asking.as_ref().ok_or_else(unasked)?;
+        let known = lock(&self.known).get(at).cloned();
+        let answer = match known.or_else(|| (asking.decided)(at)) {
+            Some(answer) => answer,
+            None => {
+                let (answer, answered) = oneshot::channel();
+                let question = Question { pattern: at.to_owned(), answer };
+                asking.questions.send(question).await.map_err(|_| unasked())?;
+                let answer = answered.await.unwrap_or(Answer::No(None));
+                if answer != Answer::Unasked {
+                    lock(&self.known).insert(at.to_owned(), answer.clone());
+                }
+                answer
+            }
+        };
+        match answer {
+            Answer::Yes => Ok(()),
+            Answer::Unasked => Err(unasked()),
+            Answer::No(said) => {
+                let said = said.map(|words| format!(" The user said: {words}")).unwrap_or_default();
+                let sentence = format!("{at} is not named by {SETTING}, and it was not allowed.{said}");
+                Err(Closed::Refused(sentence))
+            }
+        }
     }
+}
+
+/// Reads a host as a program writes it.
+pub(super) fn read(host: &str) -> Result<Host, Closed> {
+    Host::parse(host).ok_or_else(|| Closed::Failed(format!("{} is no host.", host.escape_debug())))
 }
 
 /// Connects to the first address that answers. All were checked, and no name is looked up again.
@@ -162,13 +235,48 @@ async fn connect(found: &[SocketAddr]) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-/// Returns true if the other end is a windlass: there a connection of this process counts as the user's own.
-async fn is_own_server(stream: &TcpStream) -> io::Result<bool> {
-    let (own, other) = (stream.local_addr()?, stream.peer_addr()?);
-    if !peer::is_here(own, other) {
-        return Ok(false);
-    }
-    tokio::task::spawn_blocking(move || peer::may_be_windlass(other)).await.map_err(io::Error::other)
+/// Looks up a name. A lookup whose connection is gone keeps its place until it has ended.
+async fn look_up(host: &Host, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let name = host.as_str().to_owned();
+    let lookup = async {
+        let place = LOOKUPS.acquire().await.map_err(io::Error::other)?;
+        let lookup = tokio::task::spawn_blocking(move || {
+            let found = (name.as_str(), port).to_socket_addrs();
+            drop(place);
+            found.map(Iterator::collect)
+        });
+        lookup.await.map_err(io::Error::other)?
+    };
+    timeout(LOOKUP, lookup).await?
+}
+
+/// The other end of a connection.
+enum End {
+    Elsewhere,
+    /// On this machine.
+    Here,
+    /// A windlass, where a connection of this process counts as the user's own, or a process that hides.
+    Windlass,
+}
+
+async fn other_end(stream: &TcpStream) -> End {
+    let look = async {
+        let (own, other) = (stream.local_addr()?, stream.peer_addr()?);
+        let place = LOOKUPS.acquire().await.map_err(io::Error::other)?;
+        let look = tokio::task::spawn_blocking(move || {
+            let end = if !peer::is_here(own, other) {
+                End::Elsewhere
+            } else if peer::may_be_windlass(other) {
+                End::Windlass
+            } else {
+                End::Here
+            };
+            drop(place);
+            end
+        });
+        look.await.map_err(io::Error::other)
+    };
+    look.await.unwrap_or(End::Windlass)
 }
 
 #[cfg(test)]

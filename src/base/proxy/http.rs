@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header,
+    HeaderValue, Method, Request, Response, StatusCode, Uri, header,
     uri::{Authority, Scheme},
 };
 use http_body_util::{Either, Full};
@@ -21,99 +21,73 @@ use hyper::{
     upgrade::OnUpgrade,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{io::copy_bidirectional, net::TcpStream};
+use tokio::net::TcpStream;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::gate::{Closed, Gate, PATIENCE};
+use super::{
+    gate::{self, Gate, PATIENCE},
+    intercept::{self, Tunnel},
+    message::{MAX_HEAD, Refusal, malformed, refusal, refused, strip},
+};
 use crate::base::{lock::lock, names::Host};
-
-/// Bytes of a request's line and headers.
-const MAX_HEAD: usize = 64 * 1024;
-/// Headers about one connection, which the next one does not see
-/// (<https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1>).
-const OF_CONNECTION: [&str; 10] = [
-    "connection",
-    "expect",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 type Answer = Response<Either<Full<Bytes>, Upstream>>;
 /// The tunnel that begins when the connection's HTTP has ended.
-type Tunnel = Mutex<Option<(OnUpgrade, TcpStream)>>;
+type Pending = Mutex<Option<(OnUpgrade, Tunnel)>>;
 
 pub(super) async fn serve(stream: TcpStream, gate: Arc<Gate>) -> io::Result<()> {
-    let tunnel: Arc<Tunnel> = Arc::default();
+    let pending: Arc<Pending> = Arc::default();
     let service = service_fn(|request| {
-        let (gate, tunnel) = (gate.clone(), tunnel.clone());
-        async move { Ok::<_, Infallible>(answer(&gate, &tunnel, request).await) }
+        let (gate, pending) = (gate.clone(), pending.clone());
+        async move { Ok::<_, Infallible>(answer(&gate, &pending, request).await) }
     });
     let mut builder = server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(MAX_HEAD);
     let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
     connection.await.map_err(io::Error::other)?;
-    let Some((upgrade, mut out)) = lock(&tunnel).take() else { return Ok(()) };
-    let mut inner = TokioIo::new(upgrade.await.map_err(io::Error::other)?);
-    copy_bidirectional(&mut inner, &mut out).await.map(drop)
+    let Some((upgrade, tunnel)) = lock(&pending).take() else { return Ok(()) };
+    tunnel.serve(TokioIo::new(upgrade.await.map_err(io::Error::other)?), &gate).await
 }
 
-async fn answer(gate: &Gate, tunnel: &Tunnel, mut request: Request<Incoming>) -> Answer {
+async fn answer(gate: &Gate, pending: &Pending, mut request: Request<Incoming>) -> Answer {
     let opened = if request.method() == Method::CONNECT {
-        connect(gate, request.uri()).await.map(|stream| {
-            *lock(tunnel) = Some((hyper::upgrade::on(&mut request), stream));
+        connect(gate, request.uri()).await.map(|tunnel| {
+            *lock(pending) = Some((hyper::upgrade::on(&mut request), tunnel));
             Response::new(Either::Left(Full::default()))
         })
     } else {
         forward(gate, request).await
     };
-    opened.unwrap_or_else(|(status, sentence)| {
-        let mut response = Response::new(Either::Left(Full::from(format!("windlass: {sentence}\n"))));
-        *response.status_mut() = status;
-        let text = HeaderValue::from_static("text/plain; charset=utf-8");
-        response.headers_mut().insert(header::CONTENT_TYPE, text);
-        response
-    })
+    opened.unwrap_or_else(|refusal| refused(refusal).map(Either::Left))
 }
 
-type Refusal = (StatusCode, String);
-
-fn refusal(closed: Closed) -> Refusal {
-    match closed {
-        Closed::Refused(sentence) => (StatusCode::FORBIDDEN, sentence),
-        Closed::Failed(sentence) => (StatusCode::BAD_GATEWAY, sentence),
-    }
-}
-
-fn malformed(sentence: &str) -> Refusal {
-    (StatusCode::BAD_REQUEST, sentence.to_owned())
-}
-
-async fn connect(gate: &Gate, target: &Uri) -> Result<TcpStream, Refusal> {
+async fn connect(gate: &Gate, target: &Uri) -> Result<Tunnel, Refusal> {
     let target = target.authority().and_then(|it| Some((it.host(), it.port_u16()?)));
     let (host, port) = target.ok_or_else(|| malformed("CONNECT names a host and a port."))?;
-    gate.open(host, port).await.map_err(refusal)
+    intercept::open(gate, host, port).await.map_err(refusal)
 }
 
 /// Sends a plain request on, over a connection of its own.
 async fn forward(gate: &Gate, mut request: Request<Incoming>) -> Result<Answer, Refusal> {
-    let (authority, path) = target(&request)?;
+    let (authority, mut path) = target(&request)?;
     let port = authority.port_u16().unwrap_or(80);
-    let stream = gate.open(authority.host(), port).await.map_err(refusal)?;
+    let named = gate::read(authority.host()).map_err(refusal)?;
+    let stream = gate.open(&named, port).await.map_err(refusal)?;
     strip(request.headers_mut());
+    if let Some(keys) = gate.keys().and_then(|keys| keys.of_host(gate.names(), &named, port)) {
+        keys.put(request.headers_mut(), &mut path).map_err(|sentence| malformed(&sentence))?;
+    }
     let host = HeaderValue::from_str(host_header(&authority));
     let host = host.map_err(|_| malformed("the host has letters that no header has."))?;
     request.headers_mut().insert(header::HOST, host);
     *request.uri_mut() = path;
     *request.version_mut() = http::Version::HTTP_11;
     let failed = |error: hyper::Error| (StatusCode::BAD_GATEWAY, format!("{authority}: {error}."));
-    let (mut sender, connection) =
-        client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
+    let (mut sender, connection) = client::conn::http1::Builder::new()
+        .max_buf_size(MAX_HEAD)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(failed)?;
     // Ends with the answer's body, which it carries.
     let connection = AbortOnDropHandle::new(tokio::spawn(async move { drop(connection.await) }));
     let mut response = sender.send_request(request).await.map_err(failed)?;
@@ -144,15 +118,6 @@ fn target<T>(request: &Request<T>) -> Result<(Authority, Uri), Refusal> {
 fn host_header(authority: &Authority) -> &str {
     let text = authority.as_str();
     text.rsplit_once('@').map_or(text, |(_, host)| host)
-}
-
-/// Takes out the headers that are about one connection.
-fn strip(headers: &mut HeaderMap) {
-    let named = headers.get_all(header::CONNECTION).iter().filter_map(|it| it.to_str().ok());
-    let named: Vec<HeaderName> =
-        named.flat_map(|it| it.split(',')).filter_map(|it| it.trim().parse().ok()).collect();
-    named.iter().for_each(|name| drop(headers.remove(name)));
-    OF_CONNECTION.iter().for_each(|name| drop(headers.remove(*name)));
 }
 
 /// The body of an answer, with the connection that it comes over.
@@ -205,21 +170,5 @@ mod tests {
             let found = target(&request.body(()).expect("a request")).ok();
             assert_eq!(found.map(|(_, path)| path.to_string()).as_deref(), expected, "{uri} at {host:?}");
         }
-    }
-
-    #[test]
-    fn headers_of_one_connection_go_no_further() {
-        let mut headers = HeaderMap::new();
-        for (name, value) in [
-            ("connection", "x-secret, close"),
-            ("x-secret", "1"),
-            ("proxy-authorization", "Basic x"),
-            ("te", "trailers"),
-            ("accept", "*/*"),
-        ] {
-            headers.insert(name, HeaderValue::from_static(value));
-        }
-        strip(&mut headers);
-        assert_eq!(headers.keys().collect::<Vec<_>>(), ["accept"]);
     }
 }

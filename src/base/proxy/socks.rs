@@ -6,12 +6,15 @@ use std::{
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWriteExt, copy_bidirectional},
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     time::timeout,
 };
 
-use super::gate::{Closed, Gate, PATIENCE};
+use super::{
+    gate::{Closed, Gate, PATIENCE},
+    intercept,
+};
 
 pub const VERSION: u8 = 5;
 
@@ -38,10 +41,10 @@ pub(super) async fn serve(mut stream: TcpStream, gate: &Gate) -> io::Result<()> 
         Ok(target) => target,
         Err(status) => return answer(&mut stream, status).await,
     };
-    match gate.open(&host, port).await {
-        Ok(mut out) => {
+    match intercept::open(gate, &host, port).await {
+        Ok(tunnel) => {
             answer(&mut stream, Status::Connected).await?;
-            copy_bidirectional(&mut stream, &mut out).await.map(drop)
+            tunnel.serve(stream, gate).await
         }
         Err(Closed::Refused(_)) => answer(&mut stream, Status::NotAllowed).await,
         Err(Closed::Failed(_)) => answer(&mut stream, Status::HostUnreachable).await,

@@ -573,7 +573,8 @@ impl Shown {
             self.daemon.reply_permission(&request.id, Reply::Once, by);
             return;
         }
-        self.was_refused = true;
+        // A program that reaches no host goes on, and may do without.
+        self.was_refused |= !is_host;
         let line = if is_outside {
             // The boundary is what makes it safe to allow the rest unseen.
             let (does_not_help, option) = if self.policy.is_auto {

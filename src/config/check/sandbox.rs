@@ -18,7 +18,7 @@ const LIMITS: [Limit; 6] = [
     MODE,
     (
         "network",
-        "\"allow\", \"deny\", \"loopback\" or an object of hosts with `allow`, `deny` and `ports`",
+        "\"allow\", \"deny\", \"loopback\" or an object of hosts with `allow`, `deny`, `ports` and `keys`",
         || json!("deny"),
     ),
     ("writable", "a list of paths", || json!([])),
@@ -72,7 +72,11 @@ impl Of {
 
 /// Returns true if an object says something beside what a network by name has, even that it is nothing.
 fn has_unknown_part(limit: &Value) -> bool {
-    limit.as_object().into_iter().flatten().any(|(key, _)| !["allow", "deny", "ports"].contains(&key.as_str()))
+    limit
+        .as_object()
+        .into_iter()
+        .flatten()
+        .any(|(key, _)| !["allow", "deny", "keys", "ports"].contains(&key.as_str()))
 }
 
 fn is_of_hosts(network: &Value) -> bool {

@@ -4,7 +4,7 @@ use std::{cell::OnceCell, io, os::fd::OwnedFd, path::Path, sync::Arc};
 
 use windlass_protocol::opencode::settings::{SandboxMode, SandboxSettings, ServerSandbox};
 
-use super::{Wanted, draw, secret_variables, wanted_of_projects_servers, wanted_of_servers};
+use super::{Wanted, draw, placeholders, secret_variables, wanted_of_projects_servers, wanted_of_servers};
 use crate::{
     base::{
         process::{self, Child, Spawn},
@@ -81,19 +81,24 @@ impl<'a> Enclosures<'a> {
     }
 }
 
-impl Enclosure {
-    /// Returns the sandbox of the host of plugins; none where it is off.
-    pub fn of_plugins(config: &Config) -> Option<Self> {
-        let wanted = wanted_of_servers(&config.settings.windlass.sandbox.plugins);
-        let config = || Arc::new(config.clone());
-        (wanted.mode != SandboxMode::Off).then(|| Self { key: "plugins", wanted, config: config() })
-    }
+/// Returns the sandbox of the user's own plugins and that of a project's; none for those that run outside.
+pub async fn of_plugins(config: &Config) -> (Option<Enclosure>, Option<Enclosure>) {
+    let sandboxes = Enclosures::new(config, "plugins", |sandbox| &sandbox.plugins);
+    let of_project = sandboxes.of_project();
+    // Plugins outside may do more, so it has to be known before they are started.
+    let is_held = match &of_project {
+        Some(held) if held.wanted.is_default => sandbox::level().await.level.is_full(),
+        Some(_) | None => true,
+    };
+    (sandboxes.own(), of_project.filter(|_| is_held))
+}
 
+impl Enclosure {
     /// Returns the words for a server that fails in a sandbox that nobody has asked for.
     pub fn hint(&self) -> Option<String> {
         (self.wanted.is_default && sandbox::is_known_full()).then(|| {
             format!(
-                "it runs in a sandbox, as a server of the project; `windlass.sandbox.{}.mode` \"off\" in your own \
+                "it runs in a sandbox, as it is the project's; `windlass.sandbox.{}.mode` \"off\" in your own \
                  configuration starts it without",
                 self.key
             )
@@ -130,13 +135,19 @@ impl Enclosure {
         }
         let (config, wanted) = (self.config.clone(), self.wanted.clone());
         let drawing = tokio::task::spawn_blocking(move || {
-            (draw(&config, &wanted, found.level).boundary, secret_variables(&config, &wanted.environment))
+            let boundary = draw(&config, &wanted, found.level).boundary;
+            Ok::<_, io::Error>((
+                boundary,
+                secret_variables(&config, &wanted.environment),
+                placeholders(&config, &wanted)?,
+            ))
         });
-        let (boundary, mut without) = drawing.await.map_err(io::Error::other)?;
+        let (boundary, mut without, keys) = drawing.await.map_err(io::Error::other)??;
         without.retain(|name| !spawn.environment.contains_key(name));
         let spawn = &Spawn { without: &without, ..*spawn };
         // Nobody is asked about a server's connections.
-        let gate = self.wanted.network.names().map(|names| Arc::new(Gate::new(names.clone(), None)));
+        let gate =
+            self.wanted.network.names().map(|names| Arc::new(Gate::new(names.clone(), None, keys.clone())));
         proxy::spawn(spawn, &boundary, gate.as_ref(), channel)
     }
 }

@@ -189,7 +189,12 @@ impl Reach {
                     // A host has to be in each of them.
                     lists => json!(lists),
                 };
-                json!({"allow": allow, "deny": deny})
+                let mut shown = json!({"allow": allow, "deny": deny});
+                let keys = names.shown_keys();
+                if !keys.is_empty() {
+                    shown["keys"] = json!(keys);
+                }
+                shown
             }
             Self::Allow => json!("allow"),
         }

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     base::ids,
     bus::Bus,
-    config::policy::Policy,
+    config::policy::{Policy, REACH_HOST},
     permission::{self, Ask, Verdict},
     plugin::host::Host,
     tool::{AllowedBy, ToolError},
@@ -196,8 +196,11 @@ impl Asks {
                     remember(&pending, Action::Deny);
                 }
                 let session_id = &pending.request.session_id;
-                let is_other = |it: &Pending| !it.context.is_apart && it.request.session_id == *session_id;
-                for other in self.0.take(is_other) {
+                // A host is asked about by a program that runs already, in whose place no call is taken back.
+                let is_of_call = |it: &Pending| !it.context.is_apart && it.request.permission != REACH_HOST;
+                let is_other = |it: &Pending| is_of_call(it) && it.request.session_id == *session_id;
+                let others = if is_of_call(&pending) { self.0.take(is_other) } else { Vec::new() };
+                for other in others {
                     self.deny(other, None);
                 }
                 self.deny(pending, feedback.filter(|text| !text.trim().is_empty()));

@@ -71,7 +71,7 @@ impl Engine {
         presence: Presence,
     ) -> Result<Reading, EngineError> {
         let extend = host.clone().and_then(|host| plugins::providers::extension(self, host));
-        let of_plugins = host.filter(|host| host.declares("config")).map(plugins::config_hook);
+        let of_plugins = host.as_deref().map(plugins::config_hooks).unwrap_or_default();
         let of_client = self.client_hook();
         let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
         let before = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());

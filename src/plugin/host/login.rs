@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Host, failure};
+use super::{Host, part::failure};
 use crate::{
     base::lock::lock,
     plugin::{
@@ -55,44 +55,49 @@ impl Host {
         key: &str,
         inputs: &Value,
     ) -> Result<bool, String> {
+        let part = self.part_of(provider);
         let params = json!({ "provider": provider, "method": method, "key": key, "inputs": inputs });
-        let asks = self.request("auth/asks", params, self.shared.hook_timeout()).await?;
+        let asks = part.request("auth/asks", params, part.hook_timeout()).await?;
         Ok(asks.as_bool().unwrap_or_default())
     }
 
     /// Begins a login.
     pub async fn begin_login(&self, provider: &str, method: usize, inputs: &Value) -> Result<Begun, String> {
+        let part = self.part_of(provider);
         let params = json!({ "provider": provider, "method": method, "inputs": inputs });
-        let begun = self.request("auth/authorize", params, self.shared.hook_timeout()).await?;
+        let begun = part.request("auth/authorize", params, part.hook_timeout()).await?;
         serde_json::from_value(begun).map_err(|_| "the plugin returned no page to open".to_owned())
     }
 
     /// Waits for the end of the login at a provider and returns its result; `None` where none was begun.
     pub async fn end_login(&self, provider: &str, code: Option<&str>) -> Result<Option<Value>, String> {
+        let part = self.part_of(provider);
         let params = json!({ "provider": provider, "code": code });
-        let mut answer = self.request("auth/callback", params, LOGIN_LIMIT).await?;
+        let mut answer = part.request("auth/callback", params, LOGIN_LIMIT).await?;
         Ok(answer.get_mut("ended").map(Value::take))
     }
 
     /// Lets plugins set options of a provider by its stored login of this kind, once for all that is the same.
     pub async fn load_login(&self, provider: &str, kind: &str, info: &Value) -> Result<LoadedLogin, String> {
+        let part = self.part_of(provider);
         let params = json!({ "provider": provider, "kind": kind, "info": info });
-        let known = lock(&self.shared.seen_logins).get(provider).cloned();
+        let known = lock(&part.shared.seen_logins).get(provider).cloned();
         if let Some((_, loaded)) = known.filter(|(seen, _)| *seen == params) {
             return Ok(loaded);
         }
-        let loaded = self.request("auth/load", params.clone(), self.shared.hook_timeout()).await?;
+        let loaded = part.request("auth/load", params.clone(), part.hook_timeout()).await?;
         let loaded: LoadedLogin =
             serde_json::from_value(loaded).map_err(|error| format!("the options cannot be read: {error}"))?;
         // A process that is started again has to load it before it sends requests.
-        lock(&self.shared.seen_logins).insert(provider.to_owned(), (params, loaded.clone()));
+        lock(&part.shared.seen_logins).insert(provider.to_owned(), (params, loaded.clone()));
         Ok(loaded)
     }
 
     /// Lets plugins replace the models of a provider; `null` where they leave them.
     pub async fn models(&self, provider: &str, info: &Value, auth: &Value) -> Result<Value, String> {
+        let part = self.part_of(provider);
         let params = json!({ "provider": provider, "info": info, "auth": auth });
-        self.request("models", params, self.shared.hook_timeout()).await
+        part.request("models", params, part.hook_timeout()).await
     }
 
     /// Sends a request by the function that a plugin has for a provider.
@@ -103,19 +108,11 @@ impl Host {
         headers: &[(String, String)],
         body: &[u8],
     ) -> Result<Fetched, Unsent> {
-        let process = self.process().await.ok_or_else(|| Unsent::Refused(self.absence()))?;
+        let part = self.part_of(provider);
+        let process = part.process().await.ok_or_else(|| Unsent::Refused(part.absence()))?;
         match fetch::fetch(&process, provider, url, headers, body).await {
             Ok(sent) => sent.map_err(Unsent::Broken),
             Err(error) => Err(Unsent::Refused(failure(&error))),
         }
-    }
-
-    async fn request(&self, method: &'static str, params: Value, limit: Duration) -> Result<Value, String> {
-        let process = self.process().await.ok_or_else(|| self.absence())?;
-        process.request(method, params, limit).await.map_err(|error| failure(&error))
-    }
-
-    pub(super) fn absence(&self) -> String {
-        self.down().unwrap_or_else(|| "the host of plugins is not ready".to_owned())
     }
 }

@@ -9,7 +9,6 @@ use std::{
     },
 };
 
-use tokio::sync::mpsc;
 use windlass_protocol::opencode::{permission::Action, settings::SandboxMode};
 
 use super::{
@@ -22,14 +21,15 @@ use crate::{
         process::{Child, Spawn},
         proxy::{
             self,
-            gate::{Gate, Question},
+            gate::{Asking, Gate},
+            keys::Keys,
         },
         sandbox::{self, Boundary, Found, Level, Network},
     },
     config::{
         Config,
         policy::LEAVE_SANDBOX,
-        sandbox::{Drawn, Sketch, Wanted, is_left_open, narrowest, secret_variables, wanted},
+        sandbox::{Drawn, Sketch, Wanted, is_left_open, narrowest, placeholders, secret_variables, wanted},
     },
     permission::{self, Ask, Verdict},
     tool::{ToolCx, ToolError, ToolOutput, blocking, path::display},
@@ -60,6 +60,8 @@ pub(crate) struct Sandbox {
     is_bound: bool,
     /// Set once a command was started, which may have made files that decide.
     has_run: AtomicBool,
+    /// The keys that its commands have placeholders of.
+    keys: Option<Keys>,
     /// The way out of the last command's network, where that is one by name.
     gate: Mutex<Option<Arc<Gate>>>,
 }
@@ -162,6 +164,7 @@ async fn bounded(cx: &ToolCx<'_>, asks: &[(Ask, bool)]) -> Result<Option<Sandbox
         leave: None,
         is_bound: true,
         has_run: AtomicBool::new(false),
+        keys: None,
         gate: Mutex::default(),
     }))
 }
@@ -249,6 +252,14 @@ impl Sandbox {
         let sketch = Sketch::new(config, &wanted, level);
         let drawn = blocking(move || Ok(sketch.draw())).await?;
         let without = secret_variables(config, &wanted.environment);
+        let (of, wish) = (config.clone(), wanted.clone());
+        let names_keys = wanted.network.names().is_some_and(|it| it.keys().next().is_some());
+        let keys = if names_keys {
+            blocking(move || placeholders(&of, &wish).map_err(|error| ToolError::Model(error.to_string())))
+                .await?
+        } else {
+            None
+        };
         Ok(Self {
             wanted,
             drawn,
@@ -256,18 +267,19 @@ impl Sandbox {
             leave: None,
             is_bound: false,
             has_run: AtomicBool::new(false),
+            keys,
             gate: Mutex::default(),
         })
     }
 
-    /// Starts a command. `questions` takes those about hosts that no setting names; without it they are refused.
-    pub(in crate::tool) fn spawn(
-        &self,
-        command: &Spawn<'_>,
-        questions: Option<mpsc::Sender<Question>>,
-    ) -> io::Result<Child> {
+    /// Starts a command. `asking` is the way to ask about hosts that no setting names; without it they are refused.
+    pub(in crate::tool) fn spawn(&self, command: &Spawn<'_>, asking: Option<Asking>) -> io::Result<Child> {
         self.has_run.store(true, Ordering::Relaxed);
-        let gate = self.wanted.network.names().map(|names| Arc::new(Gate::new(names.clone(), questions)));
+        let gate = self
+            .wanted
+            .network
+            .names()
+            .map(|names| Arc::new(Gate::new(names.clone(), asking, self.keys.clone())));
         let child = proxy::spawn(command, &self.drawn.boundary, gate.as_ref(), None);
         *lock(&self.gate) = gate;
         child

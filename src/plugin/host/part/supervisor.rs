@@ -69,7 +69,9 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken, _end: Drop
         }
         let reason = format!("the host of plugins {end}");
         shared.state.send_replace(State::Restarting(reason.into(), Instant::now()));
-        (shared.setup.tell)(format!("The host of plugins {end}. It is started again in {pause:?}."));
+        (shared.setup.tell)(
+            shared.with_hint(format!("The host of plugins {end}. It is started again in {pause:?}.")),
+        );
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
