@@ -53,6 +53,7 @@ pub mod sandbox;
 pub mod schema;
 pub mod secrets;
 pub mod sources;
+mod stronger;
 pub mod text_file;
 pub mod trust;
 mod warning;

@@ -127,6 +127,7 @@ mod thought_level;
 mod tidy;
 mod tools;
 mod trust;
+mod trust_hidden;
 mod trust_table;
 mod undo;
 mod web;

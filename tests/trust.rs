@@ -123,7 +123,7 @@ async fn acp_asks_with_the_first_prompt_and_a_yes_is_remembered() {
     assert!(title.starts_with("trust the project /"), "{title}");
     let shown = content_text(ask.call());
     for line in [
-        "MCP server shop: sh -c touch '/",
+        "MCP server shop: sh -c \"touch '/",
         "formatter mine: ",
         "rules: {\"bash\":{\"*\":\"allow\"},\"webfetch\":\"deny\"}",
         "rules of the agent build: ",

@@ -134,7 +134,7 @@ impl Host {
                 && match self.address {
                     Some(_) => true,
                     None if self.is_localhost() => address.is_loopback(),
-                    None => matches!(kind, "private" | "carrier-grade NAT"),
+                    None => matches!(kind, "private" | "carrier-grade NAT" | "reserved"),
                 }
         };
         let found = found.iter().map(|it| it.ip().to_canonical());

@@ -77,8 +77,8 @@ pub fn special(address: IpAddr) -> Option<&'static str> {
 
 fn special_v4(address: Ipv4Addr) -> Option<&'static str> {
     Some(match address.octets() {
-        // Azure's, and Alibaba's.
-        [168, 63, 129, 16] | [100, 100, 100, 200] => METADATA,
+        // Azure's, Alibaba's, and Oracle's.
+        [168, 63, 129, 16] | [100, 100, 100, 200] | [192, 0, 0, 192] => METADATA,
         [0, ..] => "unspecified",
         [127, ..] => "loopback",
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => "private",
@@ -143,7 +143,8 @@ mod tests {
         check("a.example", &["10.1.2.3"], Some("private"));
         check("a.example", &["169.254.169.254"], Some("link-local"));
         check("a.example", &["::ffff:127.0.0.1"], Some("IPv4-mapped"));
-        check("a.example", &["fd00:ec2::254"], Some("private"));
+        check("a.example", &["fd00::1"], Some("private"));
+        check("a.example", &["fd00:ec2::254"], Some("metadata"));
         check("localhost", &["127.0.0.1", "::1"], None);
         check("x.LOCALHOST.", &["127.0.0.1"], None);
         check("localhost", &["10.0.0.1"], Some("private"));

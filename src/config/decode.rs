@@ -33,7 +33,7 @@ use super::{
     protected_paths::ProtectedPaths,
     reader::Sources,
     rules::rules_of,
-    secrets, trust,
+    secrets, stronger, trust,
     wording::plain,
 };
 
@@ -54,6 +54,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
     bind(&mut layers, &mut findings);
     run_hooks(place, &environment, hooks, &mut layers, &mut findings);
     let project_addresses = bind(&mut layers, &mut findings);
+    stronger::bound(&mut layers, &mut findings);
     let mut raw = merged(&layers);
     let home = &environment.home;
     let managed = managed(&layers, home);

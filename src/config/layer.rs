@@ -191,7 +191,10 @@ pub fn written(place: &Place<'_>, text: &str, root: &Path) -> Option<Map<String,
     let read_file = |name: &str| {
         let file = named_file(environment, base, name);
         let is_refused = project_files.is_some_and(|it| it.refusal(&file).is_some());
-        if !is_refused && file.canonicalize().is_ok_and(|real| !real.starts_with(root)) {
+        // One that is not there yet may come.
+        let is_beneath =
+            file.canonicalize().map_or_else(|_| file.starts_with(root), |real| real.starts_with(root));
+        if !is_refused && !is_beneath {
             return Ok(as_written(format!("{{file:{name}}}")));
         }
         read_named(*project_files, &file, name)

@@ -1,8 +1,12 @@
 //! Lays one configuration over another (facts: OpenCode §2.2).
 
+use std::path::{Path, PathBuf};
+
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use super::layer::Layer;
+use crate::base::{home, path::absolute};
 
 /// Merges the layers to one object.
 pub fn merged<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Map<String, Value> {
@@ -40,10 +44,22 @@ pub fn merge(lower: &mut Map<String, Value>, upper: &Map<String, Value>) {
     }
 }
 
+/// Returns the file or directory that an entry of `plugin` names, from the directory of the file with the entry; none for
+/// a package.
+pub fn plugin_path(home: &Path, base: &Path, spec: &str) -> Option<PathBuf> {
+    let url = spec.strip_prefix("file://").map(|path| percent_decode_str(path).decode_utf8_lossy());
+    let is_path = url.is_some() || is_local(spec);
+    is_path.then(|| absolute(base, home::join(home, base, url.as_deref().unwrap_or(spec))))
+}
+
+fn is_local(spec: &str) -> bool {
+    spec.starts_with(['.', '/', '~'])
+}
+
 /// Returns the package of an entry of `plugin` without its version; a file's whole address.
 pub fn plugin_name(spec: &Value) -> &str {
     let name = spec.as_str().or_else(|| spec.get(0)?.as_str()).unwrap_or_default();
-    if name.contains("://") {
+    if name.contains("://") || is_local(name) {
         return name;
     }
     // The first letter of `@scope/package@1.0` begins no version.

@@ -118,6 +118,7 @@ pub struct Gate {
     written: Option<Map<String, Value>>,
     /// The sandbox that this process was started for.
     at_start: SandboxAtStart,
+    home: PathBuf,
 }
 
 impl Gate {
@@ -136,7 +137,8 @@ impl Gate {
         let word = if is_own { Word::All } else { word(paths, &root) };
         let is_never = word == Word::Never;
         let at_start = environment.sandbox_at_start();
-        Self { word, held: Held { root, is_never, ..Held::default() }, written: None, at_start }
+        let held = Held { root, is_never, ..Held::default() };
+        Self { word, held, written: None, at_start, home: environment.home.clone() }
     }
 
     /// Returns true if all of the project acts.
@@ -218,7 +220,8 @@ pub fn hold_hook_back(
 ) -> Option<Warning> {
     let held = Held { root: layer.base.clone(), ..Held::default() };
     let at_start = environment.sandbox_at_start();
-    let mut gate = Gate { word: Word::Never, held, written: None, at_start };
+    let home = environment.home.clone();
+    let mut gate = Gate { word: Word::Never, held, written: None, at_start, home };
     gate.hold_back(layer, None, before);
     let entries = gate.into_held().entries;
     let named: Vec<String> = entries.into_iter().take(MAX_NAMED).map(|entry| entry.what).collect();

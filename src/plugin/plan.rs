@@ -8,17 +8,14 @@ use std::{
     sync::Arc,
 };
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::manifest::{self, Manifest};
-use crate::{
-    base::{home, path::absolute},
-    config::{
-        Config,
-        layer::{Kind, Layer},
-        merge::plugin_name,
-    },
+use crate::config::{
+    Config,
+    layer::{Kind, Layer},
+    merge::{plugin_name, plugin_path},
 };
 
 /// The file that describes a package.
@@ -245,13 +242,9 @@ fn entries(config: &Config, layer: &Layer) -> Vec<Planned> {
     let list = layer.value.get("plugin").and_then(Value::as_array).into_iter().flatten();
     let entry = |entry: &Value| {
         let spec = entry.as_str().or_else(|| entry.get(0)?.as_str())?;
-        let url = spec.strip_prefix("file://").map(|path| percent_decode_str(path).decode_utf8_lossy());
-        let is_path = url.is_some() || spec.starts_with(['.', '/', '~']);
-        let source = if is_path {
-            let named = home::join(&config.environment.home, &layer.base, url.as_deref().unwrap_or(spec));
-            Source::Path(absolute(&layer.base, named))
-        } else {
-            Source::Package(plugin_name(entry).to_owned())
+        let source = match plugin_path(&config.environment.home, &layer.base, spec) {
+            Some(path) => Source::Path(path),
+            None => Source::Package(plugin_name(entry).to_owned()),
         };
         let (spec, options, origin) = (spec.to_owned(), entry.get(1).cloned(), layer.source.clone());
         let lies_there = matches!(&source, Source::Path(path) if config.project_files.has(path));

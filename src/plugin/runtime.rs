@@ -10,11 +10,6 @@ use std::{
 use super::files::CHECK;
 use crate::{base::program, config::Config};
 
-/// Places of Bun below `node_modules`.
-const BUNS: [&str; 3] = ["@oven/bun-linux-x64/bin/bun", "@oven/bun-linux-aarch64/bin/bun", "bun/bin/bun.exe"];
-/// Places of OpenCode's binary below `node_modules`.
-const OPENCODES: [&str; 2] = ["opencode-linux-x64/bin/opencode", "opencode-linux-arm64/bin/opencode"];
-
 /// A program that runs JavaScript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runtime {
@@ -57,19 +52,12 @@ pub fn find(config: &Config) -> Result<Runtime, String> {
         let is_node = program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("node"));
         return Ok(Runtime { kind: if is_node { Kind::Node } else { Kind::Bun }, program });
     }
-    let in_modules = |places: &[&str]| {
-        let modules = config.directory.ancestors().map(|it| it.join("node_modules"));
-        let modules = modules.filter(|_| config.held.is_trusted);
-        modules
-            .flat_map(|modules| places.iter().map(|it| modules.join(it)).collect::<Vec<_>>())
-            .find(|it| it.is_file())
-    };
     let opencode = || {
         let own = config.environment.home.join(".opencode/bin/opencode");
         on_path("opencode").into_iter().chain([own]).find(|file| is_binary(file))
     };
-    let bun =
-        on_path("bun").or_else(|| in_modules(&BUNS)).or_else(opencode).or_else(|| in_modules(&OPENCODES));
+    // One in `node_modules` is the project's, and would run the user's own plugins too.
+    let bun = on_path("bun").or_else(opencode);
     match (bun, on_path("node")) {
         (Some(program), _) => Ok(Runtime { program, kind: Kind::Bun }),
         (None, Some(program)) => Ok(Runtime { program, kind: Kind::Node }),

@@ -28,12 +28,12 @@ fn says(machine: &Machine, file: &str) {
 }
 
 #[tokio::test]
-async fn bun_is_found_on_the_path_before_node_and_in_node_modules() {
+async fn bun_is_found_on_the_path_before_node_and_not_in_node_modules() {
     let node = "#!/bin/sh\necho this is node >&2\nexit 78\n";
     for (place, is_found) in [
         ("programs/bun", true),
-        ("work/node_modules/@oven/bun-linux-x64/bin/bun", true),
-        ("node_modules/bun/bin/bun.exe", true),
+        ("work/node_modules/@oven/bun-linux-x64/bin/bun", false),
+        ("node_modules/bun/bin/bun.exe", false),
         ("work/elsewhere/bun", false),
     ] {
         let machine = Machine::new().await;

@@ -52,6 +52,7 @@ fn view(found: &Found, config: &Config, agent: &str) -> Value {
     let of_project = [
         ("project_mcp_servers", &own.mcp, &settings.mcp),
         ("project_language_servers", &own.lsp, &settings.lsp),
+        ("project_plugins", &own.plugins, &settings.plugins),
     ];
     for (key, own, whole) in of_project {
         let wanted = wanted_of_projects_servers(own, whole, settings.at_start);

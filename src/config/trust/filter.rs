@@ -15,7 +15,7 @@ use crate::config::{
     limits::{Kind, Limit, Tool},
     market::BUILT_IN,
     merge::{merge, merged, plugin_name},
-    sandbox, secrets,
+    sandbox,
 };
 
 /// Keys that start, send and allow nothing.
@@ -258,9 +258,14 @@ impl Gate {
 
     fn admits_element(&mut self, layer: &Layer, key: &str, (idx, value): (usize, &Value)) -> bool {
         let written = self.as_written(&[key, &idx.to_string()]).unwrap_or(value).clone();
-        let is_plugin = key == "plugin";
-        let files = if is_plugin { scripts::of_plugin(&layer.base, plugin_name(value)) } else { Vec::new() };
-        self.admits_written(layer, &[key], &written, &files)
+        let spec = value.as_str().or_else(|| value.get(0)?.as_str()).filter(|_| key == "plugin");
+        match spec.map_or(Some(Vec::new()), |spec| scripts::of_plugin(&self.home, &layer.base, spec)) {
+            Some(files) => self.admits_written(layer, &[key], &written, &files),
+            None => {
+                let (what, shown) = words(&[key], &written);
+                self.holds_all(what, &shown)
+            }
+        }
     }
 
     fn admits_written(&mut self, layer: &Layer, path: &[&str], written: &Value, files: &[u8]) -> bool {
@@ -313,15 +318,16 @@ fn is_no_wider(before: &[Layer], own: &Value, at_start: SandboxAtStart) -> bool 
 /// Returns the words for an entry, and all that it says for people.
 fn words(path: &[&str], value: &Value) -> (String, String) {
     let text = |key: &str| value.get(key).and_then(Value::as_str);
-    let all = |value: &Value| secrets::mask(path, value).to_string();
+    // What stands in a project's file is none of the user's, and stars would hide what a yes is about.
+    let all = Value::to_string;
     // What stands beside the command acts as well: a variable may name a file to load.
     let program = || {
         let words = value.get("command")?.as_array()?.iter().filter_map(Value::as_str).collect::<Vec<_>>();
-        let command = secrets::command_line(&words.join(" "));
+        let command = words.into_iter().map(word).collect::<Vec<_>>().join(" ");
         let is_shown = |key: &str| matches!(key, "command" | "type" | "enabled");
         let mut rest = value.as_object()?.clone();
         rest.retain(|key, _| !is_shown(key));
-        Some(if rest.is_empty() { command } else { format!("{command} with {}", variables(path, rest)) })
+        Some(if rest.is_empty() { command } else { format!("{command} with {}", Value::Object(rest)) })
     };
     match path {
         ["mcp", name] => (format!("MCP server {name}"), program().unwrap_or_else(|| all(value))),
@@ -341,9 +347,7 @@ fn words(path: &[&str], value: &Value) -> (String, String) {
             let agent = text("agent").map(|agent| format!(" (agent {agent})")).unwrap_or_default();
             (format!("command /{name}{agent}"), template.to_owned())
         }
-        ["instructions"] => {
-            ("instructions".to_owned(), value.as_str().map(secrets::text).unwrap_or_default())
-        }
+        ["instructions"] => ("instructions".to_owned(), value.as_str().unwrap_or_default().to_owned()),
         ["agent", name, "permission" | "tools"] => (format!("rules of the agent {name}"), all(value)),
         ["agent", name, key] => (format!("`{key}` of the agent {name}"), all(value)),
         ["permission" | "tools"] => ("rules".to_owned(), all(value)),
@@ -351,17 +355,8 @@ fn words(path: &[&str], value: &Value) -> (String, String) {
     }
 }
 
-/// Returns the rest of a program's entry for people. Variables are shown as they are, unless their names speak of secrets:
-/// what stands in a project's file is none of the user's.
-fn variables(path: &[&str], mut rest: Map<String, Value>) -> String {
-    let environment = ["environment", "env"].map(|key| Some((key, rest.remove(key)?)));
-    let mut shown = match secrets::mask(path, &Value::Object(rest)) {
-        Value::Object(shown) => shown,
-        _ => Map::new(),
-    };
-    for (key, value) in environment.into_iter().flatten() {
-        // The name of the object alone would hide all of it.
-        shown.insert(key.to_owned(), secrets::mask(&[], &value));
-    }
-    Value::Object(shown).to_string()
+/// Returns a word of a command for people: in quotes where it would look like several.
+fn word(word: &str) -> String {
+    let is_plain = !word.is_empty() && !word.contains(|it: char| it.is_whitespace() || "\"\\".contains(it));
+    if is_plain { word.to_owned() } else { Value::from(word).to_string() }
 }

@@ -11,12 +11,15 @@ use std::{
 use sha2::{Digest, Sha256};
 
 use super::{Entry, Gate};
-use crate::config::text_file;
+use crate::config::{merge::plugin_path, text_file};
 
 /// Directories whose files the host loads, or runs as tools.
 const DIRECTORIES: [&str; 4] = ["plugin", "plugins", "tool", "tools"];
-/// A directory that the installation of packages fills.
-const MODULES: &str = "node_modules";
+/// Names directly below a project's directory that are no part of its plugins: the first is filled by the installation of
+/// packages.
+const APART: [&str; 4] = ["node_modules", ".gitignore", "opencode.json", "opencode.jsonc"];
+/// Directories whose texts only speak.
+const SPEAKING: [&str; 8] = ["agent", "agents", "command", "commands", "mode", "modes", "skill", "skills"];
 /// Files and bytes that are looked at; more than that is not what anybody has read.
 const MAX_FILES: usize = 2000;
 const MAX_BYTES: u64 = 64 << 20;
@@ -24,18 +27,25 @@ const MAX_BYTES: u64 = 64 << 20;
 const MAX_NAMED: usize = 10;
 
 impl Gate {
+    /// Holds something back of which there is too much for a word on it.
+    pub(super) fn holds_all(&mut self, what: String, shown: &str) -> bool {
+        let shown = format!("{shown}; there is too much of it, or beside it, to be trusted by itself");
+        self.held.entries.push(Entry { what, shown, hash: String::new() });
+        false
+    }
+
     /// Holds the plugins and tools of a directory back, unless they are what was trusted. Does blocking reads.
     pub fn scripts(&mut self, directory: &Path) {
         if self.is_open() {
             return;
         }
-        let mut loaded = Files::default();
+        let mut loaded = Files::below(directory);
         DIRECTORIES.iter().for_each(|name| loaded.collect(&directory.join(name)));
         if loaded.hashes.is_empty() {
             return;
         }
         // They may import whatever lies beside them.
-        let mut files = Files::default();
+        let mut files = Files::below(directory);
         files.collect(directory);
         let place = self.place(directory);
         let names: Vec<String> = loaded.hashes.keys().take(MAX_NAMED).map(|file| self.place(file)).collect();
@@ -43,9 +53,7 @@ impl Gate {
         let more = if n_more > 0 { format!(" and {n_more} more") } else { String::new() };
         let (what, shown) = (format!("plugins and tools of {place}"), format!("{}{more}", names.join(", ")));
         let is_admitted = if files.is_overfull {
-            let shown = format!("{shown}; there is too much beside them to be trusted by itself");
-            self.held.entries.push(Entry { what, shown, hash: String::new() });
-            false
+            self.holds_all(what, &shown)
         } else {
             self.admits(what, shown, &place, &files.content(directory))
         };
@@ -55,26 +63,17 @@ impl Gate {
     }
 }
 
-/// Returns what a plugin is made of that is named by a path; nothing for a package. Does blocking reads.
-pub fn of_plugin(base: &Path, name: &str) -> Vec<u8> {
-    let path = name.strip_prefix("file://").unwrap_or(name);
-    if !path.starts_with(['.', '/']) {
-        return Vec::new();
-    }
-    let path = base.join(path);
+/// Returns what a plugin is made of that is named by a path, nothing for a package; none if that is too much. Does blocking
+/// reads.
+pub fn of_plugin(home: &Path, base: &Path, spec: &str) -> Option<Vec<u8>> {
+    let Some(path) = plugin_path(home, base, spec) else { return Some(Vec::new()) };
     let mut files = Files::default();
     if path.is_dir() {
         files.collect(&path);
     } else {
         files.add(&path);
     }
-    files.content(base)
-}
-
-/// Returns true for files that only speak, or whose entries are asked about by themselves.
-fn is_apart(file: &Path) -> bool {
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    name.ends_with(".md") || [".gitignore", "opencode.json", "opencode.jsonc"].contains(&&*name)
+    (!files.is_overfull).then(|| files.content(base))
 }
 
 /// Hashes of files by their paths.
@@ -82,13 +81,35 @@ fn is_apart(file: &Path) -> bool {
 struct Files {
     hashes: BTreeMap<PathBuf, Vec<u8>>,
     n_bytes: u64,
+    /// The targets of links by their paths: what lies behind two of them is read once.
+    links: BTreeMap<PathBuf, PathBuf>,
     /// Directories that were looked through: a link may lead back to one above it.
     visited: HashSet<(u64, u64)>,
+    /// A directory of a project's things, some of which are no part of its plugins.
+    root: Option<PathBuf>,
     is_overfull: bool,
 }
 
 impl Files {
-    /// Adds every file below a directory, its links followed, but for those that only speak and for installed packages.
+    fn below(root: &Path) -> Self {
+        Self { root: Some(root.to_owned()), ..Self::default() }
+    }
+
+    /// Returns true for what only speaks, for files whose entries are asked about by themselves, and for installed packages:
+    /// in their places alone, as elsewhere a plugin may load them, and a tool may be described by them.
+    fn is_apart(&self, path: &Path) -> bool {
+        let Some(inner) = self.root.as_ref().and_then(|root| path.strip_prefix(root).ok()) else {
+            return false;
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let mut parts = inner.components().map(|it| it.as_os_str());
+        let (first, is_directly_below) = (parts.next(), parts.next().is_none());
+        let is_text = name.ends_with(".md");
+        let speaks = first.is_some_and(|first| SPEAKING.iter().any(|it| first == *it));
+        is_text && (speaks || is_directly_below) || is_directly_below && APART.contains(&&*name)
+    }
+
+    /// Adds every file below a directory, its links followed, but for those that are apart.
     fn collect(&mut self, directory: &Path) {
         let Ok(metadata) = fs::metadata(directory) else { return };
         if !self.visited.insert((metadata.dev(), metadata.ino())) {
@@ -97,9 +118,15 @@ impl Files {
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
             let path = entry.path();
             let Ok(metadata) = fs::metadata(&path) else { continue };
-            if metadata.is_dir() && entry.file_name() != MODULES {
+            if self.is_apart(&path) {
+                continue;
+            }
+            if let Ok(target) = fs::read_link(&path) {
+                self.links.insert(path.clone(), target);
+            }
+            if metadata.is_dir() {
                 self.collect(&path);
-            } else if metadata.is_file() && !is_apart(&path) {
+            } else if metadata.is_file() {
                 self.add(&path);
             }
         }
@@ -109,6 +136,10 @@ impl Files {
         let n_bytes = fs::metadata(file).map_or(0, |it| it.len());
         if self.hashes.len() >= MAX_FILES || self.n_bytes + n_bytes > MAX_BYTES {
             self.is_overfull = true;
+            // There, and not looked at.
+            if self.hashes.len() < MAX_FILES {
+                self.hashes.insert(file.to_owned(), Vec::new());
+            }
             return;
         }
         self.n_bytes += n_bytes;
@@ -126,6 +157,12 @@ impl Files {
             content.extend_from_slice(file.strip_prefix(from).unwrap_or(file).as_os_str().as_encoded_bytes());
             content.push(0);
             content.extend_from_slice(hash);
+        }
+        for (link, target) in &self.links {
+            for path in [link.strip_prefix(from).unwrap_or(link), target] {
+                content.push(0);
+                content.extend_from_slice(path.as_os_str().as_encoded_bytes());
+            }
         }
         content
     }
