@@ -61,6 +61,9 @@ async fn a_change_of_a_file_under_an_odd_name_is_asked_about() {
     for file in ["plug@2.js", "plug.js", "home.js", ".opencode/plugin/x.js", ".opencode/plugin/notes.md"] {
         scratch.write(file, QUIET);
     }
+    let manifest = json!({"description": "d", "command": ["../../run.sh", "a b"]});
+    scratch.write(".opencode/tool/made.json", manifest.to_string());
+    scratch.write("run.sh", "#!/bin/sh");
     scratch.write(".opencode/a/x.js", QUIET);
     scratch.write(".opencode/b/x.js", "// another");
     symlink("a", scratch.path(".opencode/tools")).unwrap();
@@ -76,6 +79,7 @@ async fn a_change_of_a_file_under_an_odd_name_is_asked_about() {
         ("plug.js", "plugin file://./pl%75g.js"),
         ("home.js", "plugin ~/../work/home.js"),
         (".opencode/plugin/notes.md", "plugins and tools of .opencode"),
+        ("run.sh", ".opencode/tool/made.json (runs ../../run.sh \"a b\")"),
         (".opencode/tool/opencode.json", "plugins and tools of .opencode"),
         (".opencode/tool/node_modules/tool.json", "plugins and tools of .opencode"),
     ] {

@@ -233,6 +233,12 @@ pub fn hold_hook_back(
     (!named.is_empty()).then_some(warning)
 }
 
+/// Returns a word of a command for people: in quotes where it would look like several.
+fn word(word: &str) -> String {
+    let is_plain = !word.is_empty() && !word.contains(|it: char| it.is_whitespace() || "\"\\".contains(it));
+    if is_plain { word.to_owned() } else { Value::from(word).to_string() }
+}
+
 /// Returns the real directory that stands for the project of a directory.
 pub fn root(directory: &Path, worktree: &Path) -> PathBuf {
     let root = if worktree == Path::new("/") { directory } else { worktree };

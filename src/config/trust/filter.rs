@@ -9,7 +9,7 @@ use windlass_protocol::opencode::{
     settings::{SandboxAtStart, SandboxSettings},
 };
 
-use super::{Gate, scripts};
+use super::{Gate, scripts, word};
 use crate::config::{
     layer::Layer,
     limits::{Kind, Limit, Tool},
@@ -353,10 +353,4 @@ fn words(path: &[&str], value: &Value) -> (String, String) {
         ["permission" | "tools"] => ("rules".to_owned(), all(value)),
         path => (format!("`{}`", path.join(".")), all(value)),
     }
-}
-
-/// Returns a word of a command for people: in quotes where it would look like several.
-fn word(word: &str) -> String {
-    let is_plain = !word.is_empty() && !word.contains(|it: char| it.is_whitespace() || "\"\\".contains(it));
-    if is_plain { word.to_owned() } else { Value::from(word).to_string() }
 }

@@ -8,9 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{Entry, Gate};
+use super::{Entry, Gate, word};
 use crate::config::{merge::plugin_path, text_file};
 
 /// Directories whose files the host loads, or runs as tools.
@@ -47,8 +48,15 @@ impl Gate {
         // They may import whatever lies beside them.
         let mut files = Files::below(directory);
         files.collect(directory);
+        // A tool's program may lie elsewhere in the project.
+        let programs = loaded.hashes.keys().filter_map(|file| program(file)).filter(|it| self.is_within(it));
+        programs.for_each(|program| files.add(&program));
         let place = self.place(directory);
-        let names: Vec<String> = loaded.hashes.keys().take(MAX_NAMED).map(|file| self.place(file)).collect();
+        let described = |file: &PathBuf| {
+            let command = command(file).map(|words| format!(" (runs {words})")).unwrap_or_default();
+            format!("{}{command}", self.place(file))
+        };
+        let names: Vec<String> = loaded.hashes.keys().take(MAX_NAMED).map(described).collect();
         let n_more = loaded.hashes.len() - names.len();
         let more = if n_more > 0 { format!(" and {n_more} more") } else { String::new() };
         let (what, shown) = (format!("plugins and tools of {place}"), format!("{}{more}", names.join(", ")));
@@ -61,6 +69,28 @@ impl Gate {
             self.held.directories.insert(directory.to_owned());
         }
     }
+}
+
+/// Returns the words of the command in a tool's description; none for a file that is none.
+fn words(file: &Path) -> Option<Vec<String>> {
+    let is_json = file.extension().is_some_and(|it| it == "json");
+    let text = text_file::read(file).ok().filter(|_| is_json)?;
+    match serde_json::from_str::<Value>(&text).ok()?.get_mut("command")?.take() {
+        Value::String(program) => Some(vec![program]),
+        words => serde_json::from_value(words).ok(),
+    }
+}
+
+/// Returns the command in a tool's description for people.
+fn command(file: &Path) -> Option<String> {
+    Some(words(file)?.iter().map(|it| word(it)).collect::<Vec<_>>().join(" "))
+}
+
+/// Returns the program in a tool's description, where it is a file that the description names by its place.
+fn program(file: &Path) -> Option<PathBuf> {
+    let program = words(file)?.into_iter().next()?;
+    let path = program.contains('/').then(|| file.parent().unwrap_or(Path::new("/")).join(program))?;
+    path.is_file().then_some(path)
 }
 
 /// Returns what a plugin is made of that is named by a path, nothing for a package; none if that is too much. Does blocking
