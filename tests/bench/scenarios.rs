@@ -58,6 +58,7 @@ pub const SCENARIOS: &[Scenario] = &[
     crate::terminal::TERMINAL,
     crate::export::EXPORT,
     crate::sandbox::SANDBOX,
+    crate::sandbox::NETWORK,
     crate::plugins::PLUGINS,
     crate::servers::SERVERS,
     crate::servers::DIAGNOSTICS,
