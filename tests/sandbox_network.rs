@@ -355,6 +355,14 @@ async fn a_key_is_put_in_for_its_host_alone_and_the_command_never_has_it() {
         assert_eq!(header(&asked, "host").as_deref(), Some(keyed.as_str()));
     }
     assert!(header(&other.asked()[0], "x-shop").unwrap().starts_with("windlass-placeholder-"));
+    // Where its network is none by name, it has neither the key nor a placeholder.
+    let plain =
+        json!({"windlass": {"sandbox": {"network": "deny", "agents": {"plan": {"network": network}}}}});
+    let bare = Agent::builder().config(plain).env("SHOP_TOKEN", "very-secret").start().await;
+    let in_it = bare.new_session().await;
+    let told_bare = bare.told(&in_it, "bash", json!({"command": "echo \"[$SHOP_TOKEN]\""})).await;
+    assert_eq!(told_bare, "[]\n");
+    bare.finish().await;
     // The same address under another name would get it.
     let told = agent
         .told(

@@ -118,9 +118,9 @@ async fn only_the_users_own_configuration_lets_them_out() {
         let agent = Agent::builder().scratch(&scratch).config(user).start().await;
         let session = agent.new_session().await;
         let made = outside.path().join("made");
-        let command = format!("touch '{}'", made.display());
+        let command = format!("touch inside; touch '{}'", made.display());
         agent.told(&session, "theirs_run", json!({ "command": command })).await;
-        assert_eq!(made.exists(), is_users);
+        assert_eq!((scratch.exists("inside"), made.exists()), (true, is_users));
         agent.finish().await;
     }
 }

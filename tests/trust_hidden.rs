@@ -37,7 +37,7 @@ const QUIET: &str = "export const P = async () => ({})";
 async fn a_plugin_too_large_to_be_read_is_not_loaded() {
     let machine = Machine::new().await;
     let marker = machine.scratch.path("../ran");
-    let text = format!("import {{ writeFileSync }} from 'fs'; writeFileSync({marker:?}, ''); {QUIET} /*");
+    let text = format!("import {{ writeFileSync }} from 'fs'; writeFileSync({marker:?}, ''); {QUIET} //");
     machine.scratch.write(".opencode/plugin/x.js", text);
     let file = fs::File::options().append(true).open(machine.scratch.path(".opencode/plugin/x.js")).unwrap();
     file.set_len(65 << 20).unwrap();

@@ -234,11 +234,6 @@ impl Names {
             let is_new = |it: &&Pattern| !covered(it, &list.allow);
             let new = self.lists.iter().flat_map(|it| &it.allow).filter(is_new);
             acc.extend(new.map(|it| format!("reaches {it}")));
-            for (variable, hosts) in self.lists.iter().flat_map(|it| &it.keys) {
-                let known = list.keys.get(variable).map(Vec::as_slice).unwrap_or_default();
-                let new = hosts.iter().filter(|it| !covered(it, known));
-                acc.extend(new.map(|it| format!("gives {variable} to {it}")));
-            }
         }
         for pattern in old.lists.iter().flat_map(|it| &it.deny) {
             if !self.lists.iter().any(|it| covered(pattern, &it.deny)) {
@@ -253,6 +248,23 @@ impl Names {
         let mut acc = BTreeMap::<_, Vec<String>>::new();
         for (variable, hosts) in self.lists.iter().flat_map(|it| &it.keys) {
             acc.entry(variable.as_str()).or_default().extend(hosts.iter().map(Pattern::to_string));
+        }
+        acc
+    }
+
+    /// Returns, in words, the keys that hosts get here and not there; there may be no network by name.
+    pub fn gives_more_than(&self, old: Option<&Self>) -> Vec<String> {
+        let mut acc = Vec::new();
+        for (variable, hosts) in self.lists.iter().flat_map(|it| &it.keys) {
+            let is_given = |host: &Pattern| {
+                old.is_some_and(|old| {
+                    let covers = |list: &List| {
+                        list.keys.get(variable).is_some_and(|it| it.iter().any(|it| it.covers(host)))
+                    };
+                    old.lists.iter().all(covers)
+                })
+            };
+            acc.extend(hosts.iter().filter(|it| !is_given(it)).map(|it| format!("gives {variable} to {it}")));
         }
         acc
     }

@@ -164,6 +164,8 @@ fn run_hooks(
                 normalize(&mut layer, findings);
                 check(&mut layer, findings);
                 if hook.is_held {
+                    // Nothing of it is the user's word.
+                    layer.is_projects = true;
                     findings.warnings.extend(trust::hold_hook_back(
                         environment,
                         &hook.name,

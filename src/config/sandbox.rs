@@ -303,15 +303,28 @@ pub fn secret_variables(config: &Config, kept: &[String]) -> Vec<String> {
         config.raw.get(key).into_iter().for_each(|value| secrets(value, false, &mut values));
     }
     let named: BTreeSet<&String> = config.providers.values().flat_map(|provider| &provider.env).collect();
+    let replaced = keyed_variables(config.raw.get("windlass").and_then(|it| it.get("sandbox")));
     let is_secret = |name: &String, value: &String| {
         let is_known =
             SECRET.contains(&name.as_str()) || name.ends_with(SECRET_ENDING) || named.contains(name);
+        let is_known = is_known || replaced.contains(name.as_str());
         let is_used = value.len() >= MIN_SECRET && values.iter().any(|it| it.contains(value.as_str()));
         is_known || is_used
     };
     let variables = config.environment.variables.iter();
     let secret = variables.filter(|(name, value)| is_secret(name, value) && !kept.contains(name));
     secret.map(|(name, _)| name.clone()).collect()
+}
+
+/// Returns the variables that some sandbox replaces by a placeholder: none has the value, whichever holds.
+fn keyed_variables(sandbox: Option<&Value>) -> BTreeSet<&str> {
+    fn all(value: Option<&Value>) -> impl Iterator<Item = &Value> {
+        value.and_then(Value::as_object).into_iter().flatten().map(|(_, it)| it)
+    }
+    let agents = all(sandbox.and_then(|it| it.get("agents")));
+    let settings = sandbox.into_iter().chain(all(sandbox)).chain(agents);
+    let keys = settings.filter_map(|it| it.get("network")?.get("keys")?.as_object());
+    keys.flat_map(|it| it.keys().map(String::as_str)).collect()
 }
 
 /// Collects the texts below keys that hold credentials.

@@ -2,11 +2,11 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use windlass_protocol::opencode::settings::SandboxSettings;
+use windlass_protocol::opencode::settings::{SandboxMode, SandboxSettings};
 
 use super::{
     Findings, Warning,
-    layer::Layer,
+    layer::{Kind, Layer},
     merge::{merge, merged},
     sandbox::wanted,
 };
@@ -18,7 +18,8 @@ const AWAY: [&str; 2] = ["disable", "hidden"];
 pub fn bound(layers: &mut [Layer], findings: &mut Findings) {
     for idx in (0..layers.len()).filter(|idx| layers[*idx].is_projects).collect::<Vec<_>>() {
         let Some((own, above)) = layers.get_mut(idx..).and_then(<[Layer]>::split_first_mut) else { continue };
-        let above = merged(above.iter().filter(|layer| !layer.is_projects));
+        let is_file = |layer: &&Layer| !layer.is_projects && layer.kind != Kind::Plugin;
+        let above = merged(above.iter().filter(is_file));
         let taken = [agents(&mut own.value, &above), sandboxes(&mut own.value, &above)].concat();
         findings.warnings.extend(taken.into_iter().map(|key| Warning {
             source: own.source.clone(),
@@ -55,7 +56,11 @@ fn sandboxes(own: &mut Map<String, Value>, above: &Map<String, Value>) -> Vec<St
         let mut whole = Map::from_iter([("sandbox".to_owned(), json!({"agents": {name: value}}))]);
         merge(&mut whole, &Map::from_iter([("sandbox".to_owned(), strong.clone())]));
         let both = decoded(&strong).zip(whole.get("sandbox").and_then(decoded));
-        both.is_none_or(|(old, new)| !wanted(&new, name).wider_than(&wanted(&old, name)).is_empty())
+        both.is_none_or(|(old, new)| {
+            let (old, new) = (wanted(&old, name), wanted(&new, name));
+            // Outside, every sandbox is narrower, whatever it writes.
+            old.mode != SandboxMode::Off && !new.wider_than(&old).is_empty()
+        })
     };
     let wider: Vec<String> =
         agents.filter(|(name, it)| is_wider(name, it)).map(|(name, _)| name.clone()).collect();
@@ -74,7 +79,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::layer::Kind;
 
     fn layer(value: &Value, is_projects: bool) -> Layer {
         let value = value.as_object().cloned().unwrap_or_default();
@@ -110,5 +114,7 @@ mod tests {
         let expected = sandbox(json!({"agents": {"plan": {"mode": "read-only"}}}));
         assert_eq!(left(&project, &strict), (expected, 1));
         assert_eq!(left(&project, &json!({"model": "a/b"})), (project.clone(), 0));
+        let writing = sandbox(json!({"agents": {"build": {"mode": "workspace-write", "writable": ["/x"]}}}));
+        assert_eq!(left(&writing, &sandbox(json!({"ask_less": true}))), (writing.clone(), 0));
     }
 }

@@ -234,7 +234,7 @@ pub fn hold_hook_back(
 }
 
 /// Returns a word of a command for people: in quotes where it would look like several.
-fn word(word: &str) -> String {
+fn quoted(word: &str) -> String {
     let is_plain = !word.is_empty() && !word.contains(|it: char| it.is_whitespace() || "\"\\".contains(it));
     if is_plain { word.to_owned() } else { Value::from(word).to_string() }
 }

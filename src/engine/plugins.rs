@@ -234,7 +234,7 @@ impl Engine {
             }
         };
         let is_decided = next.decided(START_LIMIT).await;
-        if is_decided && next.down().is_none() {
+        if is_decided && next.own_down().is_none() {
             return Renewal::Ready(next);
         }
         if is_decided && let Some(running) = lock(&self.0.plugins.hosts).get_mut(directory) {

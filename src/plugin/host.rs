@@ -138,6 +138,11 @@ impl Host {
         self.parts().find_map(|it| it.down())
     }
 
+    /// Returns the reason why the user's own plugins do not run, or all where one process runs them.
+    pub fn own_down(&self) -> Option<String> {
+        self.first.down()
+    }
+
     /// Returns true for a plugin or tool file that ended its process so often that it is left out.
     pub fn leaves_out(&self, name: &str) -> bool {
         self.parts().any(|it| it.leaves_out(name))

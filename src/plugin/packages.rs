@@ -305,7 +305,7 @@ async fn run(config: &Config, directory: &Path, wanted: &[String]) -> Result<(),
 /// arguments.
 fn installer(config: &Config, wanted: &[String]) -> Result<(PathBuf, Vec<OsString>), String> {
     let npm = program::find_outside(config.environment.get("PATH"), Path::new("npm"));
-    let (program, args): (PathBuf, &[&str]) = match (runtime::find(config), npm) {
+    let (program, args): (PathBuf, &[&str]) = match (runtime::find(config, false), npm) {
         (Ok(Runtime { kind: Kind::Bun, program }), _) if wanted.is_empty() => {
             (program, &["install", "--ignore-scripts"])
         }

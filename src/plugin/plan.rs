@@ -227,6 +227,12 @@ fn listed(config: &Config, layers: &[Layer]) -> Vec<Planned> {
     for layer in layers.iter().filter(is_late) {
         found.extend(entries(config, layer));
     }
+    // One that the user lists too is theirs, wherever the last mention stands.
+    let own: Vec<_> =
+        found.iter().filter(|it| !it.is_projects).map(|it| (it.source.clone(), it.options.clone())).collect();
+    for planned in &mut found {
+        planned.is_projects &= !own.contains(&(planned.source.clone(), planned.options.clone()));
+    }
     let mut seen = Vec::new();
     found.reverse();
     found.retain(|planned: &Planned| {

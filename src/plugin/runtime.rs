@@ -38,8 +38,9 @@ impl Runtime {
     }
 }
 
-/// Finds the program for a directory; the error says how to get one. Does blocking reads.
-pub fn find(config: &Config) -> Result<Runtime, String> {
+/// Finds the program for a directory; the error says how to get one. One of the project's runs only what is held. Does
+/// blocking reads.
+pub fn find(config: &Config, is_held: bool) -> Result<Runtime, String> {
     let search = config.environment.get("PATH");
     // The directory of a project may be a stranger's.
     let on_path = |name: &str| program::find_outside(search, Path::new(name));
@@ -49,6 +50,11 @@ pub fn find(config: &Config) -> Result<Runtime, String> {
         else {
             return Err(format!("there is no program {named}; correct `windlass.plugin.runtime`"));
         };
+        if !is_held && config.project_files.has(&program) {
+            return Err(format!(
+                "{named} is the project's, and would run plugins outside of the sandbox; correct `windlass.plugin.runtime`"
+            ));
+        }
         let is_node = program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("node"));
         return Ok(Runtime { kind: if is_node { Kind::Node } else { Kind::Bun }, program });
     }

@@ -119,7 +119,7 @@ fn a_key_is_for_hosts_that_every_list_names_and_for_no_wildcard_of_all() {
     assert!(given(&fewer, "A", "a.example", 443) && !given(&fewer, "A", "x.b.example", 443));
     assert!(!given(&fewer, "A", "a.example", 8443));
     assert_eq!(
-        both.wider_than(&giving(&[("A", &["a.example"])]).expect("lists")),
+        both.gives_more_than(Some(&giving(&[("A", &["a.example"])]).expect("lists"))),
         ["gives A to *.b.example:443", "gives B to a.example:443",]
     );
     for refused in [("A", &["*"][..]), ("A", &["a/b"]), ("", &["a.example"])] {

@@ -17,7 +17,7 @@ use rustls::{
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use crate::base::{lock::lock, private_file};
+use crate::base::{ids, lock::lock, private_file};
 
 /// The file of the key and its certificate, below the directory that no command reads.
 const KEY: &str = "proxy-authority.pem";
@@ -66,18 +66,17 @@ impl Authority {
         let known = |known: &[(PathBuf, Arc<Self>)]| {
             known.iter().find(|(directory, _)| directory == hidden).map(|(_, it)| it.clone())
         };
-        if let Some(authority) = known(&lock(&KNOWN)) {
-            return Ok(authority);
-        }
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("the proxy's authority: {error}"));
-        let made = Arc::new(Self::open(hidden, shown).map_err(named)?);
+        // Those that come meanwhile wait for what is made.
         let mut all = lock(&KNOWN);
-        let other = known(&all);
-        Ok(other.unwrap_or_else(|| {
-            all.push((hidden.to_owned(), made.clone()));
-            made
-        }))
+        if let Some(authority) = known(&all) {
+            authority.show().map_err(named)?;
+            return Ok(authority);
+        }
+        let made = Arc::new(Self::open(hidden, shown).map_err(named)?);
+        all.push((hidden.to_owned(), made.clone()));
+        Ok(made)
     }
 
     fn open(hidden: &Path, shown: &Path) -> io::Result<Self> {
@@ -95,15 +94,21 @@ impl Authority {
         let certificate = CertificateDer::from_pem_slice(text.as_bytes()).map_err(|error| broken(&error))?;
         let machine = rustls_native_certs::load_native_certs().certs;
         let trusted = shown.join(TRUSTED);
-        show(&trusted, machine.iter().chain([&certificate]))?;
-        Ok(Self {
+        let made = Self {
             issuer: Issuer::new(parameters(), key),
             certificate,
             trusted,
             machine,
             hosts: Mutex::default(),
             connector: OnceLock::new(),
-        })
+        };
+        made.show()?;
+        Ok(made)
+    }
+
+    /// Writes the certificates for commands, unless they are there.
+    fn show(&self) -> io::Result<()> {
+        show(&self.trusted, self.machine.iter().chain([&self.certificate]))
     }
 
     /// Returns the variables by which a command trusts the proxy.
@@ -162,15 +167,26 @@ fn make(hidden: &Path) -> io::Result<String> {
     let key = KeyPair::generate().map_err(io::Error::other)?;
     let certificate = parameters().self_signed(&key).map_err(io::Error::other)?;
     let text = format!("{}{}", key.serialize_pem(), certificate.pem());
-    let draft = format!("{KEY}.{}", std::process::id());
-    let (draft, mut file) = private_file::create(hidden, &draft)?;
-    file.write_all(text.as_bytes())?;
+    let file = hidden.join(KEY);
     // Whole from its first moment, and never in the place of another's.
-    let linked = fs::hard_link(&draft, hidden.join(KEY));
-    fs::remove_file(&draft)?;
-    match linked {
+    match drafted(hidden, KEY, &text, |draft| fs::hard_link(draft, &file)) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        Ok(()) | Err(_) => fs::read_to_string(hidden.join(KEY)),
+        Ok(()) | Err(_) => fs::read_to_string(&file),
+    }
+}
+
+/// Writes a file of its own beside another one, has it put in its place, and leaves nothing of it behind.
+fn drafted(
+    directory: &Path,
+    name: &str,
+    text: &str,
+    put: impl FnOnce(&Path) -> io::Result<()>,
+) -> io::Result<()> {
+    let (draft, mut output) = private_file::create(directory, &format!("{name}.{}", ids::random(8)))?;
+    let done = output.write_all(text.as_bytes()).and_then(|()| put(&draft));
+    match fs::remove_file(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => done.and(Err(error)),
+        Ok(()) | Err(_) => done,
     }
 }
 
@@ -182,7 +198,5 @@ fn show<'a>(file: &Path, certificates: impl Iterator<Item = &'a CertificateDer<'
         return Ok(());
     }
     let directory = file.parent().unwrap_or(Path::new("/"));
-    let (draft, mut output) = private_file::create(directory, &format!("{TRUSTED}.{}", std::process::id()))?;
-    output.write_all(text.as_bytes())?;
-    fs::rename(draft, file)
+    drafted(directory, TRUSTED, &text, |draft| fs::rename(draft, file))
 }

@@ -31,6 +31,8 @@ use super::{
 };
 use crate::base::{lock::lock, names::Host};
 
+const TLS_PORT: u16 = 443;
+
 type Answer = Response<Either<Full<Bytes>, Upstream>>;
 /// The tunnel that begins when the connection's HTTP has ended.
 type Pending = Mutex<Option<(OnUpgrade, Tunnel)>>;
@@ -69,13 +71,16 @@ async fn connect(gate: &Gate, target: &Uri) -> Result<Tunnel, Refusal> {
 
 /// Sends a plain request on, over a connection of its own.
 async fn forward(gate: &Gate, mut request: Request<Incoming>) -> Result<Answer, Refusal> {
-    let (authority, mut path) = target(&request)?;
+    let (authority, path) = target(&request)?;
     let port = authority.port_u16().unwrap_or(80);
     let named = gate::read(authority.host()).map_err(refusal)?;
     let stream = gate.open(&named, port).await.map_err(refusal)?;
     strip(request.headers_mut());
-    if let Some(keys) = gate.keys().and_then(|keys| keys.of_host(gate.names(), &named, port)) {
-        keys.put(request.headers_mut(), &mut path).map_err(|sentence| malformed(&sentence))?;
+    // A key is sent in the clear only where the user names a port that is not that of TLS.
+    if port != TLS_PORT
+        && let Some(keys) = gate.keys().and_then(|keys| keys.of_host(gate.names(), &named, port))
+    {
+        keys.put(request.headers_mut()).map_err(|sentence| malformed(&sentence))?;
     }
     let host = HeaderValue::from_str(host_header(&authority));
     let host = host.map_err(|_| malformed("the host has letters that no header has."))?;

@@ -113,8 +113,8 @@ impl Side<'_> {
         self.check(&request)?;
         strip(request.headers_mut());
         let path = request.uri().path_and_query().map_or("/", |it| it.as_str());
-        let mut path: Uri = path.parse().map_err(|_| malformed("the address has no path."))?;
-        self.own.put(request.headers_mut(), &mut path).map_err(|sentence| malformed(&sentence))?;
+        let path: Uri = path.parse().map_err(|_| malformed("the address has no path."))?;
+        self.own.put(request.headers_mut()).map_err(|sentence| malformed(&sentence))?;
         let named = if port == 443 { host.to_string() } else { format!("{host}:{port}") };
         let named = HeaderValue::from_str(&named)
             .map_err(|_| malformed("the host has letters that no header has."))?;

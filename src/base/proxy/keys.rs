@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use http::{HeaderMap, HeaderValue, Uri, header, uri::PathAndQuery};
+use http::{HeaderMap, HeaderValue, header};
 
 use super::authority::Authority;
 use crate::base::{
@@ -54,6 +54,13 @@ impl Keys {
         Ok(Some(Self { keys, authority: authority()? }))
     }
 
+    /// Leaves out the variables that are set for a server itself.
+    #[must_use]
+    pub fn except(mut self, own: &BTreeMap<String, String>) -> Self {
+        self.keys.retain(|key| !own.contains_key(&key.variable));
+        self
+    }
+
     /// Returns the command's variables: the placeholders, and those by which it trusts the proxy.
     pub fn variables(&self) -> impl Iterator<Item = (String, String)> {
         let own = self.keys.iter().map(|key| (key.variable.clone(), key.placeholder.clone()));
@@ -79,8 +86,9 @@ pub(super) struct HostKeys {
 }
 
 impl HostKeys {
-    /// Puts the keys into the headers and the path of a request. The error names the variable whose value does not fit.
-    pub fn put(&self, headers: &mut HeaderMap, uri: &mut Uri) -> Result<(), String> {
+    /// Puts the keys into the headers of a request: addresses and bodies are what hosts store and show. The error names the
+    /// variable whose value does not fit.
+    pub fn put(&self, headers: &mut HeaderMap) -> Result<(), String> {
         for (name, value) in headers.iter_mut() {
             let Ok(text) = value.to_str() else { continue };
             let is_login = [header::AUTHORIZATION, header::PROXY_AUTHORIZATION].contains(name);
@@ -90,12 +98,6 @@ impl HostKeys {
             *value =
                 filled.map_err(|_| format!("the value of {variable} has letters that no header has."))?;
             value.set_sensitive(true);
-        }
-        let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
-        if let Some((variable, filled)) = self.filled(path) {
-            *uri = filled
-                .parse()
-                .map_err(|_| format!("the value of {variable} has letters that no address has."))?;
         }
         Ok(())
     }
@@ -139,15 +141,15 @@ mod tests {
         HostKeys { keys: vec![key("TOKEN", "place-1", "secret"), key("BROKEN", "place-2", "a\nb")] }
     }
 
-    fn put(name: &'static str, value: &str, uri: &str) -> Result<(String, String), String> {
-        let (mut headers, mut uri) = (HeaderMap::new(), uri.parse::<Uri>().expect("a path"));
+    fn put(name: &'static str, value: &str) -> Result<String, String> {
+        let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_str(value).expect("a header"));
-        keys().put(&mut headers, &mut uri)?;
-        Ok((headers[name].to_str().expect("letters").to_owned(), uri.to_string()))
+        keys().put(&mut headers)?;
+        Ok(headers[name].to_str().expect("letters").to_owned())
     }
 
     #[test]
-    fn a_placeholder_becomes_its_key_in_headers_and_addresses() {
+    fn a_placeholder_becomes_its_key_in_headers() {
         for (name, value, expected) in [
             ("authorization", "Bearer place-1", "Bearer secret"),
             ("x-key", "place-1/place-1", "secret/secret"),
@@ -155,17 +157,13 @@ mod tests {
             ("authorization", "basic dXNlcjpwbGFjZS0x", "basic dXNlcjpzZWNyZXQ="),
             ("authorization", "Basic dXNlcjpvdGhlcg==", "Basic dXNlcjpvdGhlcg=="),
         ] {
-            assert_eq!(put(name, value, "/").map(|it| it.0).as_deref(), Ok(expected), "{name}: {value}");
+            assert_eq!(put(name, value).as_deref(), Ok(expected), "{name}: {value}");
         }
-        assert_eq!(
-            put("x", "y", "/botplace-1/send?key=place-1").map(|it| it.1).as_deref(),
-            Ok("/botsecret/send?key=secret")
-        );
     }
 
     #[test]
     fn a_key_that_no_header_can_have_is_named_and_not_shown() {
-        let refused = put("x-key", "place-2", "/").expect_err("a refusal");
+        let refused = put("x-key", "place-2").expect_err("a refusal");
         assert_eq!(refused, "the value of BROKEN has letters that no header has.");
         assert!(!format!("{:?}", keys()).contains("secret"));
     }

@@ -144,6 +144,7 @@ impl Enclosure {
         });
         let (boundary, mut without, keys) = drawing.await.map_err(io::Error::other)??;
         without.retain(|name| !spawn.environment.contains_key(name));
+        let keys = keys.map(|it| it.except(spawn.environment));
         let spawn = &Spawn { without: &without, ..*spawn };
         // Nobody is asked about a server's connections.
         let gate =

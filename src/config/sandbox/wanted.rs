@@ -153,11 +153,14 @@ impl Reach {
 
     /// Returns, in words, what is reached here and not there.
     fn wider_than(&self, old: &Self) -> Vec<String> {
-        match (self, old) {
+        let mut acc = match (self, old) {
             (Self::Named(new), Self::Named(old)) => new.wider_than(old),
             _ if self.rank() > old.rank() => vec!["more of the network".to_owned()],
             _ => Vec::new(),
-        }
+        };
+        // Such as a key that a command does not have although it has all of the network.
+        acc.extend(self.names().into_iter().flat_map(|new| new.gives_more_than(old.names())));
+        acc
     }
 
     /// Returns what both reach.

@@ -9,7 +9,7 @@ use windlass_protocol::opencode::{
     settings::{SandboxAtStart, SandboxSettings},
 };
 
-use super::{Gate, scripts, word};
+use super::{Gate, quoted, scripts};
 use crate::config::{
     layer::Layer,
     limits::{Kind, Limit, Tool},
@@ -323,7 +323,7 @@ fn words(path: &[&str], value: &Value) -> (String, String) {
     // What stands beside the command acts as well: a variable may name a file to load.
     let program = || {
         let words = value.get("command")?.as_array()?.iter().filter_map(Value::as_str).collect::<Vec<_>>();
-        let command = words.into_iter().map(word).collect::<Vec<_>>().join(" ");
+        let command = words.into_iter().map(quoted).collect::<Vec<_>>().join(" ");
         let is_shown = |key: &str| matches!(key, "command" | "type" | "enabled");
         let mut rest = value.as_object()?.clone();
         rest.retain(|key, _| !is_shown(key));

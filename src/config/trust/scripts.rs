@@ -11,14 +11,15 @@ use std::{
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{Entry, Gate, word};
+use super::{Entry, Gate, quoted};
 use crate::config::{merge::plugin_path, text_file};
 
 /// Directories whose files the host loads, or runs as tools.
 const DIRECTORIES: [&str; 4] = ["plugin", "plugins", "tool", "tools"];
-/// Names directly below a project's directory that are no part of its plugins: the first is filled by the installation of
-/// packages.
-const APART: [&str; 4] = ["node_modules", ".gitignore", "opencode.json", "opencode.jsonc"];
+/// Names directly below a project's directory that are no part of its plugins.
+const APART: [&str; 3] = [".gitignore", "opencode.json", "opencode.jsonc"];
+/// A directory that the installation of packages fills.
+const MODULES: &str = "node_modules";
 /// Directories whose texts only speak.
 const SPEAKING: [&str; 8] = ["agent", "agents", "command", "commands", "mode", "modes", "skill", "skills"];
 /// Files and bytes that are looked at; more than that is not what anybody has read.
@@ -83,7 +84,7 @@ fn words(file: &Path) -> Option<Vec<String>> {
 
 /// Returns the command in a tool's description for people.
 fn command(file: &Path) -> Option<String> {
-    Some(words(file)?.iter().map(|it| word(it)).collect::<Vec<_>>().join(" "))
+    Some(words(file)?.iter().map(|it| quoted(it)).collect::<Vec<_>>().join(" "))
 }
 
 /// Returns the program in a tool's description, where it is a file that the description names by its place.
@@ -128,15 +129,18 @@ impl Files {
     /// Returns true for what only speaks, for files whose entries are asked about by themselves, and for installed packages:
     /// in their places alone, as elsewhere a plugin may load them, and a tool may be described by them.
     fn is_apart(&self, path: &Path) -> bool {
-        let Some(inner) = self.root.as_ref().and_then(|root| path.strip_prefix(root).ok()) else {
-            return false;
-        };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let mut parts = inner.components().map(|it| it.as_os_str());
-        let (first, is_directly_below) = (parts.next(), parts.next().is_none());
-        let is_text = name.ends_with(".md");
-        let speaks = first.is_some_and(|first| SPEAKING.iter().any(|it| first == *it));
-        is_text && (speaks || is_directly_below) || is_directly_below && APART.contains(&&*name)
+        let Some(inner) = self.root.as_ref().and_then(|root| path.strip_prefix(root).ok()) else {
+            return name == MODULES;
+        };
+        let parts: Vec<_> = inner.components().map(|it| it.as_os_str().to_string_lossy()).collect();
+        let (is_directly_below, is_text) = (parts.len() == 1, name.ends_with(".md"));
+        let is_in = |names: &[&str]| parts.first().is_some_and(|first| names.contains(&&**first));
+        // Directly in a directory of tools it would be one of them.
+        let are_modules = name == MODULES && !(parts.len() == 2 && is_in(&DIRECTORIES));
+        are_modules
+            || is_text && (is_directly_below || is_in(&SPEAKING))
+            || is_directly_below && APART.contains(&&*name)
     }
 
     /// Adds every file below a directory, its links followed, but for those that are apart.

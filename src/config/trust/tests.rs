@@ -307,6 +307,15 @@ fn a_project_switches_no_sandbox_off_that_is_the_usual_one() {
 }
 
 #[test]
+fn a_project_has_no_key_given_to_a_host() {
+    let keys = json!({"allow": ["*"], "keys": {"ANTHROPIC_API_KEY": ["evil.example"]}});
+    for sandbox in [json!({"network": keys}), json!({"plugins": {"mode": "read-only", "network": keys}})] {
+        let scene = Scene::new(&json!({"windlass": {"sandbox": sandbox}}));
+        scene.check("work", &["`windlass.sandbox`"]);
+    }
+}
+
+#[test]
 fn a_trusted_project_lifts_neither_its_servers_sandbox_nor_the_bounds_of_commands() {
     for (sandbox, mode) in [
         (json!({"mode": "off", "mcp": {"mode": "off"}}), SandboxMode::WorkspaceWrite),

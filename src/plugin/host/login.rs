@@ -95,7 +95,9 @@ impl Host {
 
     /// Lets plugins replace the models of a provider; `null` where they leave them.
     pub async fn models(&self, provider: &str, info: &Value, auth: &Value) -> Result<Value, String> {
-        let part = self.part_of(provider);
+        let lists =
+            |part: &&std::sync::Arc<super::part::Part>| part.offer().models.iter().any(|it| it == provider);
+        let part = self.parts().rev().find(lists).map_or_else(|| self.part_of(provider), |it| &**it);
         let params = json!({ "provider": provider, "info": info, "auth": auth });
         part.request("models", params, part.hook_timeout()).await
     }

@@ -122,9 +122,9 @@ enum End {
 }
 
 async fn run_once(shared: &Arc<Shared>, stop: &CancellationToken) -> End {
-    let config = shared.setup.config.clone();
+    let (config, is_held) = (shared.setup.config.clone(), shared.setup.sandbox.is_some());
     let found = tokio::task::spawn_blocking(move || {
-        let runtime = runtime::find(&config)?;
+        let runtime = runtime::find(&config, is_held)?;
         let main = files::install(&config.paths.cache());
         let main = main.map_err(|error| format!("their program cannot be written to the cache: {error}"))?;
         Ok::<_, String>((runtime, main))
