@@ -233,6 +233,9 @@ fn listed(config: &Config, layers: &[Layer]) -> Vec<Planned> {
     for planned in &mut found {
         planned.is_projects &= !own.contains(&(planned.source.clone(), planned.options.clone()));
     }
+    // In the home directory everything is the user's own.
+    let is_home = config.directory == config.environment.home;
+    found.iter_mut().for_each(|planned| planned.is_projects &= !is_home);
     let mut seen = Vec::new();
     found.reverse();
     found.retain(|planned: &Planned| {

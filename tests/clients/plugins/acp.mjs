@@ -56,7 +56,10 @@ const config = {
   provider: { mock: { npm: "@ai-sdk/openai-compatible", options, models } },
   windlass: { plugin: { runtime } },
 };
-writeFileSync(join(project, "opencode.json"), JSON.stringify(config));
+// The user's own: what a project brings runs in a sandbox, where its `config` hook adds no agents that may do more.
+const own = join(root, ".config/opencode");
+mkdirSync(own, { recursive: true });
+writeFileSync(join(own, "opencode.json"), JSON.stringify(config));
 if (!existsSync(join(home, "cache/packages", SPEC))) execFileSync(binary, ["plugin", "add", SPEC], { cwd: project, env });
 
 const agent = spawn(binary, ["acp"], { cwd: project, env, stdio: ["pipe", "pipe", "inherit"] });
