@@ -56,10 +56,12 @@ const config = {
   provider: { mock: { npm: "@ai-sdk/openai-compatible", options, models } },
   windlass: { plugin: { runtime } },
 };
-// The user's own: what a project brings runs in a sandbox, where its `config` hook adds no agents that may do more.
+writeFileSync(join(project, "opencode.json"), JSON.stringify(config));
+// What a project brings runs in a sandbox, where its `config` hook adds no agents that may do more. (Named in the user's
+// own file, the package would rename itself there.)
 const own = join(root, ".config/opencode");
 mkdirSync(own, { recursive: true });
-writeFileSync(join(own, "opencode.json"), JSON.stringify(config));
+writeFileSync(join(own, "opencode.json"), JSON.stringify({ windlass: { sandbox: { plugins: { mode: "off" } } } }));
 if (!existsSync(join(home, "cache/packages", SPEC))) execFileSync(binary, ["plugin", "add", SPEC], { cwd: project, env });
 
 const agent = spawn(binary, ["acp"], { cwd: project, env, stdio: ["pipe", "pipe", "inherit"] });
