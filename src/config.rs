@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -218,6 +218,16 @@ impl Config {
     /// Returns the directories whose plugins and tools are loaded.
     pub fn script_directories(&self) -> impl Iterator<Item = &PathBuf> {
         self.directories.iter().filter(|it| !self.held.directories.contains(*it))
+    }
+
+    /// Returns true for a session in the user's home directory, where everything is the user's own.
+    pub fn is_of_home(&self) -> bool {
+        self.directory == self.environment.home
+    }
+
+    /// Returns true if a plugin or tool belongs to the project.
+    pub fn is_projects(&self, file: &Path) -> bool {
+        !self.is_of_home() && self.project_files.has(file)
     }
 
     /// Returns the session's directory, its parent, and so on up to the worktree's root.

@@ -138,6 +138,29 @@ async fn the_agent_and_the_model_are_chosen_by_keys() {
 }
 
 #[tokio::test]
+async fn a_turn_that_ends_before_its_prompt_is_answered_leaves_the_page_ready() {
+    let Some(program) = program() else { return };
+    let server = Server::start().await;
+    let mut page = Page::open(program, &server.scratch.work, &server.link().await).await;
+    page.until(READY).await;
+    let held = "{ const send = window.fetch; window.fetch = async (path, init) => { \
+                const answer = await send(path, init); \
+                if (path.includes('prompt_async')) await new Promise((go) => { window.release = go; }); \
+                return answer; }; }";
+    page.read(held).await;
+    server.llm.reply(Reply::text("short"));
+    prompt(&mut page, "one").await;
+    page.until(&shows("short")).await;
+    page.until(READY).await;
+    page.until("!!window.release").await;
+    page.read("window.release()").await;
+    page.until("document.getElementById('prompt').value === ''").await;
+    assert_eq!(page.read(READY).await, true);
+    drop(page);
+    server.finish().await;
+}
+
+#[tokio::test]
 async fn the_page_finds_its_server_again_after_a_restart() {
     let Some(program) = program() else { return };
     let server = Server::builder().command("web").start().await;

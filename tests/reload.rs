@@ -8,6 +8,7 @@ use crate::support::{
     agent::{Agent, Answer, Builder},
     llm::{Gate, Reply},
     message::tag,
+    process,
     scratch::Scratch,
     skip::sees_no_descriptors,
     web::{Page, Web},
@@ -453,7 +454,7 @@ async fn a_running_turn_keeps_its_mcp_servers() {
     }
     // The old one ends with the turn.
     event(&agent, "mcp.tools.changed").await;
-    assert!(agent.descendants().iter().all(|pid| !old.contains(pid)));
+    assert_eq!(process::ended(&old).await, Vec::<i32>::new());
     agent.llm.reply(Reply::call("three", "shop_price", json!({"item": "tea"})));
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "again").await;

@@ -478,9 +478,7 @@ impl Shares {
 
 /// Divides the plugins of a directory where the user's own and the project's run in different sandboxes.
 async fn shares(loaded: &Loaded) -> Shares {
-    let files = &loaded.config.project_files;
-    let is_home = loaded.config.directory == loaded.config.environment.home;
-    let tools = loaded.plan.tools.iter().map(|file| !is_home && files.has(file));
+    let tools = loaded.plan.tools.iter().map(|file| loaded.config.is_projects(file));
     let sides: BTreeSet<bool> = loaded.plan.plugins.iter().map(|it| it.is_projects).chain(tools).collect();
     let (own, of_project) = enclosure::of_plugins(&loaded.config).await;
     if own == of_project || !sides.contains(&true) {

@@ -218,7 +218,7 @@ fn listed(config: &Config, layers: &[Layer]) -> Vec<Planned> {
         let files = if is_loaded { scripts(directory, &PLUGINS) } else { Vec::new() };
         found.extend(files.into_iter().map(|file| Planned {
             spec: file.display().to_string(),
-            is_projects: config.project_files.has(&file),
+            is_projects: config.is_projects(&file),
             source: Source::Path(file),
             options: None,
             origin: directory.display().to_string(),
@@ -233,9 +233,6 @@ fn listed(config: &Config, layers: &[Layer]) -> Vec<Planned> {
     for planned in &mut found {
         planned.is_projects &= !own.contains(&(planned.source.clone(), planned.options.clone()));
     }
-    // In the home directory everything is the user's own.
-    let is_home = config.directory == config.environment.home;
-    found.iter_mut().for_each(|planned| planned.is_projects &= !is_home);
     let mut seen = Vec::new();
     found.reverse();
     found.retain(|planned: &Planned| {
@@ -256,8 +253,9 @@ fn entries(config: &Config, layer: &Layer) -> Vec<Planned> {
             None => Source::Package(plugin_name(entry).to_owned()),
         };
         let (spec, options, origin) = (spec.to_owned(), entry.get(1).cloned(), layer.source.clone());
-        let lies_there = matches!(&source, Source::Path(path) if config.project_files.has(path));
-        Some(Planned { spec, source, options, origin, is_projects: layer.is_projects || lies_there })
+        let lies_there = matches!(&source, Source::Path(path) if config.is_projects(path));
+        let is_listed = layer.is_projects && !config.is_of_home();
+        Some(Planned { spec, source, options, origin, is_projects: is_listed || lies_there })
     };
     list.filter_map(entry).collect()
 }

@@ -150,8 +150,8 @@ async fn execute(cx: &ToolCx<'_>, line: &Line, sandbox: Option<&Sandbox>) -> Res
         return Err(ToolError::Cancelled { partial: None });
     }
     let variables = plugin_variables(cx, &line.workdir, sandbox.is_some()).await?;
-    let (hosts, asking) = Hosts::new(cx).await;
-    let child = start(cx.config, &line.command, &line.workdir, &variables, sandbox, Some(asking));
+    let (hosts, asking) = Hosts::new(cx, sandbox.is_some_and(Sandbox::is_network_by_name)).await;
+    let child = start(cx.config, &line.command, &line.workdir, &variables, sandbox, asking);
     let child = child.map_err(|error| ToolError::Model(error.to_string()))?;
     let timeout_ms = line.timeout_ms;
     let (ending, output) = supervise(cx, child, line, hosts).await;

@@ -283,9 +283,11 @@ $('form').addEventListener('submit', async (event) => {
   const text = $('prompt').value.trim();
   if (!text) return;
   if (!current) await open((await call('POST', '/session', {})).id, true);
+  const before = statusEvents;
   await call('POST', '/session/' + current + '/prompt_async', { ...chosen(), parts: [{ type: 'text', text }] });
   $('prompt').value = '';
-  show(true);
+  // A short turn may have ended before its prompt is answered.
+  if (before === statusEvents) show(true);
   follows = true;
   follow();
 });

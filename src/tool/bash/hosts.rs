@@ -27,20 +27,26 @@ pub struct Hosts {
     open: Option<Question>,
     /// Answers of persons, each of which holds for all connections to that host.
     known: BTreeMap<String, Answer>,
+    /// Hosts that were asked about, also where the connection ended before the answer.
+    n_asked: usize,
 }
 
 impl Hosts {
-    /// Returns the questions of a command that is about to be started, and its proxy's way to ask them.
-    pub async fn new(cx: &ToolCx<'_>) -> (Self, Asking) {
+    /// Returns the questions of a command that is about to be started, and its proxy's way to ask them; none come from a
+    /// command whose network is not one by name.
+    pub async fn new(cx: &ToolCx<'_>, is_by_name: bool) -> (Self, Option<Asking>) {
         let (questions, asked) = mpsc::channel(MAX_WAITING);
+        let hosts = Self { asked, open: None, known: BTreeMap::new(), n_asked: 0 };
+        if !is_by_name {
+            return (hosts, None);
+        }
         let (policy, answers) = (cx.host.policy(), cx.host.answers().await);
         let decided = move |pattern: &str| match permission::resolve(REACH_HOST, pattern, &policy, &answers) {
             Action::Allow => Some(Answer::Yes),
             Action::Deny => Some(Answer::No(None)),
             Action::Ask => None,
         };
-        let asking = Asking { decided: Box::new(decided), questions };
-        (Self { asked, open: None, known: BTreeMap::new() }, asking)
+        (hosts, Some(Asking { decided: Box::new(decided), questions }))
     }
 
     /// Waits for the next question. Never ends where none comes any more.
@@ -61,8 +67,9 @@ impl Hosts {
         let refused = self.known.values().filter(|it| **it != Answer::Yes).count();
         let given = match self.known.get(&pattern) {
             Some(known) => known.clone(),
-            None if self.known.len() >= MAX_ASKED || refused >= MAX_REFUSED => Answer::Unasked,
+            None if self.n_asked >= MAX_ASKED || refused >= MAX_REFUSED => Answer::Unasked,
             None => {
+                self.n_asked += 1;
                 let given = {
                     let mut asking = pin!(ask(cx, line, &pattern));
                     tokio::select! {

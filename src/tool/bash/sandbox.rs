@@ -285,6 +285,10 @@ impl Sandbox {
         child
     }
 
+    pub(super) fn is_network_by_name(&self) -> bool {
+        self.wanted.network.names().is_some()
+    }
+
     /// Returns sentences about the hosts that the last command could not reach.
     fn refused_hosts(&self, has_failed: bool) -> Option<String> {
         let gate = lock(&self.gate).take()?;
