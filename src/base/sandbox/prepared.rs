@@ -1,7 +1,8 @@
 //! A launcher of the full level that draws its boundary ahead of time and waits for the next command.
 //!
-//! It is started while a command runs. There is one at most. It serves only a command with the same boundary and variables, and only while everything that
-//! the boundary names is the same file as when it was drawn. An unused one ends after a few seconds.
+//! It is started a little after a command, out of the way of a short one. There is one at most. It serves only a command
+//! with the same boundary and variables, and only while everything that the boundary names is the same file as when it
+//! was drawn. An unused one ends after a few seconds.
 
 use std::{
     collections::BTreeMap,
@@ -13,6 +14,8 @@ use std::{
     time::Duration,
 };
 
+use nix::unistd::Pid;
+
 use super::{
     arguments,
     boundary::Boundary,
@@ -23,6 +26,10 @@ use crate::base::{
     lock::lock,
     process::{Child, Spawn},
 };
+
+/// The time from the start of a command to that of the next launcher: a short command has ended by then, and the model is
+/// asked again.
+const LATER: Duration = Duration::from_millis(30);
 
 /// The time that a launcher waits for a command.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -79,26 +86,47 @@ fn bound_sockets() -> Vec<PathBuf> {
 /// Returns none if the command has to be started afresh.
 pub fn start(spawn: &Spawn<'_>, boundary: &Boundary) -> Option<Child> {
     let key = Key::new(spawn, boundary);
-    let waiting = lock(&PREPARED).take().filter(|it| it.key == key);
-    let started = waiting.and_then(|it| it.start(spawn).ok());
-    if let Ok(launcher) = wait(spawn, boundary) {
-        let group = launcher.group();
-        *lock(&PREPARED) = Some(Prepared { launcher, key });
-        tokio::spawn(async move {
-            tokio::time::sleep(PATIENCE).await;
-            let mut prepared = lock(&PREPARED);
-            prepared.take_if(|it| it.launcher.group() == group);
-        });
-    }
+    let directory = spawn.directory.to_owned();
+    let waiting = lock(&PREPARED).take();
+    let started = waiting.filter(|it| it.key == key).and_then(|it| it.start(spawn).ok());
+    tokio::spawn(async move {
+        tokio::time::sleep(LATER).await;
+        if lock(&PREPARED).is_some() {
+            return;
+        }
+        let Ok(group) = prepare(&key, &directory) else { return };
+        tokio::time::sleep(PATIENCE).await;
+        let mut prepared = lock(&PREPARED);
+        prepared.take_if(|it| it.launcher.group() == group);
+    });
     started
+}
+
+/// Has a launcher wait for a command like the one of this key, and returns its process group.
+fn prepare(like: &Key, directory: &Path) -> io::Result<Pid> {
+    let Key { boundary, environment, without, .. } = like;
+    let spawn = Spawn {
+        program: LAUNCHER.as_ref(),
+        args: &[],
+        directory,
+        environment,
+        without,
+        stdin: true,
+        is_parent: false,
+    };
+    // The files may be others than those of the last command.
+    let key = Key::new(&spawn, boundary);
+    let launcher = wait(&spawn, boundary)?;
+    let group = launcher.group();
+    *lock(&PREPARED) = Some(Prepared { launcher, key });
+    Ok(group)
 }
 
 /// Starts a launcher that draws the boundary and waits.
 fn wait(spawn: &Spawn<'_>, boundary: &Boundary) -> io::Result<Child> {
     let mut args: Vec<OsString> = vec![COMMAND.into(), WAITING.into(), REPORTING.into()];
     args.extend(arguments::encode(boundary, Path::new("/")));
-    let spawn = Spawn { program: LAUNCHER.as_ref(), args: &args, stdin: true, ..*spawn };
-    launcher::start(&spawn, boundary, None)
+    launcher::start(&Spawn { args: &args, ..*spawn }, boundary, None)
 }
 
 impl Prepared {
