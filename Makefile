@@ -40,11 +40,11 @@ clients-update:
 
 # Rewrites the catalog in the binary from FROM, a file in the form of models.dev's api.json or one provider a line.
 catalog:
-	python3 .ci/pack-catalog $(FROM) src/provider/catalog/table.bin
+	python3 .ci/pack-catalog $(FROM) crates/provider/src/catalog/table.bin
 
-# Bundles the packages that plugins import; their versions are in src/plugin/library/package.json.
+# Bundles the packages that plugins import; their versions are in crates/services/src/plugin/library/package.json.
 plugin-library:
-	cd src/plugin/library && npm ci --no-audit --no-fund && node build.mjs
+	cd crates/services/src/plugin/library && npm ci --no-audit --no-fund && node build.mjs
 
 # Lists the functions that a session runs, for the linker; needs valgrind. To be made anew when much has moved or a
 # dependency is new, which changes the names.

@@ -7,11 +7,8 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 use tracing_subscriber::filter::LevelFilter;
-
-use crate::{
-    base::{process, sandbox, text},
-    config::{Environment, data_directory, paths::Paths},
-};
+use windlass_base::{process, sandbox, text};
+use windlass_core::config::{Environment, data_directory, paths::Paths};
 
 mod acp;
 mod agent;
@@ -235,7 +232,7 @@ pub fn run() -> ExitCode {
         Some(Command::Run(_) | Command::Chat(_) | Command::Attach(_) | Command::Demo(_))
     ) || cli.command.is_none() && std::io::stdin().is_terminal();
     // They say themselves what is wrong in the configuration: all of it, or why they cannot begin.
-    let shown_by_command = talks.then_some(crate::base::log::CONFIGURED);
+    let shown_by_command = talks.then_some(windlass_base::log::CONFIGURED);
     let log = logging::start(&cli.global, &environment, least, shown_by_command);
     process::child_table::open(environment.get(process::tree::CHILD_TAG));
     sandbox::open();

@@ -47,6 +47,7 @@ mod tui;
 mod vcs;
 
 use tokio_util::sync::CancellationToken;
+use windlass_engine::{Answerable, Engine};
 
 pub use access::{Access, Password};
 pub use announcement::{Announcement, announce, host_name};
@@ -54,10 +55,8 @@ pub use entry::{CHARS as KEY_CHARS, Entry};
 pub use in_process::api;
 pub use listener::{Listener, bind, bind_socket};
 pub use server::Options;
-pub use tls::acceptor;
-
-use crate::engine::{Answerable, Engine};
 use server::Server;
+pub use tls::acceptor;
 
 /// Serves on these listeners until `stop` is cancelled.
 pub async fn serve(engine: Engine, options: Options, listeners: Vec<Listener>, stop: CancellationToken) {

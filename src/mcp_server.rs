@@ -34,10 +34,8 @@ use self::{
     talks::{Rejected, Talks},
     tools::{Answer, Listing, Named, NewPrompt, Start, Wanted},
 };
-use crate::{
-    base::path::absolute,
-    engine::{Engine, EngineError, NewSession, PromptInput, PromptPart, Workspace},
-};
+use windlass_base::path::absolute;
+use windlass_engine::{Engine, EngineError, NewSession, PromptInput, PromptPart, Workspace};
 
 /// Sessions of a list unless another number is wanted, and at most.
 const LISTED: usize = 20;

@@ -154,7 +154,7 @@ fn is_test(name: &str) -> bool {
         })
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    ["src", "tests"].iter().any(|directory| holds(&root.join(directory), &format!("fn {name}(")))
+    ["src", "crates", "tests"].iter().any(|directory| holds(&root.join(directory), &format!("fn {name}(")))
 }
 
 #[test]

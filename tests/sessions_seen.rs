@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
-use windlass::{
-    base::clock,
-    storage::{Storage, Write},
-};
+use windlass_base::clock;
+use windlass_core::storage::{Storage, Write};
 use windlass_protocol::opencode::{message::MessageWithParts, session::Session};
 
 use crate::{

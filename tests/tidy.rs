@@ -5,51 +5,13 @@ mod functions;
 mod seams;
 mod waits;
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// Floor of each top-level module of `src/`. A module imports only lower floors and its own children.
-const FLOORS: &[(&str, u8)] = &[
-    ("base", 0),
-    ("bus", 1),
-    ("config", 1),
-    ("storage", 1),
-    ("format", 2),
-    ("library", 2),
-    ("lsp", 2),
-    ("mcp", 2),
-    ("permission", 2),
-    ("plugin", 2),
-    ("provider", 2),
-    ("pty", 2),
-    ("snapshot", 2),
-    ("tool", 3),
-    ("engine", 4),
-    ("transcript", 4),
-    ("acp", 5),
-    ("cli", 5),
-    ("http", 5),
-    ("mcp_server", 5),
-];
-
-/// Modules that front ends may import: `engine`, and of the floors below only these. Paths and the environment enter
-/// through `config`, events through `bus`; `transcript` draws what `engine` has read.
-const FRONT_END_IMPORTS: &[&str] = &["base", "bus", "config", "engine", "transcript"];
-
-/// Imports between modules of one floor that the floors' own order allows: on floor 1 the store and the bus know the
-/// configuration's paths. The thin command line starts the other front ends, and the HTTP server ACP on a socket.
-const SAME_FLOOR: &[(&str, &str)] = &[
-    ("storage", "config"),
-    ("storage", "bus"),
-    ("cli", "acp"),
-    ("cli", "http"),
-    ("cli", "mcp_server"),
-    ("http", "acp"),
-];
+/// Modules of `crates/core` that front ends may import: paths and the environment enter through `config`, events through
+/// `bus`.
+const FRONT_END_IMPORTS: &[&str] = &["bus", "config"];
 
 const MAX_LINES: usize = 700;
 
@@ -81,18 +43,35 @@ fn files(directory: &str, extension: &str) -> Vec<(PathBuf, String)> {
 }
 
 fn rust_files() -> Vec<(PathBuf, String)> {
-    ["src", "protocol", "tests"].into_iter().flat_map(|directory| files(directory, "rs")).collect()
+    ["src", "crates", "tests"].into_iter().flat_map(|directory| files(directory, "rs")).collect()
 }
 
 fn report(problems: Vec<String>) {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Returns the top-level module a file of `src/` belongs to; none for `lib.rs` and `main.rs`.
-fn module_of(path: &Path) -> Option<String> {
-    let first = path.strip_prefix("src").ok()?.iter().next()?.to_str()?;
-    let module = first.strip_suffix(".rs").unwrap_or(first);
-    (!["lib", "main"].contains(&module)).then(|| module.to_owned())
+/// Returns the sources of all crates, without the end-to-end tests.
+fn sources() -> Vec<(PathBuf, String)> {
+    ["src", "crates"].into_iter().flat_map(|directory| files(directory, "rs")).collect()
+}
+
+/// Returns the folders of sources of all crates.
+fn crates() -> Vec<String> {
+    let names = std::fs::read_dir(root().join("crates")).unwrap().flatten();
+    let mut found: Vec<String> =
+        names.map(|entry| format!("crates/{}/src", entry.file_name().to_str().unwrap())).collect();
+    found.push("src".to_owned());
+    found.sort();
+    found
+}
+
+/// Returns the modules that the root of a crate names.
+fn modules(folder: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(root().join(folder).join("lib.rs")).unwrap();
+    let named = text.lines().filter_map(|line| {
+        line.strip_prefix("pub mod ").or_else(|| line.strip_prefix("mod "))?.strip_suffix(';')
+    });
+    named.filter(|name| *name != "tests").map(str::to_owned).collect()
 }
 
 /// Returns the code of a file without comments and string literals, so that neither counts as an import.
@@ -123,11 +102,6 @@ fn code(text: &str) -> String {
         }
     }
     code
-}
-
-/// Returns the top-level modules that code names by `crate::…`.
-fn imports(code: &str) -> Vec<String> {
-    named_behind("crate::", code)
 }
 
 /// Returns the modules that code names behind this, also inside a braced list.
@@ -167,62 +141,26 @@ fn identifier(text: &str) -> String {
     text.chars().take_while(|char| char.is_alphanumeric() || *char == '_').collect()
 }
 
-fn may_import(floors: &BTreeMap<&str, u8>, from: &str, to: &str) -> bool {
-    let (Some(from_floor), Some(to_floor)) = (floors.get(from), floors.get(to)) else { return false };
-    let is_allowed_sibling = SAME_FLOOR.contains(&(from, to));
-    match from_floor {
-        _ if from == to => true,
-        5 => FRONT_END_IMPORTS.contains(&to) || is_allowed_sibling,
-        _ => to_floor < from_floor || is_allowed_sibling,
-    }
-}
-
 #[test]
-fn modules_import_only_lower_floors() {
-    let floors: BTreeMap<&str, u8> = FLOORS.iter().copied().collect();
+fn front_ends_reach_the_floors_below_through_the_engine() {
     let mut problems = Vec::new();
     for (path, text) in files("src", "rs") {
-        let Some(module) = module_of(&path) else { continue };
-        if !floors.contains_key(module.as_str()) {
-            problems.push(format!("{}: module `{module}` has no floor in tests/tidy.rs", path.display()));
-            continue;
-        }
         // Tests of a module may look anywhere.
         if path.ends_with("tests.rs") {
             continue;
         }
-        for import in imports(&code(&text)) {
-            if !may_import(&floors, &module, &import) {
-                problems.push(format!("{}: `{module}` must not import `{import}`", path.display()));
-            }
+        let named = named_behind("windlass_core::", &code(&text));
+        for import in named.into_iter().filter(|it| !FRONT_END_IMPORTS.contains(&it.as_str())) {
+            problems.push(format!("{}: a front end must not import `{import}`", path.display()));
         }
     }
     report(problems);
 }
 
 #[test]
-fn files_of_the_configuration_import_in_no_circle() {
-    let name = |path: &Path| path.file_stem().unwrap().to_str().unwrap().to_owned();
-    let files = files("src/config", "rs").into_iter().filter(|(path, _)| path.components().count() == 3);
-    let mut open: BTreeMap<String, Vec<String>> =
-        files.map(|(path, text)| (name(&path), named_behind("super::", &code(&text)))).collect();
-    assert!(open["layers"].contains(&"decode".to_owned()), "{open:?}");
-    // A module that imports none of the rest is below it.
-    loop {
-        let names: Vec<String> = open.keys().cloned().collect();
-        let is_low = |imports: &Vec<String>| !imports.iter().any(|it| names.contains(it));
-        open.retain(|_, imports| !is_low(imports));
-        if open.len() == names.len() {
-            break;
-        }
-    }
-    assert!(open.is_empty(), "these import each other in circles: {open:#?}");
-}
-
-#[test]
 fn imports_are_found_in_every_form() {
     let text = "use crate::{config::Config, base::{self, ids}, bus}; // crate::engine\nlet x = crate::tool::run(\"crate::acp\"); other_crate::no::x();";
-    assert_eq!(imports(&code(text)), ["config", "base", "bus", "tool"]);
+    assert_eq!(named_behind("crate::", &code(text)), ["config", "base", "bus", "tool"]);
 }
 
 #[test]
@@ -236,7 +174,7 @@ fn files_stay_small_and_clean() {
     let mut problems = Vec::new();
     let mut all = rust_files();
     for (directory, extension) in
-        [("src", "txt"), ("tests", "py"), ("tests", "mjs"), (".", "md"), (".", "toml")]
+        [("src", "txt"), ("crates", "txt"), ("tests", "py"), ("tests", "mjs"), (".", "md"), (".", "toml")]
     {
         all.extend(files(directory, extension));
     }
@@ -283,7 +221,7 @@ fn no_test_is_switched_off() {
 #[test]
 fn only_the_writer_touches_stdout() {
     let mut problems = Vec::new();
-    for (path, text) in files("src", "rs").into_iter().chain(files("protocol", "rs")) {
+    for (path, text) in sources() {
         if path.components().any(|part| part.as_os_str() == "tests") {
             continue;
         }
@@ -350,12 +288,12 @@ const TOOLS: &[(&str, &[&str], &[&str])] = &[
 #[test]
 fn every_tool_has_a_text_and_opencodes_parameters() {
     let mut problems = Vec::new();
-    for tool in windlass::tool::BUILTIN {
+    for tool in windlass_services::tool::BUILTIN {
         let name = &*tool.name;
-        let text = root().join(format!("src/tool/{name}.txt"));
+        let text = root().join(format!("crates/services/src/tool/{name}.txt"));
         let written = std::fs::read_to_string(&text).unwrap_or_default();
         if written.trim().is_empty() || tool.text.trim() != written.trim() {
-            problems.push(format!("{name}: what the model reads must be src/tool/{name}.txt"));
+            problems.push(format!("{name}: the model must read {}", text.display()));
         }
         let schema = tool.schema();
         if schema["type"] != "object" {
@@ -363,7 +301,7 @@ fn every_tool_has_a_text_and_opencodes_parameters() {
         }
     }
     for (name, parameters, required) in TOOLS {
-        let Some(tool) = windlass::tool::BUILTIN.iter().find(|tool| tool.name == *name) else {
+        let Some(tool) = windlass_services::tool::BUILTIN.iter().find(|tool| tool.name == *name) else {
             problems.push(format!("{name}: no such tool"));
             continue;
         };
@@ -386,7 +324,7 @@ fn every_tool_has_a_text_and_opencodes_parameters() {
         }
     }
     for name in ["invalid", "list", "plan_enter", "plan_exit", "todoread"] {
-        if !windlass::tool::BUILTIN.iter().any(|tool| tool.name == name) {
+        if !windlass_services::tool::BUILTIN.iter().any(|tool| tool.name == name) {
             problems.push(format!("{name}: no such tool"));
         }
     }
@@ -396,10 +334,12 @@ fn every_tool_has_a_text_and_opencodes_parameters() {
 #[test]
 fn the_architecture_document_names_every_module() {
     let document = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let modules: std::collections::BTreeSet<String> =
-        files("src", "rs").iter().filter_map(|(path, _)| module_of(path)).collect();
     let is_missing = |module: &String| !document.contains(&format!("`{module}`"));
-    report(modules.into_iter().filter(is_missing).map(|it| format!("ARCHITECTURE.md: no `{it}`")).collect());
+    // Of the other crates the document names the whole.
+    let named = ["src", "crates/core/src", "crates/services/src"].into_iter().flat_map(modules);
+    let folders = crates().into_iter().filter_map(|it| Some(it.strip_suffix("/src")?.to_owned()));
+    let missing = named.chain(folders).filter(is_missing);
+    report(missing.map(|it| format!("ARCHITECTURE.md: no `{it}`")).collect());
 }
 
 #[test]
@@ -470,7 +410,7 @@ fn the_documents_name_every_key_and_every_variable() {
     let page = std::fs::read_to_string(root().join("docs/configuration.md")).unwrap();
     let documents: String = documents().into_iter().map(|(_, text)| text).collect();
     let mut problems = Vec::new();
-    let schema = windlass::config::schema::schema();
+    let schema = windlass_core::config::schema::schema();
     for key in schema["properties"].as_object().unwrap().keys() {
         let is_named = [format!("`{key}`"), format!("`{key}."), format!("`{key}\": "), format!("\"{key}\"")];
         if !is_named.iter().any(|name| page.contains(name.as_str())) {
@@ -478,7 +418,7 @@ fn the_documents_name_every_key_and_every_variable() {
         }
     }
     let is_letter = |char: char| char.is_ascii_uppercase() || char.is_ascii_digit() || char == '_';
-    for (path, text) in files("src", "rs") {
+    for (path, text) in sources() {
         for start in ["\"OPENCODE_", "\"WINDLASS_"] {
             for (at, _) in text.match_indices(start) {
                 let rest = &text[at + 1..];
@@ -501,8 +441,9 @@ fn the_documents_name_every_key_and_every_variable() {
 #[test]
 fn only_the_command_that_shows_it_reads_the_configuration_as_json() {
     let mut problems = Vec::new();
-    for (path, text) in files("src", "rs") {
-        let shows = ["src/config.rs", "src/cli/config.rs"].iter().any(|file| path.ends_with(file));
+    for (path, text) in sources() {
+        let shows =
+            ["crates/core/src/config.rs", "src/cli/config.rs"].iter().any(|file| path.ends_with(file));
         if !shows && code(&text).contains("merged_json(") {
             problems.push(format!("{}: reads the merged JSON of a configuration", path.display()));
         }

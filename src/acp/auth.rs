@@ -1,15 +1,14 @@
 //! `authenticate`, `logout` and `auth/status`: the keys and logins that `windlass auth` stores, as a client sees them.
 
 use jsonrpsee::types::ErrorObjectOwned;
-use windlass_protocol::{
-    acp::{
-        decode,
-        schema::{
-            AuthAccount, AuthState, AuthStatusResponse, AuthStatusUpdateNotification, AuthenticateResponse,
-            LogoutResponse,
-        },
+use windlass_engine::Engine;
+use windlass_protocol::rpc::{self, code};
+use windlass_protocol_acp::{
+    decode,
+    schema::{
+        AuthAccount, AuthState, AuthStatusResponse, AuthStatusUpdateNotification, AuthenticateResponse,
+        LogoutResponse,
     },
-    rpc::{self, code},
 };
 
 use super::{
@@ -18,7 +17,6 @@ use super::{
     error::{engine_error, error, invalid_params},
     outbox::Responder,
 };
-use crate::engine::Engine;
 
 /// The method that needs no terminal: the user sets a key and says so.
 pub const AGENT_METHOD: &str = "windlass-key";

@@ -4,12 +4,11 @@ use std::collections::HashMap;
 
 use serde_json::{Value, value::RawValue};
 use tokio::sync::oneshot;
+use windlass_engine::Notifications;
 use windlass_protocol::{
     opencode::id::SessionId,
     rpc::{ErrorBody, Id},
 };
-
-use crate::engine::Notifications;
 
 /// A request for the client.
 pub struct ClientCall {

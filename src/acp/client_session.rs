@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
+use windlass_engine::{CommandChoice, Loaded, ServerPrompts, Workspace};
 use windlass_protocol::opencode::message::ModelRef;
-
-use crate::engine::{CommandChoice, Loaded, ServerPrompts, Workspace};
 
 /// See the module's comment.
 pub struct ClientSession {

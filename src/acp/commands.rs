@@ -1,11 +1,11 @@
 //! Slash commands for the client.
 
-use windlass_protocol::acp::schema::{
+use windlass_engine::Loaded;
+use windlass_protocol_acp::schema::{
     AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, UnstructuredCommandInput,
 };
 
 use super::{client_session::ClientSession, options};
-use crate::engine::Loaded;
 
 /// Returns every command by name; the demo's own where the demo answers.
 pub fn update(loaded: &Loaded, client_session: &ClientSession) -> AvailableCommandsUpdate {

@@ -1,12 +1,12 @@
 //! Tells clients that show compactions how far one is.
 
-use windlass_protocol::{
-    acp::schema::{CompactionStatus, CompactionUpdate, ContentBlock, SessionUpdate, TextContent},
-    opencode::{
-        id::{MessageId, PartId},
-        message::{AssistantMessage, Message, MessageError, MessageWithParts},
-        part::{Part, PartKind},
-    },
+use windlass_protocol::opencode::{
+    id::{MessageId, PartId},
+    message::{AssistantMessage, Message, MessageError, MessageWithParts},
+    part::{Part, PartKind},
+};
+use windlass_protocol_acp::schema::{
+    CompactionStatus, CompactionUpdate, ContentBlock, SessionUpdate, TextContent,
 };
 
 /// The compaction of a session that runs now, and the summary as far as it has come.

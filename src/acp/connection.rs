@@ -12,11 +12,9 @@ use tokio::{
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
-use windlass_protocol::{
-    acp::{decode::ClientCapabilities, schema::AuthStatusResponse},
-    opencode::id::SessionId,
-    rpc::Id,
-};
+use windlass_engine::{Answerable, Client as Lease, Editor, Engine};
+use windlass_protocol::{opencode::id::SessionId, rpc::Id};
+use windlass_protocol_acp::{decode::ClientCapabilities, schema::AuthStatusResponse};
 
 use super::{
     client_session::ClientSession,
@@ -24,7 +22,6 @@ use super::{
     encoder::Encoder,
     outbox::{Cancel, Outbox, Responder, Switched},
 };
-use crate::engine::{Answerable, Client as Lease, Editor, Engine};
 
 /// Bytes of one line; a longer one is refused, not kept.
 pub const MAX_LINE: usize = 64 * 1024 * 1024;

@@ -2,26 +2,26 @@
 //! A form or a page of an MCP server is shown as the server made it, where the client can show it.
 
 use serde_json::{Map, Value, json};
+use windlass_base::text;
 use windlass_protocol::{
-    acp::{
-        decode::{self, ClientCapabilities, FormOutcome},
-        schema::{
-            ContentBlock, CreateElicitationRequest, ElicitationFormMode, ElicitationPropertySchema,
-            ElicitationSchema, ElicitationSessionScope, ElicitationUrlMode, EnumOption,
-            MultiSelectPropertySchema, PermissionOption, PermissionOptionKind, RequestPermissionRequest,
-            StringPropertySchema, TextContent, ToolCallId, ToolCallUpdate, ToolCallUpdateFields,
-        },
-    },
     opencode::{
         id::{QuestionId, SessionId},
         question::{Question, QuestionRequest, ServerWanted},
     },
     rpc::{ErrorBody, code},
 };
+use windlass_protocol_acp::{
+    decode::{self, ClientCapabilities, FormOutcome},
+    schema::{
+        ContentBlock, CreateElicitationRequest, ElicitationFormMode, ElicitationPropertySchema,
+        ElicitationSchema, ElicitationSessionScope, ElicitationUrlMode, EnumOption,
+        MultiSelectPropertySchema, PermissionOption, PermissionOptionKind, RequestPermissionRequest,
+        StringPropertySchema, TextContent, ToolCallId, ToolCallUpdate, ToolCallUpdateFields,
+    },
+};
 
 use self::server_form::{answers, schema};
 use super::to_proto;
-use crate::base::text;
 
 mod server_form;
 

@@ -15,13 +15,13 @@ use jsonrpsee::{
 };
 use serde_json::value::RawValue;
 use windlass_protocol::{
-    acp::{
-        decode::{self, Version},
-        ext,
-        schema::{PromptResponse, StopReason},
-    },
     opencode::id::SessionId,
     rpc::{self, Id, Incoming, Malformed, code},
+};
+use windlass_protocol_acp::{
+    decode::{self, Version},
+    ext,
+    schema::{PromptResponse, StopReason},
 };
 
 use super::{

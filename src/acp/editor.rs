@@ -4,10 +4,10 @@ use std::{path::Path, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
+use windlass_engine::{Editor, EditorFailure};
 use windlass_protocol::opencode::id::SessionId;
 
 use super::{client_call::CallFailure, outbox::Outbox};
-use crate::engine::{Editor, EditorFailure};
 
 /// The editor behind a connection.
 pub struct ClientEditor {

@@ -3,13 +3,13 @@
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::{json, value::RawValue};
 use windlass_protocol::{
-    acp::decode,
     opencode::{
         id::{QuestionId, SessionId},
         question::QuestionRequest,
     },
     rpc::{ErrorBody, code},
 };
+use windlass_protocol_acp::decode;
 
 use super::{call::Call, connection::Connection, dialog::Progress, error::invalid_params, outbox::Outgoing};
 

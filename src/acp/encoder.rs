@@ -9,15 +9,9 @@ use std::{
 use reqwest::Url;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use windlass_base::{ids, money};
+use windlass_engine::{AutoSummaries, Workspace, tool_look};
 use windlass_protocol::{
-    acp::{
-        decode::{ClientCapabilities, EventChoice},
-        ext,
-        schema::{
-            ContentBlock, ContentChunk, Cost, Notice, NoticeSeverity, PlanUpdate, PlanUpdateContent,
-            SessionUpdate, TextContent, UsageUpdate,
-        },
-    },
     opencode::{
         event::{Event, EventPayload, ToastVariant},
         id::{MessageId, PartId, SessionId},
@@ -28,6 +22,14 @@ use windlass_protocol::{
         tool_metadata::{Todos, decode},
     },
     rpc,
+};
+use windlass_protocol_acp::{
+    decode::{ClientCapabilities, EventChoice},
+    ext,
+    schema::{
+        ContentBlock, ContentChunk, Cost, Notice, NoticeSeverity, PlanUpdate, PlanUpdateContent,
+        SessionUpdate, TextContent, UsageUpdate,
+    },
 };
 
 use super::{
@@ -43,11 +45,6 @@ use super::{
     v2::State,
 };
 use foreground::Foreground;
-
-use crate::{
-    base::{ids, money},
-    engine::{AutoSummaries, Workspace, tool_look},
-};
 
 pub mod alone;
 mod asks;
@@ -534,7 +531,7 @@ impl Encoder {
             }
             PartKind::File(file) if is_users && (is_replay || self.is_second_version()) => {
                 let chunk = ContentChunk::new(to_proto::file_block(file))
-                    .message_id(windlass_protocol::acp::schema::MessageId::new(part.message_id.shared()));
+                    .message_id(windlass_protocol_acp::schema::MessageId::new(part.message_id.shared()));
                 out.lines.update(id, SessionUpdate::UserMessageChunk(chunk));
             }
             PartKind::File(_)
@@ -688,7 +685,7 @@ fn text_update(is_thought: bool, message_id: &MessageId, part_id: &PartId, text:
 
 fn chunk(text: &str, message_id: Arc<str>) -> ContentChunk {
     ContentChunk::new(ContentBlock::Text(TextContent::new(text)))
-        .message_id(windlass_protocol::acp::schema::MessageId::new(message_id))
+        .message_id(windlass_protocol_acp::schema::MessageId::new(message_id))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Errors that refuse a request: those of JSON-RPC, and the engine's as such.
 
 use jsonrpsee::types::ErrorObjectOwned;
-use windlass_protocol::{acp::decode::InvalidParams, opencode::id::SessionId, rpc::code};
-
-use crate::engine::{EngineError, EngineErrorKind};
+use windlass_engine::{EngineError, EngineErrorKind};
+use windlass_protocol::{opencode::id::SessionId, rpc::code};
+use windlass_protocol_acp::decode::InvalidParams;
 
 /// Makes an error object.
 pub fn error(code: i32, message: &str) -> ErrorObjectOwned {

@@ -3,12 +3,10 @@
 use std::path::PathBuf;
 
 use reqwest::Url;
-use windlass_protocol::{
-    acp::schema::{Annotations, ContentBlock, EmbeddedResourceResource, Role},
-    opencode::part::FilePart,
-};
-
-use crate::{base::mime, engine::PromptPart};
+use windlass_base::mime;
+use windlass_engine::PromptPart;
+use windlass_protocol::opencode::part::FilePart;
+use windlass_protocol_acp::schema::{Annotations, ContentBlock, EmbeddedResourceResource, Role};
 
 /// Returns the parts of a prompt; blocks that cannot be used are named in the second list.
 pub fn prompt_parts(blocks: Vec<ContentBlock>) -> (Vec<PromptPart>, Vec<String>) {

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, path::Path};
 
-use crate::base::diff;
+use windlass_base::diff;
 
 /// Returns the patch of one file: no text before means that it is new, none behind that it is deleted.
 pub fn of_file(path: &Path, before: Option<&str>, after: Option<&str>) -> String {

@@ -2,23 +2,21 @@
 
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::{Map, Value, json};
-use windlass_protocol::{
-    acp::{
-        decode::{self, ClientCapabilities, Version},
-        ext,
-        schema::{
-            AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthMethodAgent, AuthMethodTerminal,
-            AuthStatusCapabilities, Implementation, InitializeResponse, LogoutCapabilities, McpCapabilities,
-            PromptCapabilities, ProvidersCapabilities, SessionAdditionalDirectoriesCapabilities,
-            SessionArchiveCapabilities, SessionCapabilities, SessionCloseCapabilities,
-            SessionDeleteCapabilities, SessionForkCapabilities, SessionListCapabilities,
-            SessionResumeCapabilities, SessionStatusCapabilities, SessionSystemPromptCapabilities,
-            SessionSystemPromptModeCapabilities, SessionSystemPromptOverrideCapabilities,
-            SessionTitleCapabilities,
-        },
-        version::ProtocolVersion,
+use windlass_base::sandbox::{self, Found};
+use windlass_protocol::rpc::code;
+use windlass_protocol_acp::{
+    decode::{self, ClientCapabilities, Version},
+    ext,
+    schema::{
+        AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthMethodAgent, AuthMethodTerminal,
+        AuthStatusCapabilities, Implementation, InitializeResponse, LogoutCapabilities, McpCapabilities,
+        PromptCapabilities, ProvidersCapabilities, SessionAdditionalDirectoriesCapabilities,
+        SessionArchiveCapabilities, SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities,
+        SessionForkCapabilities, SessionListCapabilities, SessionResumeCapabilities,
+        SessionStatusCapabilities, SessionSystemPromptCapabilities, SessionSystemPromptModeCapabilities,
+        SessionSystemPromptOverrideCapabilities, SessionTitleCapabilities,
     },
-    rpc::code,
+    version::ProtocolVersion,
 };
 
 use super::{
@@ -29,7 +27,6 @@ use super::{
     outbox::Responder,
     v2::agent,
 };
-use crate::base::sandbox::{self, Found};
 
 pub fn initialize(
     connection: &mut Connection,

@@ -7,12 +7,12 @@ use std::{
 
 use serde::Serialize;
 use windlass_protocol::{
-    acp::{
-        decode::Version,
-        schema::{RequestPermissionRequest, SessionUpdate, ToolCall},
-    },
     opencode::{id::SessionId, session::Todo},
     rpc::{self, Id},
+};
+use windlass_protocol_acp::{
+    decode::Version,
+    schema::{RequestPermissionRequest, SessionUpdate, ToolCall},
 };
 
 use super::{

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use windlass_protocol::acp::schema::{
+use windlass_engine::{AskServer, LinkAnswer, LinkNotification, LinkRequest};
+use windlass_protocol_acp::schema::{
     McpServerAcpId, MessageMcpNotification, MessageMcpRequest, MessageMcpResponse,
 };
 
@@ -12,7 +13,6 @@ use super::{
     connection::Connection,
     outbox::Outbox,
 };
-use crate::engine::{AskServer, LinkAnswer, LinkNotification, LinkRequest};
 
 /// The method of the requests, and of notifications about them.
 pub const MESSAGE: &str = "mcp/message";

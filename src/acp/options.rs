@@ -1,7 +1,8 @@
 //! Modes and configuration options of a session, in both generations of the protocol (facts: ACP §1.4.10). Pure.
 
 use serde::Serialize;
-use windlass_protocol::acp::{
+use windlass_engine::{Choice, Loaded};
+use windlass_protocol_acp::{
     decode::ClientCapabilities,
     schema::{
         ConfigOptionUpdate, CurrentModeUpdate, Meta, SessionConfigOption, SessionConfigOptionCategory,
@@ -10,7 +11,6 @@ use windlass_protocol::acp::{
 };
 
 use super::client_session::ClientSession;
-use crate::engine::{Choice, Loaded};
 
 /// Id of the option that chooses the agent.
 pub const MODE: &str = "mode";

@@ -14,8 +14,10 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+use windlass_base::queue::Queue;
+use windlass_core::bus::Subscriber;
+use windlass_engine::{TurnOutcome, Workspace};
 use windlass_protocol::{
-    acp::schema::SessionUpdate,
     opencode::{
         event::{Event, EventPayload},
         id::{QuestionId, SessionId},
@@ -25,15 +27,11 @@ use windlass_protocol::{
     },
     rpc::{self, Id},
 };
+use windlass_protocol_acp::schema::SessionUpdate;
 
 use super::{
     client_call::{CallFailure, ClientCall, Notified},
     error::error,
-};
-use crate::{
-    base::queue::Queue,
-    bus::Subscriber,
-    engine::{TurnOutcome, Workspace},
 };
 
 /// Numbers the requests of all connections, so that each can be taken back.

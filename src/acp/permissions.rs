@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use windlass_engine::Engine;
 use windlass_protocol::{
     opencode::{
         event::EventPayload,
@@ -13,7 +14,6 @@ use windlass_protocol::{
 };
 
 use super::dialog::Dialog;
-use crate::engine::Engine;
 
 /// See the module's comment.
 #[derive(Default)]

@@ -4,13 +4,15 @@ use std::sync::{Arc, Mutex};
 
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::{json, value::RawValue};
+use windlass_base::lock::lock;
+use windlass_engine::{Invocation, OnMissing, PromptInput, PromptPart, TurnBegin, TurnEnd};
 use windlass_protocol::{
-    acp::{
-        decode::{self, Version},
-        schema::{ContentBlock, ContentChunk, MessageId, PromptResponse, SessionUpdate, TextContent},
-    },
     opencode::{id::SessionId, permission::Reply},
     rpc::{ErrorBody, Id, code},
+};
+use windlass_protocol_acp::{
+    decode::{self, Version},
+    schema::{ContentBlock, ContentChunk, MessageId, PromptResponse, SessionUpdate, TextContent},
 };
 
 use super::{
@@ -22,10 +24,6 @@ use super::{
     outbox::{Cancel, Outgoing, PromptEnd, Responder},
     permissions::AskedId,
     reload, to_proto,
-};
-use crate::{
-    base::lock::lock,
-    engine::{Invocation, OnMissing, PromptInput, PromptPart, TurnBegin, TurnEnd},
 };
 
 pub fn prompt(

@@ -4,15 +4,14 @@
 use std::path::PathBuf;
 
 use jsonrpsee::types::ErrorObjectOwned;
-use windlass_protocol::{
-    acp::{
-        decode,
-        schema::{
-            DisableProviderResponse, ListProvidersResponse, LlmProtocol, ProviderCurrentConfig, ProviderInfo,
-            SetProviderResponse,
-        },
+use windlass_engine::ProviderRoute;
+use windlass_protocol::rpc::code;
+use windlass_protocol_acp::{
+    decode,
+    schema::{
+        DisableProviderResponse, ListProvidersResponse, LlmProtocol, ProviderCurrentConfig, ProviderInfo,
+        SetProviderResponse,
     },
-    rpc::code,
 };
 
 use super::{
@@ -21,7 +20,6 @@ use super::{
     error::{engine_error, error, invalid_params},
     outbox::Responder,
 };
-use crate::engine::ProviderRoute;
 
 pub fn list(
     connection: &mut Connection,

@@ -1,15 +1,15 @@
 //! What a client does to a session as a whole: its title, the archive, and where it stands (facts: ACP §2).
 
 use jsonrpsee::types::ErrorObjectOwned;
-use windlass_protocol::{
-    acp::{
-        decode,
-        schema::{
-            ArchiveSessionResponse, SessionStatus, SessionStatusResponse, SetSessionTitleResponse,
-            UnarchiveSessionResponse,
-        },
+use windlass_base::clock;
+use windlass_engine::SessionPatch;
+use windlass_protocol::opencode::id::SessionId;
+use windlass_protocol_acp::{
+    decode,
+    schema::{
+        ArchiveSessionResponse, SessionStatus, SessionStatusResponse, SetSessionTitleResponse,
+        UnarchiveSessionResponse,
     },
-    opencode::id::SessionId,
 };
 
 use super::{
@@ -18,7 +18,6 @@ use super::{
     error::{engine_error, invalid_params, session_id},
     outbox::{Outgoing, Responder},
 };
-use crate::{base::clock, engine::SessionPatch};
 
 /// Closes the session and takes it out of lists.
 pub fn archive(

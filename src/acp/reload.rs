@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use windlass_protocol::acp::{
+use windlass_core::config::Warning;
+use windlass_protocol_acp::{
     decode::ClientCapabilities,
     schema::{ConfigOptionUpdate, CurrentModeUpdate, Notice, NoticeSeverity, SessionUpdate},
 };
 
 use super::{client_session::ClientSession, commands, encoder::Encoder, lines::Lines, options};
-use crate::config::Warning;
 
 /// Mistakes that are told one by one.
 const MAX_TOLD: usize = 20;

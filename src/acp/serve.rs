@@ -14,6 +14,8 @@ use tokio::{
     sync::mpsc,
 };
 use tokio_util::sync::CancellationToken;
+use windlass_core::bus::Subscriber;
+use windlass_engine::{Client as Lease, Engine};
 use windlass_protocol::opencode::{event::EventPayload, id::SessionId};
 
 use super::{
@@ -27,10 +29,6 @@ use super::{
     reload,
     trace::Trace,
     wire::{Event, Wire},
-};
-use crate::{
-    bus::Subscriber,
-    engine::{Client as Lease, Engine},
 };
 
 /// Bytes that are encoded before they are written.

@@ -6,21 +6,24 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jsonrpsee::types::ErrorObjectOwned;
 use serde::Serialize;
 use serde_json::json;
+use windlass_engine::{
+    Client as Lease, ClientPrompt, ClientServer, Engine, HistoryPage, Link, NewSession, Opened,
+};
 use windlass_protocol::{
-    acp::{
-        decode::{self, McpServer, OpenSession, SystemPrompt, Version},
-        schema::{
-            CloseSessionResponse, DeleteSessionResponse, ForkSessionResponse, ListSessionsResponse,
-            LoadSessionResponse, NewSessionResponse, Notice, NoticeSeverity, ResumeSessionResponse,
-            SessionConfigOption, SessionModeState, SessionUpdate,
-        },
-    },
     opencode::{
         id::{MessageId, SessionId},
         message::ModelRef,
         session::Session,
     },
     rpc::code,
+};
+use windlass_protocol_acp::{
+    decode::{self, McpServer, OpenSession, SystemPrompt, Version},
+    schema::{
+        CloseSessionResponse, DeleteSessionResponse, ForkSessionResponse, ListSessionsResponse,
+        LoadSessionResponse, NewSessionResponse, Notice, NoticeSeverity, ResumeSessionResponse,
+        SessionConfigOption, SessionModeState, SessionUpdate,
+    },
 };
 
 use super::{
@@ -33,9 +36,6 @@ use super::{
     outbox::{Outbox, Outgoing, Past, Responder},
     reload, to_proto,
     v2::agent,
-};
-use crate::engine::{
-    Client as Lease, ClientPrompt, ClientServer, Engine, HistoryPage, Link, NewSession, Opened,
 };
 
 /// Sessions of one page of `session/list`.

@@ -3,15 +3,15 @@
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::json;
 use windlass_protocol::{
-    acp::{
-        decode::{self, OptionValue, SetConfigOption, Version},
-        schema::{
-            AvailableCommandsUpdate, ConfigOptionUpdate, CurrentModeUpdate, SessionConfigOption,
-            SessionUpdate, SetSessionConfigOptionResponse, SetSessionModeResponse,
-        },
-    },
     opencode::{id::SessionId, message::ModelRef},
     rpc::code,
+};
+use windlass_protocol_acp::{
+    decode::{self, OptionValue, SetConfigOption, Version},
+    schema::{
+        AvailableCommandsUpdate, ConfigOptionUpdate, CurrentModeUpdate, SessionConfigOption, SessionUpdate,
+        SetSessionConfigOptionResponse, SetSessionModeResponse,
+    },
 };
 
 use super::{

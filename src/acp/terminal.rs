@@ -4,19 +4,19 @@ use std::{collections::HashMap, time::Duration};
 
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
-use windlass_protocol::{
-    acp::{
-        decode::Terminals,
-        schema::{
-            ContentBlock, SessionUpdate, Terminal, TextContent, ToolCall, ToolCallContent, ToolCallUpdate,
-            ToolCallUpdateFields,
-        },
-    },
-    opencode::{
-        id::{PartId, SessionId},
-        part::{MAX_LIVE_CHARS, ToolPart, ToolState},
-        tool::Subject,
-        tool_metadata::{Command, RunningCommand, decode},
+use windlass_base::text;
+use windlass_engine as engine;
+use windlass_protocol::opencode::{
+    id::{PartId, SessionId},
+    part::{MAX_LIVE_CHARS, ToolPart, ToolState},
+    tool::Subject,
+    tool_metadata::{Command, RunningCommand, decode},
+};
+use windlass_protocol_acp::{
+    decode::Terminals,
+    schema::{
+        ContentBlock, SessionUpdate, Terminal, TextContent, ToolCall, ToolCallContent, ToolCallUpdate,
+        ToolCallUpdateFields,
     },
 };
 
@@ -25,7 +25,6 @@ use super::{
     to_proto::{LIVE_TAIL, Place},
     v2::Exit,
 };
-use crate::{base::text, engine};
 
 /// Interval between two updates of the last lines when all of them are new.
 const QUICK: Duration = Duration::from_millis(100);

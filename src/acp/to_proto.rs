@@ -6,28 +6,22 @@ use std::{
 };
 
 use serde_json::{Map, Value, json};
-use windlass_protocol::{
-    acp::schema::{
-        BlobResourceContents, ContentBlock, Diff, EmbeddedResource, EmbeddedResourceResource, ImageContent,
-        PermissionOption, PermissionOptionKind, Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus,
-        RequestPermissionRequest, ResourceLink, SessionInfo, StopReason, TextContent, ToolCall,
-        ToolCallContent, ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
-        Usage,
-    },
-    opencode::{
-        id::SessionId,
-        message::Tokens,
-        part::{Attachment, FilePart, ToolPart, ToolState},
-        permission::PermissionRequest,
-        session::{Session, Todo, TodoPriority, TodoStatus},
-        tool::{Kind, Look, Subject},
-        tool_metadata::{self, Changes, FileChange, PatchedFile, RunningCommand, Todos, decode},
-    },
+use windlass_base::{clock, home, text};
+use windlass_engine as engine;
+use windlass_protocol::opencode::{
+    id::SessionId,
+    message::Tokens,
+    part::{Attachment, FilePart, ToolPart, ToolState},
+    permission::PermissionRequest,
+    session::{Session, Todo, TodoPriority, TodoStatus},
+    tool::{Kind, Look, Subject},
+    tool_metadata::{self, Changes, FileChange, PatchedFile, RunningCommand, Todos, decode},
 };
-
-use crate::{
-    base::{clock, home, text},
-    engine,
+use windlass_protocol_acp::schema::{
+    BlobResourceContents, ContentBlock, Diff, EmbeddedResource, EmbeddedResourceResource, ImageContent,
+    PermissionOption, PermissionOptionKind, Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus,
+    RequestPermissionRequest, ResourceLink, SessionInfo, StopReason, TextContent, ToolCall, ToolCallContent,
+    ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind, Usage,
 };
 
 /// Directories of the session, for paths as a model writes them.

@@ -8,7 +8,7 @@ use std::{
     sync::Mutex,
 };
 
-use crate::base::lock::lock;
+use windlass_base::lock::lock;
 
 /// A trace file, or none.
 pub struct Trace(Option<Mutex<File>>);

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Map, json};
-use windlass_protocol::acp::schema::{
+use windlass_protocol_acp::schema::{
     RequestPermissionRequest, SessionUpdate, ToolCall, ToolCallContent, ToolCallStatus, ToolKind,
 };
 

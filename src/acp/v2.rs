@@ -6,13 +6,11 @@ use std::{borrow::Cow, path::Path};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::Serialize;
 use serde_json::{Value, json};
-use windlass_protocol::{
-    acp::schema::{
-        AvailableCommand, AvailableCommandInput, Diff, MessageId, PermissionOption, RequestPermissionRequest,
-        SessionConfigOption, SessionUpdate, StopReason, ToolCall, ToolCallContent, ToolCallId,
-        ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolKind, Usage,
-    },
-    opencode::session::Todo,
+use windlass_protocol::opencode::session::Todo;
+use windlass_protocol_acp::schema::{
+    AvailableCommand, AvailableCommandInput, Diff, MessageId, PermissionOption, RequestPermissionRequest,
+    SessionConfigOption, SessionUpdate, StopReason, ToolCall, ToolCallContent, ToolCallId, ToolCallLocation,
+    ToolCallStatus, ToolCallUpdate, ToolKind, Usage,
 };
 
 use super::git_patch;

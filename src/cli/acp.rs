@@ -9,14 +9,12 @@ use tokio::{
     net::unix::pipe,
 };
 use tokio_util::sync::CancellationToken;
+use windlass_base::sandbox;
+use windlass_core::config::{Environment, paths::Paths};
+use windlass_engine::Engine;
 
 use super::{attach, daemon::http::CredentialArgs, input, output, runtime};
-use crate::{
-    acp,
-    base::sandbox,
-    config::{Environment, paths::Paths},
-    engine::Engine,
-};
+use crate::acp;
 
 /// Bytes of a first line that is looked at; no prompt is as long.
 const MAX_FIRST_LINE: usize = 1 << 20;

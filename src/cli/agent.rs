@@ -4,18 +4,16 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use windlass_core::config::{
+    Environment,
+    paths::Paths,
+    policy::{Origin, Policy},
+    secrets,
+};
+use windlass_engine::{Agent, Engine};
 use windlass_protocol::opencode::{config::AgentMode, permission::Rule};
 
 use super::{output, runtime, trust};
-use crate::{
-    config::{
-        Environment,
-        paths::Paths,
-        policy::{Origin, Policy},
-        secrets,
-    },
-    engine::{Agent, Engine},
-};
 
 mod create;
 

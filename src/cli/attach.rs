@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use windlass_core::config::Environment;
 
 use super::{
     daemon::http::{CredentialArgs, Http},
     run::{args::TalkArgs, failure::Failure},
     runtime,
 };
-use crate::config::Environment;
 
 mod chat;
 mod pipe;

@@ -7,19 +7,17 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
+use windlass_core::config::{Environment, paths::Paths};
+use windlass_engine::{
+    Engine,
+    keys::{self, Offer, Tried},
+    logins::{self, Page, Way},
+    plugins::logins::Login,
+};
 
 use super::{
     output::{fail, note, print_answer},
     runtime,
-};
-use crate::{
-    config::{Environment, paths::Paths},
-    engine::{
-        Engine,
-        keys::{self, Offer, Tried},
-        logins::{self, Page, Way},
-        plugins::logins::Login,
-    },
 };
 
 mod of_plugin;

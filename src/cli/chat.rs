@@ -8,6 +8,11 @@ use std::{
 
 use clap::Args;
 use nix::sys::termios::tcgetattr;
+use windlass_core::config::{Environment, paths::Paths};
+use windlass_engine::{
+    Engine, EngineError, Invocation, NewSession, Opened, PromptInput, PromptPart, Record, Slash,
+    unknown_command,
+};
 use windlass_protocol::opencode::{
     id::SessionId,
     message::ModelRef,
@@ -26,13 +31,6 @@ use super::{
     },
     runtime::{self, Interrupts},
     view::{self, line, look::Look},
-};
-use crate::{
-    config::{Environment, paths::Paths},
-    engine::{
-        Engine, EngineError, Invocation, NewSession, Opened, PromptInput, PromptPart, Record, Slash,
-        unknown_command,
-    },
 };
 
 pub mod editor;

@@ -4,13 +4,11 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
+use windlass_base::text::visible_json;
+use windlass_core::config::{Environment, Warning, paths::Paths, schema, secrets, sources};
+use windlass_engine::{Engine, Pages, Report};
 
 use super::{output, runtime};
-use crate::{
-    base::text::visible_json,
-    config::{Environment, Warning, paths::Paths, schema, secrets, sources},
-    engine::{Engine, Pages, Report},
-};
 
 mod draw;
 

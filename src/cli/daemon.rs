@@ -3,16 +3,13 @@
 use std::{path::Path, sync::Arc};
 
 use tokio::sync::oneshot;
+use windlass_base::queue::Queue;
+use windlass_engine::{Answerable, Client, Engine, EngineError, PromptInput, TurnOutcome};
 use windlass_protocol::opencode::{
     event::Event,
     id::{PartId, PermissionId, QuestionId, SessionId},
     permission::{PermissionRequest, Reply},
     question::QuestionRequest,
-};
-
-use crate::{
-    base::queue::Queue,
-    engine::{Answerable, Client, Engine, EngineError, PromptInput, TurnOutcome},
 };
 
 pub mod http;

@@ -4,12 +4,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
+use windlass_core::config::{Environment, paths::Paths};
+use windlass_engine::{Engine, EngineError, Repaired, StoreFinding, Verdict};
 
 use super::{output, runtime};
-use crate::{
-    config::{Environment, paths::Paths},
-    engine::{Engine, EngineError, Repaired, StoreFinding, Verdict},
-};
 
 #[derive(Debug, Args)]
 pub struct DbArgs {

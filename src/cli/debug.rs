@@ -4,13 +4,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
+use windlass_core::config::{Environment, paths::Paths, secrets};
+use windlass_engine::{AgentView, Engine};
 use windlass_protocol::opencode::message::ModelRef;
 
 use super::{agent, output, runtime};
-use crate::{
-    config::{Environment, paths::Paths, secrets},
-    engine::{AgentView, Engine},
-};
 
 mod sandbox;
 

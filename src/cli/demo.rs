@@ -8,6 +8,8 @@ use std::{
 };
 
 use clap::Args;
+use windlass_base::ids;
+use windlass_core::config::Environment;
 
 use super::{
     output,
@@ -17,7 +19,6 @@ use super::{
     },
     view::line,
 };
-use crate::{base::ids, config::Environment};
 
 const README: &str = "# Scratch\n\nA directory for the demo of windlass; it is removed afterwards.\n";
 /// At a terminal, changes are asked about, as a careful user's rules have it.

@@ -8,15 +8,13 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use windlass_base::text::{visible_line, without_number};
+use windlass_core::config::{Environment, paths::Paths, secrets};
+use windlass_engine::{Engine, Finding, Health, Network};
 
 use super::{
     editor, output, runtime,
     view::line::{self, Line},
-};
-use crate::{
-    base::text::{visible_line, without_number},
-    config::{Environment, paths::Paths, secrets},
-    engine::{Engine, Finding, Health, Network},
 };
 
 /// Columns for a text in a terminal that is too narrow.

@@ -7,9 +7,11 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
+use windlass_base::program;
+use windlass_core::config::Environment;
+use windlass_engine::Finding;
 
 use super::output;
-use crate::{base::program, config::Environment, engine::Finding};
 
 mod file;
 mod merge;

@@ -3,10 +3,8 @@
 
 use std::path::PathBuf;
 
-use crate::{
-    base::{process::search, program},
-    config::Environment,
-};
+use windlass_base::{process::search, program};
+use windlass_core::config::Environment;
 
 /// A directory without programs: an empty `PATH` would mean the one that a program is started in.
 const NOWHERE: &str = "/";

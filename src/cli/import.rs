@@ -9,12 +9,10 @@ use std::{
 
 use clap::Args;
 use serde_json::Value;
+use windlass_core::config::{Environment, paths::Paths};
+use windlass_engine::{Engine, Imported, OpencodeHistory, OpencodeSession};
 
 use super::{input, output, runtime};
-use crate::{
-    config::{Environment, paths::Paths},
-    engine::{Engine, Imported, OpencodeHistory, OpencodeSession},
-};
 
 /// Bytes of a file that are read.
 const MAX_FILE: u64 = 256 * 1024 * 1024;

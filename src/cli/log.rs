@@ -12,12 +12,10 @@ use std::{
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use tracing::Level;
+use windlass_base::{clock, text::visible_line};
+use windlass_core::config::Environment;
 
 use super::{LogLevel, logging, output, runtime};
-use crate::{
-    base::{clock, text::visible_line},
-    config::Environment,
-};
 
 /// Interval of looking for new lines: a growing file that is open for writing sends no event.
 const LOOK_EVERY: Duration = Duration::from_millis(200);

@@ -18,12 +18,10 @@ use tracing_subscriber::{
     layer::{Context, SubscriberExt},
     util::SubscriberInitExt,
 };
+use windlass_base::{clock, log, text};
+use windlass_core::config::{Environment, paths::Paths, secrets};
 
 use super::{Global, LogLevel};
-use crate::{
-    base::{clock, log, text},
-    config::{Environment, paths::Paths, secrets},
-};
 
 mod file;
 

@@ -7,13 +7,11 @@ use std::{
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
+use windlass_base::text::visible_line;
+use windlass_core::config::{Environment, paths::Paths};
+use windlass_engine::{Engine, LanguageServer, LanguageServers};
 
 use super::{output, runtime};
-use crate::{
-    base::text::visible_line,
-    config::{Environment, paths::Paths},
-    engine::{Engine, LanguageServer, LanguageServers},
-};
 
 #[derive(Debug, Args)]
 pub struct LspArgs {

@@ -5,13 +5,11 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
+use windlass_base::text::visible_line;
+use windlass_core::config::{Environment, paths::Paths, secrets};
+use windlass_engine::{Engine, ServerReport, ServerStatus};
 
 use super::{output, runtime, trust};
-use crate::{
-    base::text::visible_line,
-    config::{Environment, paths::Paths, secrets},
-    engine::{Engine, ServerReport, ServerStatus},
-};
 
 #[derive(Debug, Args)]
 pub struct McpArgs {

@@ -7,12 +7,10 @@ use std::{
 
 use clap::Args;
 use serde_json::{Value, json};
+use windlass_core::config::{Environment, paths::Paths};
+use windlass_engine::{Engine, Loaded, Model};
 
 use super::{output, runtime};
-use crate::{
-    config::{Environment, paths::Paths},
-    engine::{Engine, Loaded, Model},
-};
 
 #[derive(Debug, Args)]
 pub struct ModelsArgs {

@@ -10,8 +10,8 @@ use std::{
 
 use bytes::BytesMut;
 use tokio::io::{AsyncWriteExt, Stderr, Stdout};
-
-use crate::{base::text, config::Environment};
+use windlass_base::text;
+use windlass_core::config::Environment;
 
 /// Columns where a terminal does not say.
 const USUAL_COLUMNS: usize = 80;

@@ -7,14 +7,11 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
-
-use crate::{
-    base::{clock, text},
-    config::Environment,
-    engine::{
-        EngineError,
-        approvals::{self, Approval, Which},
-    },
+use windlass_base::{clock, text};
+use windlass_core::config::Environment;
+use windlass_engine::{
+    EngineError,
+    approvals::{self, Approval, Which},
 };
 
 #[derive(Debug, Args)]

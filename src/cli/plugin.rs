@@ -4,13 +4,11 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
+use windlass_base::text::visible_line;
+use windlass_core::config::{Environment, merge::plugin_name, paths::Paths};
+use windlass_engine::{Engine, EngineError, EngineErrorKind, PluginReport};
 
 use super::{output, runtime, trust};
-use crate::{
-    base::text::visible_line,
-    config::{Environment, merge::plugin_name, paths::Paths},
-    engine::{Engine, EngineError, EngineErrorKind, PluginReport},
-};
 
 #[derive(Debug, Args)]
 pub struct PluginArgs {

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
-use crate::base::process::{self, reaper};
+use windlass_base::process::{self, reaper};
 
 /// Returns the id of the daemon that this process is the reaper of, by arguments that only the daemon gives.
 pub fn daemon(mut arguments: impl Iterator<Item = OsString>) -> Option<String> {

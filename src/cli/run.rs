@@ -6,16 +6,15 @@ use std::{
     process::ExitCode,
 };
 
+use windlass_core::config::{Environment, paths::Paths};
+use windlass_engine::{
+    CommandChoice, Engine, Invocation, PromptInput, PromptPart, Slash, StopReason, unknown_command,
+};
+
 use super::{
     daemon::Daemon,
     runtime::{self, Interrupts},
     view::look::Look,
-};
-use crate::{
-    config::{Environment, paths::Paths},
-    engine::{
-        CommandChoice, Engine, Invocation, PromptInput, PromptPart, Slash, StopReason, unknown_command,
-    },
 };
 
 pub mod args;

@@ -5,13 +5,11 @@ use std::{future::Future, process::ExitCode};
 use futures_util::future::LocalBoxFuture;
 use nix::sys::signal::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use windlass_base::process::child_table;
+use windlass_engine::{Engine, logins};
 
 use super::output;
-use crate::{
-    base::process::child_table,
-    engine::{Engine, logins},
-    http,
-};
+use crate::http;
 
 /// Threads for file work, the store and the pipes.
 const BLOCKING_THREADS: usize = 32;

@@ -12,15 +12,13 @@ use clap::Args;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+use windlass_base::{process::desktop, sandbox};
+use windlass_core::config::{Environment, layers, paths::Paths};
+use windlass_engine::Engine;
 use windlass_protocol::opencode::settings::ServerSettings;
 
 use super::{acp::login_command, output, runtime, server_keys::ServerKeys};
-use crate::{
-    base::{process::desktop, sandbox},
-    config::{Environment, layers, paths::Paths},
-    engine::Engine,
-    http::{self, Access, Announcement, Entry, Listener, Options, Password},
-};
+use crate::http::{self, Access, Announcement, Entry, Listener, Options, Password};
 
 /// User name where the environment gives none.
 const USER: &str = "opencode";

@@ -9,11 +9,9 @@ use std::{
 };
 
 use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
+use windlass_base::{ids, private_file};
 
-use crate::{
-    base::{ids, private_file},
-    http::KEY_CHARS,
-};
+use crate::http::KEY_CHARS;
 
 /// File of the cookie's key, which lasts so that a page finds its server again after a restart.
 const COOKIE: &str = "server.key";

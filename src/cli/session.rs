@@ -9,17 +9,15 @@ use std::{
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
+use windlass_base::clock;
+use windlass_core::config::{Environment, paths::Paths};
+use windlass_engine::{Engine, EngineError, EngineErrorKind};
 use windlass_protocol::opencode::{
     id::SessionId,
     session::{ArchiveFilter, Session},
 };
 
 use super::{output, runtime, view::look::Look};
-use crate::{
-    base::clock,
-    config::{Environment, paths::Paths},
-    engine::{Engine, EngineError, EngineErrorKind},
-};
 
 pub mod export;
 mod fork;

@@ -4,16 +4,14 @@ use std::{fmt::Write, process::ExitCode};
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
+use windlass_base::{
+    clock::{self, Zone},
+    figures,
+};
+use windlass_core::config::{Environment, paths::Paths};
+use windlass_engine::{Counts, Engine, Scope, Stats};
 
 use super::{output, runtime};
-use crate::{
-    base::{
-        clock::{self, Zone},
-        figures,
-    },
-    config::{Environment, paths::Paths},
-    engine::{Counts, Engine, Scope, Stats},
-};
 
 /// Cells of the longest bar.
 const BAR: usize = 20;

@@ -8,10 +8,10 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
+use windlass_base::text;
 
 use self::view::View;
 use super::output;
-use crate::base::text;
 
 mod view;
 

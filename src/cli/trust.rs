@@ -7,17 +7,15 @@ use std::{
 };
 
 use clap::Args;
+use windlass_base::text::visible_line;
+use windlass_core::config::{
+    Environment, layers,
+    paths::Paths,
+    trust::{self, Held},
+    worktree::worktree,
+};
 
 use super::output;
-use crate::{
-    base::text::visible_line,
-    config::{
-        Environment, layers,
-        paths::Paths,
-        trust::{self, Held},
-        worktree::worktree,
-    },
-};
 
 #[derive(Debug, Args)]
 pub struct TrustArgs {

@@ -17,6 +17,7 @@ use axum::{
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::json;
 use subtle::ConstantTimeEq;
+use windlass_base::{ids, lock::lock, peer::Standing};
 
 use super::{
     entry::{self, CHARS, Entry},
@@ -24,7 +25,6 @@ use super::{
     peer::Peer,
     ticket::Tickets,
 };
-use crate::base::{ids, lock::lock, peer::Standing};
 
 /// Failed tries that an address has in a minute.
 const MAX_TRIES: u32 = 20;

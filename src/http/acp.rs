@@ -17,10 +17,9 @@ use axum::{
 use futures_util::stream;
 use serde_json::{json, value::RawValue};
 use tokio::time::timeout;
-use windlass_protocol::{
-    acp::decode,
-    rpc::{self, Incoming},
-};
+use windlass_base::ids;
+use windlass_protocol::rpc::{self, Incoming};
+use windlass_protocol_acp::decode;
 
 use self::{
     agent::Agent,
@@ -31,7 +30,7 @@ use super::{
     error::{Failure, Piece},
     server::Shared,
 };
-use crate::{acp, base::ids};
+use crate::acp;
 
 mod agent;
 pub mod connections;

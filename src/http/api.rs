@@ -3,6 +3,7 @@
 use axum::{Router, extract::State, routing::get};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use windlass_engine::{FileQuery, Workspace};
 use windlass_protocol::opencode::{file::NodeType, provider::Provider};
 
 use super::{
@@ -13,7 +14,6 @@ use super::{
     here::{Here, required},
     server::Shared,
 };
-use crate::engine::{FileQuery, Workspace};
 
 pub fn routes() -> Router<Shared> {
     Router::new()

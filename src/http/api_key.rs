@@ -10,6 +10,7 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_engine::{logins, plugins::logins::Login};
 use windlass_protocol::opencode::config::AuthEntry;
 
 use super::{
@@ -19,7 +20,6 @@ use super::{
     here::Here,
     server::Shared,
 };
-use crate::engine::{logins, plugins::logins::Login};
 
 pub fn routes() -> Router<Shared> {
     Router::new()

@@ -12,6 +12,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
+use windlass_base::{clock, ids};
+use windlass_engine::{
+    Workspace,
+    logins::{self, Page},
+    plugins::logins::{Begun, LoginPage},
+};
 
 use super::{
     api::{Envelope, envelope},
@@ -22,14 +28,6 @@ use super::{
     here::Here,
     provider::is_of_plugin,
     server::Shared,
-};
-use crate::{
-    base::{clock, ids},
-    engine::{
-        Workspace,
-        logins::{self, Page},
-        plugins::logins::{Begun, LoginPage},
-    },
 };
 
 pub fn routes() -> Router<Shared> {

@@ -10,6 +10,7 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_engine::{EngineErrorKind, SessionFilter};
 use windlass_protocol::opencode::{id::SessionId, session::Session};
 
 use super::{
@@ -17,7 +18,6 @@ use super::{
     error::Failure,
     server::Shared,
 };
-use crate::engine::{EngineErrorKind, SessionFilter};
 
 pub fn routes() -> Router<Shared> {
     Router::new()

@@ -8,6 +8,8 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_base::{clock, ids, mime};
+use windlass_engine::{NewSession, RevertTo};
 use windlass_protocol::opencode::{
     id::{MessageId, PermissionId, QuestionId, SessionId},
     message::ModelRef,
@@ -25,10 +27,6 @@ use super::{
     prompt::{self, PartInput, PromptBody},
     selection::Selected,
     server::Shared,
-};
-use crate::{
-    base::{clock, ids, mime},
-    engine::{NewSession, RevertTo},
 };
 
 pub fn routes() -> Router<Shared> {
@@ -107,7 +105,7 @@ async fn choose_model(
     let SessionModel { id: model_id, provider_id, variant } = body.model;
     let model = ModelRef { provider_id, model_id, variant };
     let loaded = server.open(&id).await?.loaded();
-    loaded.checked_model(&model).map_err(crate::engine::EngineError::from)?;
+    loaded.checked_model(&model).map_err(windlass_engine::EngineError::from)?;
     server.engine.select(&id, None, Some(model)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

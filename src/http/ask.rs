@@ -10,6 +10,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use windlass_engine::{AskedWords, asked_words};
 use windlass_protocol::opencode::{
     id::{PermissionId, QuestionId, SessionId},
     permission::{PermissionRequest, Reply},
@@ -22,7 +23,6 @@ use super::{
     selection::Selected,
     server::Shared,
 };
-use crate::engine::{AskedWords, asked_words};
 
 pub fn routes() -> Router<Shared> {
     Router::new()

@@ -5,8 +5,7 @@ use std::{path::PathBuf, sync::Mutex, time::Duration};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
-
-use crate::base::{clock, lock::lock};
+use windlass_base::{clock, lock::lock};
 
 /// Time that an attempt may take.
 pub const LIMIT: Duration = Duration::from_secs(15 * 60);

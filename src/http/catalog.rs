@@ -7,11 +7,8 @@ use std::{
 
 use axum::body::Bytes;
 use flate2::{Compression, write::GzEncoder};
-
-use crate::{
-    base::{blocking::blocking, lock::lock},
-    engine::Loaded,
-};
+use windlass_base::{blocking::blocking, lock::lock};
+use windlass_engine::Loaded;
 
 /// Configurations whose catalogs are kept.
 const MAX_KEPT: usize = 8;

@@ -7,8 +7,7 @@ use std::{
 
 use axum::http::{HeaderMap, header};
 use subtle::ConstantTimeEq;
-
-use crate::base::{ids, lock::lock};
+use windlass_base::{ids, lock::lock};
 
 /// Path of a link.
 pub const PATH: &str = "/enter";

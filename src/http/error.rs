@@ -5,12 +5,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
+use windlass_base::ids;
+use windlass_engine::{EngineError, EngineErrorKind};
 use windlass_protocol::opencode::id::SessionId;
-
-use crate::{
-    base::ids,
-    engine::{EngineError, EngineErrorKind},
-};
 
 /// A refused or failed request: its status and body.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_engine::SessionFilter;
 use windlass_protocol::opencode::{id::SessionId, session::Session};
 
 use super::{
@@ -18,7 +19,6 @@ use super::{
     here::{Here, required},
     server::Shared,
 };
-use crate::engine::SessionFilter;
 
 pub fn routes() -> Router<Shared> {
     Router::new()

@@ -2,6 +2,7 @@
 
 use axum::{Router, routing::get};
 use serde::Deserialize;
+use windlass_engine::FileQuery;
 use windlass_protocol::opencode::file::{FileContent, FileNode, FileStatus, LineMatch, NodeType, Symbol};
 
 use super::{
@@ -10,7 +11,6 @@ use super::{
     here::{Here, required},
     server::Shared,
 };
-use crate::engine::FileQuery;
 
 /// Paths that a search returns where its client names no number.
 pub const DEFAULT_FOUND: usize = 10;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use axum::{extract::FromRequestParts, http::request::Parts};
+use windlass_engine::{FilesError, Workspace};
 
 use super::{
     error::{Failure, Piece},
     selection::Selected,
     server::Shared,
 };
-use crate::engine::{FilesError, Workspace};
 
 /// The services of the selected directory, started where they do not run.
 pub struct Here(pub Arc<Workspace>);

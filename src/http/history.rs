@@ -8,6 +8,7 @@ use axum::{
     routing::{get, post},
 };
 use serde::Deserialize;
+use windlass_engine::RevertTo;
 use windlass_protocol::opencode::{
     event::FileDiff,
     id::{MessageId, PartId, SessionId},
@@ -20,7 +21,6 @@ use super::{
     selection::Selected,
     server::Shared,
 };
-use crate::engine::RevertTo;
 
 pub fn routes() -> Router<Shared> {
     Router::new()

@@ -12,6 +12,7 @@ use futures_util::StreamExt;
 use http_body_util::BodyExt;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
+use windlass_engine::{Answerable, Api, ApiBody, ApiRequest, ApiResponse, Engine};
 
 use super::{
     access::Access,
@@ -19,7 +20,6 @@ use super::{
     router,
     server::{Options, Server},
 };
-use crate::engine::{Answerable, Api, ApiBody, ApiRequest, ApiResponse, Engine};
 
 /// Returns the function that answers plugins' requests. The routes are built with the first of them.
 pub fn api(engine: &Engine, directory: PathBuf) -> Api {

@@ -6,13 +6,10 @@ use tokio::{
     sync::{mpsc, watch},
     task::AbortHandle,
 };
-
-use crate::{
-    base::lock::lock,
-    engine::{
-        Engine,
-        logins::{Page, Way},
-    },
+use windlass_base::lock::lock;
+use windlass_engine::{
+    Engine,
+    logins::{Page, Way},
 };
 
 /// The logins that are under way, one at most for each provider.

@@ -9,6 +9,7 @@ use axum::{
 };
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
+use windlass_engine::{Edit, created};
 use windlass_protocol::opencode::{
     id::{MessageId, PartId, SessionId},
     message::MessageWithParts,
@@ -21,7 +22,6 @@ use super::{
     error::{Failure, Piece},
     server::Shared,
 };
-use crate::engine::{Edit, created};
 
 pub fn routes() -> Router<Shared> {
     Router::new()

@@ -10,6 +10,8 @@ use axum::{
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_base::{clock::Zone, ids};
+use windlass_engine::transcript::{Transcript, html};
 use windlass_protocol::opencode::id::SessionId;
 
 use super::{
@@ -17,10 +19,6 @@ use super::{
     entry,
     error::Failure,
     server::Shared,
-};
-use crate::{
-    base::{clock::Zone, ids},
-    transcript::{Transcript, html},
 };
 
 const PAGE: &str = include_str!("page/page.html");

@@ -12,8 +12,7 @@ use tokio::{
     net::{TcpStream, UnixStream},
     sync::{OnceCell, Semaphore},
 };
-
-use crate::base::peer::{self, OtherEnd, Standing};
+use windlass_base::peer::{self, OtherEnd, Standing};
 
 /// Searches for the processes of connections that run at once.
 static SEARCHES: Semaphore = Semaphore::const_new(2);

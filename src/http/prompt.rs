@@ -6,6 +6,10 @@ use axum::{Router, extract::State, http::StatusCode, routing::post};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::{Map, json};
 use tokio::sync::oneshot;
+use windlass_base::{clock, ids};
+use windlass_engine::{
+    Answerable, EngineError, Invocation, Loaded, PromptInput, PromptPart, SessionPatch, TurnOutcome,
+};
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{MessageId, PartId, SessionId},
@@ -17,12 +21,6 @@ use super::{
     body::{Answer, Id, Payload},
     error::{Failure, Piece},
     server::Shared,
-};
-use crate::{
-    base::{clock, ids},
-    engine::{
-        Answerable, EngineError, Invocation, Loaded, PromptInput, PromptPart, SessionPatch, TurnOutcome,
-    },
 };
 
 pub fn routes() -> Router<Shared> {

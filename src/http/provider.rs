@@ -11,6 +11,11 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use windlass_engine::{
+    Workspace,
+    logins::{self, Page},
+    plugins::logins::{Begun, LoginPage},
+};
 use windlass_protocol::opencode::{config::AuthEntry, provider::UsableProviders};
 
 use super::{
@@ -18,11 +23,6 @@ use super::{
     error::{Failure, Piece},
     here::Here,
     server::Shared,
-};
-use crate::engine::{
-    Workspace,
-    logins::{self, Page},
-    plugins::logins::{Begun, LoginPage},
 };
 
 pub fn routes() -> Router<Shared> {

@@ -16,6 +16,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use windlass_engine::{FilesError, Terminal, TerminalReader, Workspace, shells};
 use windlass_protocol::opencode::pty::{Pty, PtyCreate, PtyTicket, PtyUpdate, Shell};
 
 use super::{
@@ -26,7 +27,6 @@ use super::{
     server::Shared,
     ticket,
 };
-use crate::engine::{FilesError, Terminal, TerminalReader, Workspace, shells};
 
 /// Header by which a page shows that it is not just a link to us.
 const TICKET_HEADER: &str = "x-opencode-ticket";

@@ -7,9 +7,9 @@ use axum::{
     http::request::Parts,
 };
 use percent_encoding::percent_decode_str;
+use windlass_base::path::absolute;
 
 use super::{error::Failure, server::Shared};
-use crate::base::path::absolute;
 
 const HEADER: &str = "x-opencode-directory";
 

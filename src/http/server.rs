@@ -6,15 +6,13 @@ use std::{
 };
 
 use tokio_util::sync::CancellationToken;
+use windlass_core::bus::{Filter, Subscriber};
+use windlass_engine::{Answerable, Client, Engine, Workspace};
 use windlass_protocol::opencode::{id::SessionId, session::Session};
 
 use super::{
     access::Access, acp::connections::Connections, attempt::Attempts, catalog::Catalogs, error::Failure,
     event::hub::Hub, login::Logins,
-};
-use crate::{
-    bus::{Filter, Subscriber},
-    engine::{Answerable, Client, Engine, Workspace},
 };
 
 /// Directories whose services run although nothing uses them.

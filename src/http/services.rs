@@ -11,6 +11,8 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_base::process::desktop;
+use windlass_engine::{LoginError, ServerLoginError, ServerStatus, Workspace};
 use windlass_protocol::opencode::config::McpConfig;
 
 use super::{
@@ -18,10 +20,6 @@ use super::{
     error::{Failure, Piece},
     here::{Here, required},
     server::Shared,
-};
-use crate::{
-    base::process::desktop,
-    engine::{LoginError, ServerLoginError, ServerStatus, Workspace},
 };
 
 /// Bytes of a client's message that the log takes.
@@ -203,7 +201,7 @@ struct LogBody {
 async fn log(Payload(body): Payload<LogBody>) -> impl IntoResponse {
     let LogBody { service, level, message } = body;
     let (service, message) =
-        (crate::base::text::head(&service, 64), crate::base::text::head(&message, MAX_MESSAGE));
+        (windlass_base::text::head(&service, 64), windlass_base::text::head(&message, MAX_MESSAGE));
     match level {
         Level::Debug => tracing::debug!(service, "{message}"),
         Level::Info => tracing::info!(service, "{message}"),

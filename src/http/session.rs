@@ -7,6 +7,7 @@ use axum::{
 };
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
+use windlass_engine::{NewSession, SessionFilter, SessionPatch};
 use windlass_protocol::opencode::{
     id::SessionId,
     permission::Rule,
@@ -19,7 +20,6 @@ use super::{
     selection::Selected,
     server::Shared,
 };
-use crate::engine::{NewSession, SessionFilter, SessionPatch};
 
 pub fn routes() -> Router<Shared> {
     Router::new()

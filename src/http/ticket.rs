@@ -7,8 +7,7 @@ use std::{
 };
 
 use axum::extract::{Query, Request};
-
-use crate::base::{ids, lock::lock};
+use windlass_base::{ids, lock::lock};
 
 /// Time in which a ticket can be used.
 pub const LIFETIME: Duration = Duration::from_secs(60);

@@ -9,6 +9,7 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_engine::{ApplyError, DiffBase, WorktreeError};
 use windlass_protocol::opencode::project::{VcsFile, VcsInfo, Worktree, WorktreeCreate};
 
 use super::{
@@ -17,7 +18,6 @@ use super::{
     here::{Here, required},
     server::Shared,
 };
-use crate::engine::{ApplyError, DiffBase, WorktreeError};
 
 pub fn routes() -> Router<Shared> {
     Router::new()

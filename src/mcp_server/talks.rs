@@ -9,6 +9,10 @@ use std::{
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
+use windlass_base::{lock::lock, queue::Queue};
+use windlass_engine::{
+    Answerable, Client, Engine, EngineError, PromptInput, StopReason, TurnOutcome, Workspace,
+};
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{MessageId, PermissionId, QuestionId, SessionId},
@@ -19,13 +23,9 @@ use windlass_protocol::opencode::{
 };
 
 use super::tools::{Choice, Labels};
-use crate::{
-    base::{lock::lock, queue::Queue},
-    engine::{Answerable, Client, Engine, EngineError, PromptInput, StopReason, TurnOutcome, Workspace},
-};
 
 /// The permission that only a person gives.
-const TRUST: &str = crate::engine::TRUST;
+const TRUST: &str = windlass_engine::TRUST;
 
 /// Answers to a permission request.
 const REPLIES: [(&str, Reply); 4] = [

@@ -3,18 +3,14 @@
 use std::{hint::black_box, path::Path, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use windlass::{
-    acp::Alone,
-    config::{Environment, paths::Paths},
-    engine::{Engine, Workspace},
+use windlass::acp::Alone;
+use windlass_core::config::{Environment, paths::Paths};
+use windlass_engine::{Engine, Workspace};
+use windlass_protocol::opencode::{
+    event::{Event, EventPayload},
+    id::{EventId, MessageId, PartId, SessionId},
 };
-use windlass_protocol::{
-    acp::decode::Version,
-    opencode::{
-        event::{Event, EventPayload},
-        id::{EventId, MessageId, PartId, SessionId},
-    },
-};
+use windlass_protocol_acp::decode::Version;
 
 use crate::best;
 

@@ -11,9 +11,9 @@ use std::{
 };
 
 use serde_json::{Map, Value, json};
-use windlass::provider::{
-    self, AssistantContent, Auth, Model, Prompt, PromptMessage, Quirks, Sampling, Timeouts, ToolResult,
-    ToolSpec, UserContent, Wire,
+use windlass_provider::{
+    self as provider, AssistantContent, Auth, Model, Prompt, PromptMessage, Quirks, Sampling, Timeouts,
+    ToolResult, ToolSpec, UserContent, Wire,
     http::{self, framing::Framing},
 };
 

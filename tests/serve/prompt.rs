@@ -224,8 +224,8 @@ async fn the_ids_that_a_client_chose_are_kept() {
     let server = Server::start().await;
     let id = server.session().await;
     server.llm.reply(Reply::text("fine"));
-    let now = windlass::base::ids::message().to_string();
-    let part = windlass::base::ids::part().to_string();
+    let now = windlass_base::ids::message().to_string();
+    let part = windlass_base::ids::part().to_string();
     let body = json!({
         "messageID": now, "system": "be brief", "variant": null,
         "parts": [{"type": "text", "text": "hi", "id": part}],

@@ -1,14 +1,14 @@
 //! Checks that every place where a hook may stand is one function with one caller, and is documented.
 
-/// The files of the seams, below `src/`, and their functions.
+/// The files of the seams, below `crates/`, and their functions.
 const SEAMS: &[(&str, &str)] = &[
-    ("engine/turn/calls.rs", "before_tool"),
-    ("engine/turn/calls.rs", "after_tool"),
-    ("engine/turn/prompt.rs", "assemble"),
-    ("engine/turn/model_request.rs", "system_prompt"),
-    ("engine/turn/model_request.rs", "chat_params"),
-    ("engine/asking/asks.rs", "before_question"),
-    ("tool/bash.rs", "shell_environment"),
+    ("engine/src/turn/calls.rs", "before_tool"),
+    ("engine/src/turn/calls.rs", "after_tool"),
+    ("engine/src/turn/prompt.rs", "assemble"),
+    ("engine/src/turn/model_request.rs", "system_prompt"),
+    ("engine/src/turn/model_request.rs", "chat_params"),
+    ("engine/src/asking/asks.rs", "before_question"),
+    ("services/src/tool/bash.rs", "shell_environment"),
 ];
 
 #[test]
@@ -16,18 +16,18 @@ fn every_seam_is_a_function_with_one_caller() {
     let document = std::fs::read_to_string(super::root().join("ARCHITECTURE.md")).unwrap();
     let mut problems = Vec::new();
     for (file, name) in SEAMS {
-        let text = std::fs::read_to_string(super::root().join("src").join(file)).unwrap();
+        let text = std::fs::read_to_string(super::root().join("crates").join(file)).unwrap();
         let is_private = text.lines().any(|line| {
             let line = line.trim_start();
             line.starts_with(&format!("fn {name}")) || line.starts_with(&format!("async fn {name}"))
         });
         if !is_private {
-            problems.push(format!("src/{file}: no private function `{name}`"));
+            problems.push(format!("crates/{file}: no private function `{name}`"));
         }
         // Only its own file can call it.
         let n_callers = n_calls(name, &super::code(&text));
         if n_callers != 1 {
-            problems.push(format!("src/{file}: `{name}` has {n_callers} callers"));
+            problems.push(format!("crates/{file}: `{name}` has {n_callers} callers"));
         }
         if !document.contains(&format!("`{name}`")) {
             problems.push(format!("ARCHITECTURE.md: no `{name}`"));

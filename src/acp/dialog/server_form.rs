@@ -1,7 +1,7 @@
 //! Forms of MCP servers in ACP's types, and what a client filled in as answers to their questions.
 
 use serde_json::{Map, Value, json};
-use windlass_protocol::acp::schema::{ElicitationPropertySchema, ElicitationSchema};
+use windlass_protocol_acp::schema::{ElicitationPropertySchema, ElicitationSchema};
 
 use crate::acp::to_proto;
 

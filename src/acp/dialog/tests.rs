@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass_protocol::{
-    acp::decode::ClientCapabilities,
     opencode::{
         id::{QuestionId, SessionId},
         question::{Question, QuestionOption, QuestionRequest, ServerWanted, ServerWish},
     },
     rpc::ErrorBody,
 };
+use windlass_protocol_acp::decode::ClientCapabilities;
 
 use super::{Dialog, Progress, Shown};
 

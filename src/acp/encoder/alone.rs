@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use windlass_protocol::{
-    acp::decode::{ClientCapabilities, Version},
-    opencode::{event::Event, id::SessionId},
-};
+use windlass_engine::Workspace;
+use windlass_protocol::opencode::{event::Event, id::SessionId};
+use windlass_protocol_acp::decode::{ClientCapabilities, Version};
 
 use super::{Encoder, Lines, Outgoing, Sink, Waiting};
-use crate::engine::Workspace;
 
 /// The encoder of a client that asks for nothing special and is shown one session.
 pub struct Alone {

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 use windlass_protocol::{
-    acp::schema::{CompleteElicitationNotification, ElicitationId},
     opencode::{id::SessionId, permission::PermissionRequest, question::QuestionRequest},
     rpc,
 };
+use windlass_protocol_acp::schema::{CompleteElicitationNotification, ElicitationId};
 
 use super::{Encoder, Sink};
 use crate::acp::{

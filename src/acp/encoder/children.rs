@@ -3,23 +3,21 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use windlass_protocol::{
-    acp::schema::{IdleStateUpdate, RunningStateUpdate, SessionUpdate, StateUpdate, SubagentUpdate},
-    opencode::{
-        event::{Event, EventPayload, SessionInfo},
-        id::SessionId,
-        message::MessageWithParts,
-        part::{Part, PartKind, ToolPart, ToolState},
-        session::SessionStatus,
-    },
+use windlass_base::money;
+use windlass_engine::task_session;
+use windlass_protocol::opencode::{
+    event::{Event, EventPayload, SessionInfo},
+    id::SessionId,
+    message::MessageWithParts,
+    part::{Part, PartKind, ToolPart, ToolState},
+    session::SessionStatus,
+};
+use windlass_protocol_acp::schema::{
+    IdleStateUpdate, RunningStateUpdate, SessionUpdate, StateUpdate, SubagentUpdate,
 };
 
 use super::{Child, Encoder, Shown, Sink};
-use crate::{
-    acp::{outbox::Outgoing, permissions, to_proto},
-    base::money,
-    engine::task_session,
-};
+use crate::acp::{outbox::Outgoing, permissions, to_proto};
 
 impl Encoder {
     /// Learns of a subagent's session by the parent it names.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use windlass_core::config::{Environment, paths::Paths};
+use windlass_engine::{Engine, Workspace};
 use windlass_protocol::{
-    acp::decode::{ClientCapabilities, EventChoice},
     opencode::{
         event::{Event, EventKind, EventPayload},
         id::{EventId, MessageId, PartId, PermissionId, SessionId},
@@ -13,16 +14,13 @@ use windlass_protocol::{
     },
     rpc::Id,
 };
+use windlass_protocol_acp::decode::{ClientCapabilities, EventChoice};
 
 use super::{Encoder, Sink};
-use crate::{
-    acp::{
-        lines::Lines,
-        outbox::{Outgoing, Past},
-        permissions::{self, Waiting},
-    },
-    config::{Environment, paths::Paths},
-    engine::{Engine, Workspace},
+use crate::acp::{
+    lines::Lines,
+    outbox::{Outgoing, Past},
+    permissions::{self, Waiting},
 };
 
 struct Scene {

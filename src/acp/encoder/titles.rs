@@ -1,12 +1,11 @@
 //! The title of a session: shown when it changes, and behind a replay.
 
-use windlass_protocol::{
-    acp::schema::{SessionInfoUpdate, SessionUpdate},
-    opencode::{event::SessionInfo, id::SessionId},
-};
+use windlass_base::clock;
+use windlass_engine::is_default_title;
+use windlass_protocol::opencode::{event::SessionInfo, id::SessionId};
+use windlass_protocol_acp::schema::{SessionInfoUpdate, SessionUpdate};
 
 use super::{Encoder, Sink};
-use crate::{base::clock, engine::is_default_title};
 
 impl Encoder {
     /// Shows the title of a session whose record changed, if the client has another.

@@ -1,22 +1,20 @@
 //! The work of sessions as version 2 shows it: prompts are answered when their message is there, and a state says if
 //! the session works (facts: ACP §3).
 
+use windlass_base::ids;
+use windlass_engine::StopReason;
 use windlass_protocol::{
-    acp::{decode::Version, schema::MessageId},
     opencode::{id::SessionId, message::UserMessage},
     rpc::code,
 };
+use windlass_protocol_acp::{decode::Version, schema::MessageId};
 
 use super::{Encoder, Outgoing, Sink};
-use crate::{
-    acp::{
-        error::error,
-        outbox::{PromptEnd, Responder},
-        to_proto,
-        v2::{self, State, agent},
-    },
-    base::ids,
-    engine::StopReason,
+use crate::acp::{
+    error::error,
+    outbox::{PromptEnd, Responder},
+    to_proto,
+    v2::{self, State, agent},
 };
 
 impl Encoder {

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use windlass_protocol::{acp::schema::ContentBlock, opencode::part::FilePart};
+use windlass_engine::PromptPart;
+use windlass_protocol::opencode::part::FilePart;
+use windlass_protocol_acp::schema::ContentBlock;
 
 use super::prompt_parts;
-use crate::engine::PromptPart;
 
 #[track_caller]
 fn check(block: Value, expected: &[PromptPart], expected_unused: &[&str]) {

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-
-use windlass_protocol::acp::decode::Version;
+use windlass_protocol_acp::decode::Version;
 
 use super::*;
 use crate::acp::{lines::Dialect, to_proto};

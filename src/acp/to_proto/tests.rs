@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use windlass_base::diff;
+use windlass_engine as engine;
 use windlass_protocol::opencode::{part::ToolPart, permission::PermissionRequest, session::Todo};
 
 use super::{Place, permission, plan, session_info, stop_reason, tool_call, tool_call_update, usage};
-use crate::{base::diff, engine};
 
 const CWD: &str = "/work";
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use windlass_protocol::acp::schema::{
+use windlass_protocol_acp::schema::{
     AgentCapabilities, AuthMethod, AvailableCommand, Implementation, InitializeResponse, MessageId,
     SessionConfigOption,
 };

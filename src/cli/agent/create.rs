@@ -9,16 +9,14 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
+use windlass_core::config::{Config, Environment, market::BUILT_IN, paths::Paths, rules, worktree::worktree};
+use windlass_engine::{self as engine, Engine, EngineError, GeneratedAgent};
 use windlass_protocol::opencode::{
     message::ModelRef,
     permission::{Action, Rule},
 };
 
-use crate::{
-    cli::{output, runtime},
-    config::{Config, Environment, market::BUILT_IN, paths::Paths, rules, worktree::worktree},
-    engine::{self, Engine, EngineError, GeneratedAgent},
-};
+use crate::cli::{output, runtime};
 
 #[derive(Debug, Args)]
 pub struct CreateArgs {

@@ -17,9 +17,9 @@ use nix::{
     unistd::{getpgrp, tcgetpgrp},
 };
 use tokio::io::unix::AsyncFd;
+use windlass_base::lock::lock;
 
 use super::keyboard;
-use crate::base::lock::lock;
 
 /// Bytes of typed text that are kept; the terminal holds the rest back.
 const MAX_BYTES: usize = 1 << 20;

@@ -1,6 +1,8 @@
 //! The dialogue about a permission: the exact command or change, and one key for the answer.
 
 use serde_json::{Map, Value};
+use windlass_base::{figures, text};
+use windlass_engine as engine;
 use windlass_protocol::opencode::permission::{PermissionRequest, Reply};
 
 use super::{
@@ -13,10 +15,6 @@ use super::{
     question,
     step::{self, Answer, Step},
     typing::{State, Typing},
-};
-use crate::{
-    base::{figures, text},
-    engine,
 };
 
 /// Lines of a change that are shown; the rest is counted.

@@ -1,5 +1,6 @@
 //! The dialogue about a tool's questions: options by number, several where that is allowed, or own words.
 
+use windlass_base::text;
 use windlass_protocol::opencode::question::Question;
 
 use super::{
@@ -8,7 +9,6 @@ use super::{
     step::{self, ANSWER_COLUMNS, Answer, Step},
     typing::{State, Typing},
 };
-use crate::base::text;
 
 /// Label of the person's own words.
 const OWN_WORDS: &str = "Your words: ";

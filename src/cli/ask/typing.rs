@@ -1,10 +1,11 @@
 //! A line that is typed in a dialogue: edited as in a shell, within one row of the terminal.
 
+use windlass_base::text;
+
 use super::{
     super::view::line::width,
     keyboard::{Edit, Key},
 };
-use crate::base::text;
 
 /// Characters of a typed line.
 const MAX_LINE: usize = 4096;

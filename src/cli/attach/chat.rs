@@ -9,6 +9,8 @@ use std::{
 };
 
 use serde::Deserialize;
+use windlass_core::config::{Environment, paths::Paths};
+use windlass_engine::{CommandChoice, Invocation, PromptInput, PromptPart, Slash, unknown_command};
 use windlass_protocol::opencode::{
     id::{MessageId, SessionId},
     message::{Message, MessageWithParts, ModelRef},
@@ -35,10 +37,6 @@ use super::{
         view::{self, line, look::Look},
     },
     AttachArgs, failed, place,
-};
-use crate::{
-    config::{Environment, paths::Paths},
-    engine::{CommandChoice, Invocation, PromptInput, PromptPart, Slash, unknown_command},
 };
 
 /// Says that another client prompts the session while a line is typed.

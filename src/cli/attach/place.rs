@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use serde_json::json;
+use windlass_core::config::Environment;
 use windlass_protocol::opencode::{message::ModelRef, session::Session};
 
 use super::{
@@ -16,7 +17,6 @@ use super::{
     },
     failed,
 };
-use crate::config::Environment;
 
 /// Characters of the prompt that become the title when `--title` is empty.
 const TITLE_LENGTH: usize = 50;

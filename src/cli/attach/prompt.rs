@@ -7,6 +7,9 @@ use std::{
     sync::Arc,
 };
 
+use windlass_core::config::Environment;
+use windlass_engine::{Invocation, PromptInput, PromptPart};
+
 use super::{
     super::{
         daemon::{Daemon, remote::Remote},
@@ -22,10 +25,6 @@ use super::{
         view::look::Look,
     },
     place,
-};
-use crate::{
-    config::Environment,
-    engine::{Invocation, PromptInput, PromptPart},
 };
 
 pub fn run(environment: Environment, url: &str, args: RunArgs) -> ExitCode {

@@ -6,15 +6,13 @@ use std::{
 };
 
 use serde_json::{Map, Value};
+use windlass_engine::{
+    Engine,
+    plugins::logins::{Begun, Login, LoginPage, Method, Prompt},
+};
 
 use super::typed::{self, Echo};
-use crate::{
-    cli::output::note,
-    engine::{
-        Engine,
-        plugins::logins::{Begun, Login, LoginPage, Method, Prompt},
-    },
-};
+use crate::cli::output::note;
 
 /// Returns the logins of plugins; none where another way is wanted, or where a pipe may hold a key.
 pub async fn logins(engine: &Engine, directory: &Path, method: Option<&str>) -> Result<Vec<Login>, String> {

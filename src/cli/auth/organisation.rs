@@ -5,12 +5,11 @@ use std::{
     path::Path,
 };
 
+use windlass_core::config::paths::Paths;
+use windlass_engine::{Engine, logins::Organisation};
+
 use super::typed::{self, Echo};
-use crate::{
-    cli::output::note,
-    config::paths::Paths,
-    engine::{Engine, logins::Organisation},
-};
+use crate::cli::output::note;
 
 /// Has the organisation's command print a token, or takes one from a pipe, and stores it.
 pub async fn log_in(engine: &Engine, paths: &Paths, directory: &Path, url: &str) -> Result<String, String> {

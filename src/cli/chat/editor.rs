@@ -23,9 +23,10 @@ use rustyline::{
     KeyCode, KeyEvent, Modifiers, RepeatCount, error::ReadlineError, history::FileHistory,
 };
 use tokio::sync::oneshot;
+use windlass_base::lock::lock;
 
 use super::words::Words;
-use crate::{base::lock::lock, cli::ask::ahead::Ahead};
+use crate::cli::ask::ahead::Ahead;
 
 /// Lines that are remembered.
 const MAX_HISTORY: usize = 1000;

@@ -9,9 +9,9 @@ use rustyline::{
     hint::Hinter,
     validate::{ValidationContext, ValidationResult, Validator},
 };
+use windlass_engine::Workspace;
 
 use super::reflow::Drawn;
-use crate::engine::Workspace;
 
 /// Names of a directory that are offered at most.
 const MAX_FILES: usize = 200;

@@ -4,11 +4,8 @@ use std::{collections::HashMap, fs, path::Path};
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use serde_json::Value;
-
-use crate::{
-    base::text::visible_line,
-    config::{Warning, jsonc, secrets},
-};
+use windlass_base::text::visible_line;
+use windlass_core::config::{Warning, jsonc, secrets};
 
 /// A source that is larger is not shown.
 const MAX_BYTES: u64 = 1 << 20;

@@ -10,9 +10,9 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{Certificate, Client, Method, RequestBuilder, Response, StatusCode, Url, header::CONTENT_TYPE};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use windlass_core::config::{Environment, paths::Paths};
 
 use super::super::{run::failure::Failure, server_keys};
-use crate::config::{Environment, paths::Paths};
 
 /// User name where none is given.
 const USER: &str = "opencode";

@@ -12,6 +12,8 @@ use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
+use windlass_base::{ids, lock::lock, queue::Queue, sse};
+use windlass_engine::{Invocation, PromptInput, PromptPart, StopReason};
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{MessageId, PartId, PermissionId, QuestionId, SessionId},
@@ -25,10 +27,6 @@ use super::{
     super::run::failure::Failure,
     http::Http,
     turn_end::{OnEnd, TurnEnd, TurnResult},
-};
-use crate::{
-    base::{ids, lock::lock, queue::Queue, sse},
-    engine::{Invocation, PromptInput, PromptPart, StopReason},
 };
 
 /// Pause before a lost server is looked for again.

@@ -1,8 +1,7 @@
 //! The end of a turn, as a terminal learns of it.
 
 use serde_json::Value;
-
-use crate::engine::StopReason;
+use windlass_engine::StopReason;
 
 /// Result of a turn, or the reason that it failed.
 pub type TurnEnd = Result<TurnResult, String>;

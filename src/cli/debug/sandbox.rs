@@ -3,17 +3,15 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use serde_json::{Value, json};
+use windlass_base::sandbox::{Found, level};
+use windlass_core::config::{
+    Config, Environment,
+    paths::Paths,
+    sandbox::{draw, secret_variables, wanted, wanted_of_projects_servers, wanted_of_servers},
+};
+use windlass_engine::{Engine, Pages};
 
 use super::super::{output, runtime};
-use crate::{
-    base::sandbox::{Found, level},
-    config::{
-        Config, Environment,
-        paths::Paths,
-        sandbox::{draw, secret_variables, wanted, wanted_of_projects_servers, wanted_of_servers},
-    },
-    engine::{Engine, Pages},
-};
 
 pub(super) fn run(environment: Environment, agent: String, json: bool) -> ExitCode {
     let directory = match std::env::current_dir() {

@@ -19,8 +19,7 @@ use nix::{
     unistd::{AccessFlags, access},
 };
 use tracing::Level;
-
-use crate::base::{clock, text};
+use windlass_base::{clock, text};
 
 /// A file of this size is put aside; there are two, and both together stay below 10 MB.
 const MAX_FILE_BYTES: u64 = 9 << 19;

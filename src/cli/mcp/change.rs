@@ -4,12 +4,10 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use serde_json::{Map, Value, json};
+use windlass_core::config::{Environment, paths::Paths};
+use windlass_engine::Engine;
 
-use crate::{
-    cli::{output, runtime, trust},
-    config::{Environment, paths::Paths},
-    engine::Engine,
-};
+use crate::cli::{output, runtime, trust};
 
 #[derive(Debug, Args)]
 pub struct AddArgs {

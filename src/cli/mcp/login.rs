@@ -3,14 +3,12 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
+use windlass_base::process::desktop;
+use windlass_core::config::{Environment, paths::Paths};
+use windlass_engine::{Engine, ServerStatus};
 
 use super::draw;
-use crate::{
-    base::process::desktop,
-    cli::{output, runtime},
-    config::{Environment, paths::Paths},
-    engine::{Engine, ServerStatus},
-};
+use crate::cli::{output, runtime};
 
 #[derive(Debug, Args)]
 pub struct NameArgs {

@@ -4,14 +4,12 @@ use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use tokio_util::sync::CancellationToken;
+use windlass_base::sandbox;
+use windlass_core::config::{Environment, paths::Paths};
+use windlass_engine::Engine;
 
 use super::super::{acp, output, runtime};
-use crate::{
-    base::sandbox,
-    config::{Environment, paths::Paths},
-    engine::Engine,
-    mcp_server,
-};
+use crate::mcp_server;
 
 #[derive(Debug, Args)]
 pub struct ServeArgs {

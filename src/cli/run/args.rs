@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum, value_parser};
+use windlass_core::config::Environment;
 
 use super::super::daemon::http::CredentialArgs;
-use crate::config::Environment;
 
 /// The id of `--file`.
 const FILE: &str = "file";

@@ -5,13 +5,11 @@ use std::{
     path::Path,
 };
 
+use windlass_base::{lookalike, mime, text};
+use windlass_engine::{self as engine, PromptPart};
 use windlass_protocol::opencode::part::FilePart;
 
 use super::{super::input, failure::Failure};
-use crate::{
-    base::{lookalike, mime, text},
-    engine::{self, PromptPart},
-};
 
 /// Bytes that standard input may add to the prompt.
 const MAX_INPUT: u64 = 16 * 1024 * 1024;

@@ -2,8 +2,9 @@
 
 use std::{io, process::ExitCode};
 
+use windlass_engine::EngineError;
+
 use super::super::{output, view::screen};
-use crate::engine::EngineError;
 
 /// The exit code that a shell reports of a program whose reader has gone: 128 and the number of SIGPIPE.
 const READER_GONE: u8 = 128 + 13;

@@ -2,6 +2,9 @@
 
 use std::{fs::File, io::Read, path::PathBuf, sync::Arc, time::Duration};
 
+use windlass_base::{mime, sandbox::level, text};
+use windlass_core::config::sandbox;
+use windlass_engine::{Engine, EngineErrorKind, Loaded, Model, NewSession, Opened, PromptPart, Workspace};
 use windlass_protocol::opencode::{
     id::SessionId,
     message::ModelRef,
@@ -10,11 +13,6 @@ use windlass_protocol::opencode::{
 };
 
 use super::{super::output, args::TalkArgs, failure::Failure};
-use crate::{
-    base::{mime, sandbox::level, text},
-    config::sandbox,
-    engine::{Engine, EngineErrorKind, Loaded, Model, NewSession, Opened, PromptPart, Workspace},
-};
 
 /// Time that the first request of a conversation waits for MCP servers.
 pub const MCP_LIMIT: Duration = Duration::from_secs(5);

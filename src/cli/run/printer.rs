@@ -7,6 +7,8 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use windlass_base::{clock, figures, text};
+use windlass_engine::AutoSummaries;
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{MessageId, PartId, SessionId},
@@ -28,10 +30,6 @@ use super::{
         },
     },
     args::Format,
-};
-use crate::{
-    base::{clock, figures, text},
-    engine::AutoSummaries,
 };
 
 /// Bytes of what a line says about a tool call.

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use windlass_engine::check_format;
 use windlass_protocol::opencode::message::OutputFormat;
 
 use super::failure::Failure;
-use crate::engine::check_format;
 
 /// Returns the form that a schema's file describes.
 pub fn read(path: &Path) -> Result<OutputFormat, Failure> {

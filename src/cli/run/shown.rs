@@ -10,6 +10,9 @@ use std::{
 
 use serde_json::Value;
 use tokio::sync::oneshot;
+use windlass_base::{figures, ids, queue::Queue};
+use windlass_core::config::policy::{LEAVE_SANDBOX, REACH_HOST};
+use windlass_engine::{self as engine, Answerable, PromptInput, StopReason};
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{MessageId, PartId, SessionId},
@@ -34,11 +37,6 @@ use super::{
     },
     args::{Format, TalkArgs},
     printer::Printer,
-};
-use crate::{
-    base::{figures, ids, queue::Queue},
-    config::policy::{LEAVE_SANDBOX, REACH_HOST},
-    engine::{self, Answerable, PromptInput, StopReason},
 };
 
 /// Time limit for the last words after a signal.

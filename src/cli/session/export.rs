@@ -8,15 +8,15 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use windlass_base::{clock::Zone, text::visible_json};
+use windlass_engine::{
+    Engine, EngineError, Record,
+    transcript::{Transcript, html, markdown},
+};
 use windlass_protocol::opencode::id::SessionId;
 
 use super::{find, hint, root};
-use crate::{
-    base::{clock::Zone, text::visible_json},
-    cli::output,
-    engine::{Engine, EngineError, Record},
-    transcript::{Transcript, html, markdown},
-};
+use crate::cli::output;
 
 #[derive(Debug, Args)]
 pub struct ExportArgs {

@@ -3,10 +3,11 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
+use windlass_engine::Engine;
 use windlass_protocol::opencode::id::MessageId;
 
 use super::hint;
-use crate::{cli::output, engine::Engine};
+use crate::cli::output;
 
 #[derive(Debug, Args)]
 pub struct ForkArgs {

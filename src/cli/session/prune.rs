@@ -3,10 +3,12 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use windlass_base::clock;
+use windlass_engine::Engine;
 use windlass_protocol::opencode::session::Session;
 
 use super::table;
-use crate::{base::clock, cli::output, engine::Engine};
+use crate::cli::output;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 

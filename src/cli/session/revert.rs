@@ -3,14 +3,12 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
+use windlass_base::text;
+use windlass_engine::{Engine, EngineError, RevertTo, Reverted};
 use windlass_protocol::opencode::id::{MessageId, PartId, SessionId};
 
 use super::hint;
-use crate::{
-    base::text,
-    cli::output,
-    engine::{Engine, EngineError, RevertTo, Reverted},
-};
+use crate::cli::output;
 
 #[derive(Debug, Args)]
 pub struct RevertArgs {

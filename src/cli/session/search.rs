@@ -4,18 +4,16 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
+use windlass_base::{clock, figures, text, words::Words};
+use windlass_engine::{Engine, Found, SearchQuery};
 
 use super::{Format, row};
-use crate::{
-    base::{clock, figures, text, words::Words},
-    cli::{
-        output,
-        view::{
-            line::{self, CYAN},
-            look::Look,
-        },
+use crate::cli::{
+    output,
+    view::{
+        line::{self, CYAN},
+        look::Look,
     },
-    engine::{Engine, Found, SearchQuery},
 };
 
 /// Sessions that are looked through at a time.
@@ -94,7 +92,7 @@ fn found_row(found: &Found) -> Value {
     // OpenCode has no such command whose numbers would have to be kept.
     row["updated"] = clock::iso(found.session.time.updated).into();
     row["created"] = clock::iso(found.session.time.created).into();
-    let line = |line: &crate::engine::FoundLine| json!({"role": role(line.is_users), "text": line.text});
+    let line = |line: &windlass_engine::FoundLine| json!({"role": role(line.is_users), "text": line.text});
     row["matches"] = found.lines.iter().map(line).collect();
     row["count"] = found.n_texts.into();
     row

@@ -8,24 +8,21 @@ use std::{
 
 use clap::Args;
 use terminal_size::terminal_size_of;
+use windlass_base::{
+    clock::{self, Zone},
+    process::pager,
+};
+use windlass_core::config::Environment;
+use windlass_engine::{Engine, Record, transcript::Transcript};
 
 use super::hint;
-use crate::{
-    base::{
-        clock::{self, Zone},
-        process::pager,
+use crate::cli::{
+    output,
+    view::{
+        self,
+        line::{BOLD, DIM, Line},
+        look::Look,
     },
-    cli::{
-        output,
-        view::{
-            self,
-            line::{BOLD, DIM, Line},
-            look::Look,
-        },
-    },
-    config::Environment,
-    engine::{Engine, Record},
-    transcript::Transcript,
 };
 
 /// Columns where there is no terminal.

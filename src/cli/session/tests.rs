@@ -2,10 +2,10 @@
 
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
+use windlass_base::clock::Zone;
 use windlass_protocol::opencode::session::Session;
 
 use super::table;
-use crate::base::clock::Zone;
 
 fn session(id: &str, title: &str) -> Session {
     serde_json::from_value(json!({

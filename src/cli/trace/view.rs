@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
-
-use crate::base::text;
+use windlass_base::text;
 
 /// Characters of a message's content in its row.
 const MAX_SHOWN: usize = 160;

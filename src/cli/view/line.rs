@@ -341,7 +341,7 @@ fn clean(text: &str, column: usize) -> String {
             }
             char => {
                 let start = shown.len();
-                if crate::base::text::is_hidden(char) {
+                if windlass_base::text::is_hidden(char) {
                     shown.extend(char.escape_unicode())
                 } else {
                     shown.push(char)

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::Environment;
+use windlass_core::config::Environment;
 
 /// Colours that may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

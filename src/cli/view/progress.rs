@@ -6,6 +6,8 @@ use std::{
 };
 
 use serde_json::Value;
+use windlass_base::figures;
+use windlass_engine::{self as engine, AutoSummaries};
 use windlass_protocol::opencode::{
     event::{Event, EventPayload, SessionInfo},
     id::{MessageId, PartId, SessionId},
@@ -21,10 +23,6 @@ use super::{
     markdown::Stream,
     spacing::{Kind, Spacing},
     tool,
-};
-use crate::{
-    base::figures,
-    engine::{self, AutoSummaries},
 };
 
 /// Frames of the spinner.

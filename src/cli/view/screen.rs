@@ -19,6 +19,7 @@ use tokio::{
     sync::{Notify, oneshot},
     task::AbortHandle,
 };
+use windlass_base::lock::lock;
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::SessionId,
@@ -27,7 +28,7 @@ use windlass_protocol::opencode::{
 
 use self::{modes::Modes, pen::Pen};
 use super::{look::Look, progress::Closing};
-use crate::{base::lock::lock, cli::ask::ahead::Ahead};
+use crate::cli::ask::ahead::Ahead;
 
 mod modes;
 mod pen;

@@ -4,6 +4,8 @@ use std::{path::Path, sync::Arc};
 
 use anstyle::Style;
 use serde_json::{Map, Value};
+use windlass_base::figures;
+use windlass_engine as engine;
 use windlass_protocol::opencode::{
     part::{ToolPart, ToolState},
     tool::{self, Subject},
@@ -15,7 +17,6 @@ use super::{
     line::{BOLD, CYAN, DIM, GREEN, Line, PLAIN, RED},
     look::{Draw, Look},
 };
-use crate::{base::figures, engine};
 
 pub mod diff;
 pub mod plan;

@@ -1,9 +1,9 @@
 //! Origins, hosts and passwords.
 
 use axum::{body::Body, extract::Request};
+use windlass_base::peer::Standing;
 
 use super::{Access, Entry, MAX_TRIES, Password, Refusal, is_loopback, is_passed_on};
-use crate::base::peer::Standing;
 
 fn password(password: &str) -> Password {
     Password { user: "opencode".to_owned(), password: password.to_owned() }

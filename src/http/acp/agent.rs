@@ -4,11 +4,9 @@ use std::{io, sync::Arc};
 
 use tokio::io::{DuplexStream, ReadHalf, WriteHalf, duplex, split};
 use tokio_util::sync::CancellationToken;
+use windlass_engine::{Client, Engine};
 
-use crate::{
-    acp::{self, Options},
-    engine::{Client, Engine},
-};
+use crate::acp::{self, Options};
 
 /// Bytes between a connection and the protocol, in each direction.
 pub const BUFFER: usize = 64 << 10;

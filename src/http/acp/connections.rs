@@ -11,12 +11,12 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 use tokio_util::sync::CancellationToken;
+use windlass_base::{ids, lock::lock};
 
 use super::{
     agent::{Agent, BUFFER, Pipe},
     streams::{First, Limits, Streams},
 };
-use crate::base::{ids, lock::lock};
 
 /// Connections at a time.
 const MAX_CONNECTIONS: usize = 256;

@@ -13,9 +13,8 @@ use tokio::{
     sync::{Notify, oneshot, watch},
     time::timeout,
 };
+use windlass_base::lock::lock;
 use windlass_protocol::rpc::{self, Id, Incoming};
-
-use crate::base::lock::lock;
 
 /// Streams of a connection that are read although their session is not open there.
 const MAX_STRANGERS: usize = 16;

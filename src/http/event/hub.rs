@@ -13,15 +13,12 @@ use axum::body::Bytes;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
+use windlass_base::{ids, lock::lock, queue::Queue};
+use windlass_core::bus::Subscriber;
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{PartId, SessionId},
     session::{Session, SessionStatus},
-};
-
-use crate::{
-    base::{ids, lock::lock, queue::Queue},
-    bus::Subscriber,
 };
 
 /// The project of a directory that has none, or whose project is not known yet.

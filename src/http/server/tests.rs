@@ -3,14 +3,12 @@
 use std::{path::PathBuf, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
+use windlass_core::config::{Environment, paths::Paths};
+use windlass_engine::{Answerable, Engine, NewSession};
 use windlass_protocol::opencode::id::SessionId;
 
 use super::{Options, Server, Shared};
-use crate::{
-    config::{Environment, paths::Paths},
-    engine::{Answerable, Engine, NewSession},
-    http::access::Access,
-};
+use crate::http::access::Access;
 
 fn server(home: &tempfile::TempDir) -> Shared {
     let variables = [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into();

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use serde_json::json;
+use windlass_core::config::{Environment, fixture::load, paths::Paths};
 
 use super::{CreateArgs, GeneratedAgent, Mode, Wanted, allowed, checked_name, markdown, permission, wanted};
-use crate::config::{Environment, fixture::load, paths::Paths};
 
 fn no_flags() -> CreateArgs {
     CreateArgs {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use windlass_base::ids;
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::SessionId,
@@ -18,7 +19,6 @@ use super::{
     },
     Printer,
 };
-use crate::base::ids;
 
 fn event(kind: &str, mut properties: Value) -> EventPayload {
     properties["sessionID"] = json!("ses_1");

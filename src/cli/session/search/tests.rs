@@ -1,7 +1,9 @@
 //! Display of a line with the words.
 
+use windlass_base::words::Words;
+
 use super::{around, mark};
-use crate::{base::words::Words, cli::view::look::Look};
+use crate::cli::view::look::Look;
 
 #[test]
 fn words_are_marked_where_there_are_colours() {

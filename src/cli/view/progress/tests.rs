@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use windlass_base::ids;
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::SessionId,
 };
 
 use super::{Closing, LONG_RUN_MS, Progress};
-use crate::{base::ids, cli::view::look::Look};
+use crate::cli::view::look::Look;
 
 const BEGAN: i64 = 1_000_000;
 

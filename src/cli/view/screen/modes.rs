@@ -12,8 +12,9 @@ use nix::{
     },
     unistd::{getpgrp, tcgetpgrp},
 };
+use windlass_base::lock::lock;
 
-use crate::{base::lock::lock, cli::ask::ahead::Ahead};
+use crate::cli::ask::ahead::Ahead;
 
 /// The modes of one terminal.
 pub struct Modes {

@@ -15,6 +15,7 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
 };
 use terminal_size::terminal_size_of;
+use windlass_base::clock;
 use windlass_protocol::opencode::{event::Event, id::SessionId};
 
 use super::super::{
@@ -23,7 +24,6 @@ use super::super::{
     progress::{Closing, Progress},
 };
 use super::modes::Modes;
-use crate::base::clock;
 
 /// Columns and rows where a terminal does not say.
 const USUAL: (usize, usize) = (80, 24);

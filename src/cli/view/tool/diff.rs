@@ -1,6 +1,7 @@
 //! A change of a file as a unified diff with line numbers.
 
 use serde_json::{Map, Value};
+use windlass_base::figures;
 use windlass_protocol::opencode::tool_metadata::{Changes, FileChange, FileDiff, PatchedFile, decode};
 
 use super::{
@@ -10,7 +11,6 @@ use super::{
     },
     header, with_path,
 };
-use crate::base::figures;
 
 /// The word for a change of a file that was there.
 pub const VERB: &str = "Edit";

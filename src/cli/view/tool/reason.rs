@@ -3,12 +3,11 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
+use windlass_engine as engine;
 use windlass_protocol::opencode::{
     permission::Action,
     tool_metadata::{Failure, decode},
 };
-
-use crate::engine;
 
 /// Marks around notes for the model beside a command's output.
 const NOTE: [&str; 2] = ["<shell_metadata>\n", "\n</shell_metadata>"];

@@ -6,6 +6,8 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use windlass_base::ids;
+use windlass_core::bus::Subscriber;
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::SessionId,
@@ -14,7 +16,6 @@ use windlass_protocol::opencode::{
 };
 
 use super::{CUT_OFF, Hub, LATE, MAX_SESSIONS, Reader, Wanted};
-use crate::{base::ids, bus::Subscriber};
 
 fn session(id: &str, directory: &str) -> Session {
     serde_json::from_value(json!({

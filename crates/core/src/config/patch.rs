@@ -1,0 +1,209 @@
+//! Changes a file of the configuration as a client asks, and keeps its comments and the order of its keys.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use jsonc_parser::{
+    ParseOptions,
+    cst::{CstInputValue, CstObject, CstRootNode},
+    errors::ParseError,
+};
+use serde_json::{Map, Value};
+use windlass_base::ids;
+
+use super::{
+    Environment, check,
+    layer::{Kind, Layer},
+    paths::Paths,
+    secrets::STARS,
+    warning::Findings,
+    worktree,
+};
+
+/// Levels of a file; the parser calls itself for each.
+const MAX_DEPTH: usize = 100;
+/// Names of a project's file, the strongest first.
+const NAMES: [&str; 2] = ["opencode.jsonc", "opencode.json"];
+
+/// The reason for which a file was not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatchError {
+    /// The change itself is wrong.
+    #[error("{0}")]
+    Invalid(String),
+    #[error("{}: {reason}", file.display())]
+    File { file: PathBuf, reason: String },
+}
+
+/// Returns the file that a project's settings are written to: the nearest that is read, or a new one in the directory.
+pub fn project_file(environment: &Environment, directory: &Path) -> PathBuf {
+    let worktree = worktree::worktree(environment, directory);
+    let upwards = worktree::upwards(directory, &worktree);
+    let files = upwards.iter().flat_map(|directory| NAMES.map(|name| directory.join(name)));
+    let found = files.into_iter().find(|file| file.is_file());
+    found.unwrap_or_else(|| directory.join("opencode.json"))
+}
+
+/// Returns the file that a user's settings are written to.
+pub fn user_file(paths: &Paths) -> PathBuf {
+    let files = NAMES.iter().chain(&["config.json"]).map(|name| paths.opencode_config.join(name));
+    let found = files.into_iter().find(|file| file.is_file());
+    found.unwrap_or_else(|| paths.opencode_config.join("opencode.json"))
+}
+
+/// Returns a value as a file says it; none where it says nothing or is not there. Blocks.
+pub fn written(file: &Path, key: &str) -> Result<Option<Value>, PatchError> {
+    let failed = |reason: String| PatchError::File { file: file.to_owned(), reason };
+    let text = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(format!("it cannot be read: {error}"))),
+    };
+    let root = CstRootNode::parse(&text, &ParseOptions::default());
+    let root = root.map_err(|error| failed(no_json(&error)))?;
+    Ok((|| root.value()?.as_object()?.get(key)?.value()?.to_serde_value())())
+}
+
+/// Writes a change into a file: objects are merged, null removes a key, other values replace what was there. Blocks.
+///
+/// A value that is hidden where the configuration is shown stays as it is.
+pub fn change(file: &Path, patch: Map<String, Value>) -> Result<(), PatchError> {
+    let failed = |reason: String| PatchError::File { file: file.to_owned(), reason };
+    validate(file, &patch)?;
+    let _lock =
+        lock_directory(file).map_err(|error| failed(format!("its directory cannot be used: {error}")))?;
+    let before = match fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(failed(format!("it cannot be read: {error}"))),
+    };
+    let after = edited(&before, &patch).map_err(failed)?;
+    if after == before {
+        return Ok(());
+    }
+    replace(file, &after).map_err(|error| failed(format!("it cannot be written: {error}")))
+}
+
+/// Refuses a change that would be ignored when the file is read.
+fn validate(file: &Path, patch: &Map<String, Value>) -> Result<(), PatchError> {
+    let base = file.parent().unwrap_or(Path::new("/"));
+    let mut layer = Layer::new(Kind::File, "body", base, patch.clone());
+    let mut findings = Findings::default();
+    check::check(&mut layer, &mut findings);
+    match findings.warnings.into_iter().next() {
+        Some(warning) => Err(PatchError::Invalid(warning.message)),
+        None => Ok(()),
+    }
+}
+
+fn no_json(error: &ParseError) -> String {
+    let (line, column) = (error.line_display(), error.column_display());
+    format!("line {line}, column {column} is no JSON: {}", error.kind())
+}
+
+fn edited(text: &str, patch: &Map<String, Value>) -> Result<String, String> {
+    if depth(&Value::Object(patch.clone())) > MAX_DEPTH || brackets(text) > MAX_DEPTH {
+        return Err(format!("it is nested more than {MAX_DEPTH} levels deep"));
+    }
+    let source = if text.trim().is_empty() { "{}\n" } else { text };
+    let root = CstRootNode::parse(source, &ParseOptions::default()).map_err(|error| no_json(&error))?;
+    let object = match root.value() {
+        None => root.object_value_or_set(),
+        Some(value) => value.as_object().ok_or("it is not a JSON object")?,
+    };
+    merge(&object, patch);
+    Ok(root.to_string())
+}
+
+fn merge(object: &CstObject, patch: &Map<String, Value>) {
+    for (key, value) in patch {
+        let known = object.get(key);
+        match (value, known) {
+            (Value::Null, Some(property)) => property.remove(),
+            (Value::Null, None) => {}
+            (Value::String(text), _) if text == STARS => {}
+            (Value::Object(below), Some(property)) => match property.object_value() {
+                Some(inner) => merge(&inner, below),
+                None => property.set_value(input(value)),
+            },
+            (_, Some(property)) => {
+                let is_same =
+                    property.value().and_then(|value| value.to_serde_value()).as_ref() == Some(value);
+                if !is_same {
+                    property.set_value(input(value));
+                }
+            }
+            (_, None) => _ = object.append(key, input(value)),
+        }
+    }
+}
+
+/// Returns a value to be written, without what removes keys.
+fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(value) => CstInputValue::Bool(*value),
+        Value::Number(value) => CstInputValue::Number(value.to_string()),
+        Value::String(value) => CstInputValue::String(value.clone()),
+        Value::Array(list) => CstInputValue::Array(list.iter().map(input).collect()),
+        Value::Object(object) => {
+            let entries = object.iter().filter(|(_, value)| !value.is_null());
+            CstInputValue::Object(entries.map(|(key, value)| (key.clone(), input(value))).collect())
+        }
+    }
+}
+
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or_default(),
+        Value::Object(object) => 1 + object.values().map(depth).max().unwrap_or_default(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+fn brackets(text: &str) -> usize {
+    let deepest = text.chars().fold((0_usize, 0_usize), |(depth, deepest), letter| match letter {
+        '{' | '[' => (depth + 1, deepest.max(depth + 1)),
+        '}' | ']' => (depth.saturating_sub(1), deepest),
+        _ => (depth, deepest),
+    });
+    deepest.1
+}
+
+/// Waits until no other change of the directory's files runs, here or in another process. The lock ends with the value.
+fn lock_directory(file: &Path) -> io::Result<Option<File>> {
+    let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let directory = target.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(directory)?;
+    let opened = File::open(directory)?;
+    match opened.lock() {
+        Ok(()) => Ok(Some(opened)),
+        // Some file systems have no locks.
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Replaces a file in one step; a link stays one.
+fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    let directory = target.parent().unwrap_or(Path::new("/"));
+    let draft = directory.join(format!(".opencode-{}.new", ids::random(8)));
+    let permissions = fs::metadata(&target).ok().map(|metadata| metadata.permissions());
+    let mut options = OpenOptions::new();
+    // It holds the same secrets as the file, which may be the user's alone.
+    options.write(true).create_new(true).mode(permissions.as_ref().map_or(0o666, |it| it.mode() & 0o600));
+    let written = options.open(&draft).and_then(|mut draft| {
+        draft.write_all(text.as_bytes())?;
+        permissions.map_or(Ok(()), |permissions| draft.set_permissions(permissions))
+    });
+    let written = written.and_then(|()| fs::rename(&draft, &target));
+    written.inspect_err(|_| _ = fs::remove_file(&draft))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,9 @@
+//! What windlass is told and what it keeps: configuration, events, records, permissions, snapshots, terminals.
+
+pub mod bus;
+pub mod config;
+pub mod library;
+pub mod permission;
+pub mod pty;
+pub mod snapshot;
+pub mod storage;

@@ -1,0 +1,50 @@
+//! The MCP servers of a directory's configuration, started to see what becomes of them.
+
+use std::{path::Path, time::Duration};
+
+use windlass_core::config::{Warning, layers, secrets};
+use windlass_services::mcp;
+
+use crate::{Engine, EngineError, EngineErrorKind, EngineState, ServerReport, ServerStatus, Workspace};
+
+impl Engine {
+    /// Starts the MCP servers of a directory's configuration, waits for them, and ends them again; with what in the
+    /// configuration may hide others.
+    pub async fn mcp_servers(
+        &self,
+        directory: &Path,
+        limit: Duration,
+    ) -> Result<(Vec<ServerReport>, Vec<Warning>), EngineError> {
+        let workspace = self.workspace(directory).await?;
+        workspace.mcp().settled(limit).await;
+        let found = reports(&workspace);
+        workspace.close().await;
+        let (engine, directory) = (self.clone(), directory.to_owned());
+        let hidden = tokio::task::spawn_blocking(move || {
+            let EngineState { environment, paths, hooks, .. } = engine.0.as_ref();
+            layers::hidden_servers(environment, paths, &directory, hooks)
+        });
+        let hidden = hidden.await;
+        Ok((found, hidden.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?))
+    }
+}
+
+/// Returns every server of the configuration, also those that are switched off.
+pub fn reports(workspace: &Workspace) -> Vec<ServerReport> {
+    let loaded = workspace.loaded();
+    let mut started = workspace.mcp().reports();
+    let mut found = Vec::new();
+    for (name, config) in &loaded.config.mcp {
+        match started.iter().position(|report| report.name == *name) {
+            Some(position) => found.push(started.remove(position)),
+            None => found.push(ServerReport {
+                name: name.clone(),
+                place: mcp::Server::of(config).to_string(),
+                status: ServerStatus::Disabled,
+                tools: Vec::new(),
+            }),
+        }
+    }
+    let mask = |report: ServerReport| ServerReport { place: secrets::command_line(&report.place), ..report };
+    found.into_iter().map(mask).collect()
+}

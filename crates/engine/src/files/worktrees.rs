@@ -1,0 +1,274 @@
+//! Linked worktrees of a repository, made for tasks that must not disturb each other.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    io,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use windlass_base::{git::Program, path::real};
+use windlass_core::bus::Bus;
+use windlass_protocol::opencode::{
+    event::EventPayload,
+    project::{Worktree, WorktreeCreate},
+    service::{ServiceEvent, ServiceNews},
+};
+use windlass_services::tool::bash;
+
+use super::{
+    git::{Git, GitError},
+    roots::Roots,
+    vcs::default_branch,
+};
+use crate::{Engine, Workspace, workspace::project};
+
+/// The part of a branch's name before the worktree's own.
+const PREFIX: &str = "opencode/";
+/// Names that are tried before one is free.
+const MAX_TRIES: usize = 20;
+const MAX_NAME: usize = 64;
+
+/// The reason for which nothing was done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WorktreeError {
+    #[error("the directory is not in a git repository with a commit; commit something first")]
+    NotGit,
+    #[error("no free name was found; give one")]
+    NoName,
+    #[error("the worktrees cannot be listed: {0}")]
+    List(String),
+    #[error("the worktree was not made: {0}")]
+    Create(String),
+    #[error("the worktree was not removed: {0}")]
+    Remove(String),
+    #[error("the worktree was not reset: {0}")]
+    Reset(String),
+}
+
+impl Engine {
+    /// Returns the directories of a project's worktrees that were made for tasks.
+    pub async fn worktrees(&self, workspace: &Workspace) -> Result<Vec<String>, WorktreeError> {
+        let Some(place) = self.place(workspace).await else { return Ok(Vec::new()) };
+        let listed = place.list().await.map_err(|GitError(reason)| WorktreeError::List(reason))?;
+        Ok(listed.into_iter().map(|(directory, _)| directory.display().to_string()).collect())
+    }
+
+    /// Makes a worktree on a branch of its own. Its files follow, and the event `worktree.ready` behind them.
+    pub async fn create_worktree(
+        &self,
+        workspace: &Workspace,
+        create: WorktreeCreate,
+    ) -> Result<Worktree, WorktreeError> {
+        let place = self.place(workspace).await.ok_or(WorktreeError::NotGit)?;
+        let wanted = create.name.as_deref().map(slug).filter(|name| !name.is_empty());
+        let (name, directory, branch) = place.free(wanted).await?;
+        let project = self.project(workspace).await;
+        let project = project.map_err(|error| WorktreeError::Create(error.message))?;
+        let failed = |GitError(reason)| WorktreeError::Create(reason);
+        if let Some(parent) = directory.parent() {
+            let made = tokio::fs::create_dir_all(parent).await;
+            made.map_err(|error| WorktreeError::Create(format!("{}: {error}", parent.display())))?;
+        }
+        let text = directory.display().to_string();
+        add(workspace, &directory, &branch).await.map_err(failed)?;
+        let own = project.commands.and_then(|commands| commands.start);
+        let lines: Vec<String> = own.into_iter().chain(create.start_command).collect();
+        let filling = Filling {
+            bus: self.bus().clone(),
+            git: workspace.git().clone(),
+            config: workspace.loaded(),
+            name: name.clone(),
+            branch: branch.clone(),
+            directory,
+            lines: lines.into_iter().filter(|line| !line.trim().is_empty()).collect(),
+        };
+        // Its end is an event; a process that ends meanwhile leaves a worktree that can be reset.
+        self.0.tasks.spawn(filling.run());
+        Ok(Worktree { name, branch: Some(branch), directory: text })
+    }
+
+    /// Removes a worktree with its branch. One that is gone already is removed.
+    pub async fn remove_worktree(&self, workspace: &Workspace, directory: &str) -> Result<(), WorktreeError> {
+        let place = self.place(workspace).await.ok_or(WorktreeError::NotGit)?;
+        let (path, branch) = place.find(directory).await.map_err(WorktreeError::Remove)?;
+        self.close_directory(&path).await;
+        let failed = |GitError(reason)| WorktreeError::Remove(reason);
+        let text = path.display().to_string();
+        place.git.run(&["worktree", "remove", "--force", &text], &[]).await.map_err(failed)?;
+        if let Some(branch) = branch.filter(|branch| branch.starts_with(PREFIX)) {
+            place.git.run(&["branch", "-D", &branch], &[]).await.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a worktree back to the default branch, without any file that is not in it.
+    pub async fn reset_worktree(&self, workspace: &Workspace, directory: &str) -> Result<(), WorktreeError> {
+        let place = self.place(workspace).await.ok_or(WorktreeError::NotGit)?;
+        let (path, _) = place.find(directory).await.map_err(WorktreeError::Reset)?;
+        let failed = |GitError(reason)| WorktreeError::Reset(reason);
+        let base = default_branch(&place.git).await;
+        let base = base.ok_or_else(|| WorktreeError::Reset("no default branch was found".to_owned()))?;
+        let remote = format!("origin/{base}");
+        let git = Git::open(workspace.git(), &path, &self.0.paths.cache()).await.map_err(failed)?;
+        if git.run(&["reset", "--hard", "--quiet", &remote], &[]).await.is_err() {
+            git.run(&["reset", "--hard", "--quiet", &base], &[]).await.map_err(failed)?;
+        }
+        git.run(&["clean", "-ffdxq"], &[]).await.map_err(failed)?;
+        Ok(())
+    }
+
+    /// Returns the place of a project's worktrees; none outside of repositories, and before the first commit.
+    async fn place(&self, workspace: &Workspace) -> Option<Place> {
+        let roots = Roots::of(workspace);
+        if !roots.is_git() {
+            return None;
+        }
+        let id = project::root_commit(workspace.git(), &roots.worktree, &self.0.paths.cache()).await?;
+        Some(Place { root: self.worktree_root().join(id), git: workspace.open_git().await.ok()? })
+    }
+}
+
+/// Makes a worktree without files.
+async fn add(workspace: &Workspace, directory: &Path, branch: &str) -> Result<(), GitError> {
+    let shared = workspace.open_git().await?.repository().common_dir.join("worktrees");
+    let failed = |error: io::Error| GitError(error.to_string());
+    tokio::fs::create_dir_all(&shared).await.map_err(failed)?;
+    // Opened again, so that git sees the directory.
+    let git = workspace.open_git().await?;
+    let text = directory.display().to_string();
+    git.run(&["worktree", "add", "--no-checkout", "-b", branch, &text], &[]).await?;
+    // It wrote the path by which it was shown its directory, which will not last.
+    let file = directory.join(".git");
+    let written = tokio::fs::read(&file).await.map_err(failed)?;
+    let name = Path::new(OsStr::from_bytes(written.trim_ascii_end())).file_name();
+    let name = name.ok_or_else(|| GitError("git named no directory of the worktree".to_owned()))?;
+    let lasting = [b"gitdir: ", shared.join(name).as_os_str().as_bytes(), b"\n"].concat();
+    tokio::fs::write(&file, lasting).await.map_err(failed)
+}
+
+/// The place of a project's worktrees.
+struct Place {
+    root: PathBuf,
+    git: Git,
+}
+
+impl Place {
+    /// Returns the worktrees below the place, as git knows them, with their branches.
+    async fn list(&self) -> Result<Vec<(PathBuf, Option<String>)>, GitError> {
+        let args = ["worktree", "list", "--porcelain"];
+        let printed = self.git.run(&args, &[]).await?;
+        let printed = String::from_utf8_lossy(&printed).into_owned();
+        let root = real(&self.root);
+        let mut found: Vec<(PathBuf, Option<String>)> = Vec::new();
+        for line in printed.lines() {
+            if let Some(directory) = line.strip_prefix("worktree ") {
+                found.push((PathBuf::from(directory), None));
+            } else if let Some(branch) = line.strip_prefix("branch refs/heads/")
+                && let Some((_, known)) = found.last_mut()
+            {
+                *known = Some(branch.to_owned());
+            }
+        }
+        found.retain(|(directory, _)| real(directory).starts_with(&root));
+        Ok(found)
+    }
+
+    /// Returns the worktree that a client names. Only one that was made here is found.
+    async fn find(&self, directory: &str) -> Result<(PathBuf, Option<String>), String> {
+        let wanted = real(Path::new(directory));
+        let listed = self.list().await.map_err(|GitError(reason)| reason)?;
+        let found = listed.into_iter().find(|(known, _)| real(known) == wanted);
+        found.ok_or_else(|| format!("{directory} is no worktree that was made for a task of this project"))
+    }
+
+    /// Returns a name that is free, with its directory and branch.
+    async fn free(&self, wanted: Option<String>) -> Result<(String, PathBuf, String), WorktreeError> {
+        for n_tries in 0..MAX_TRIES {
+            let name = match &wanted {
+                Some(name) if n_tries == 0 => name.clone(),
+                Some(name) => format!("{name}-{}", project::slug()),
+                None => project::slug(),
+            };
+            let (directory, branch) = (self.root.join(&name), format!("{PREFIX}{name}"));
+            let reference = format!("refs/heads/{branch}");
+            let has_branch = self.git.run(&["show-ref", "--verify", "-q", &reference], &[]).await;
+            if has_branch.is_err() && !directory.exists() {
+                return Ok((name, directory, branch));
+            }
+        }
+        Err(WorktreeError::NoName)
+    }
+}
+
+/// Returns a name as a part of a path and of a branch.
+fn slug(name: &str) -> String {
+    let mut slug = String::new();
+    for char in name.trim().to_lowercase().chars().take(MAX_NAME) {
+        if char.is_ascii_alphanumeric() {
+            slug.push(char);
+        } else if !slug.is_empty() && !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    slug.trim_end_matches('-').to_owned()
+}
+
+/// A new worktree that gets its files.
+struct Filling {
+    bus: Bus,
+    git: Program,
+    config: std::sync::Arc<crate::Loaded>,
+    name: String,
+    branch: String,
+    directory: PathBuf,
+    /// Shell lines that prepare it.
+    lines: Vec<String>,
+}
+
+impl Filling {
+    async fn run(self) {
+        let news = match self.fill().await {
+            Ok(()) => {
+                ServiceNews::WorktreeReady { name: self.name.clone(), branch: Some(self.branch.clone()) }
+            }
+            Err(message) => ServiceNews::WorktreeFailed { message },
+        };
+        let directory = Some(self.directory.display().to_string());
+        self.bus.publish(EventPayload::Service(ServiceEvent { directory, news }));
+    }
+
+    async fn fill(&self) -> Result<(), String> {
+        let scratch = self.config.config.paths.cache();
+        let git = Git::open(&self.git, &self.directory, &scratch).await.map_err(|error| error.0)?;
+        git.run(&["reset", "--hard", "--quiet"], &[]).await.map_err(|error| error.0)?;
+        for line in &self.lines {
+            let started =
+                bash::start(&self.config.config, line, &self.directory, &BTreeMap::new(), None, None);
+            let mut child = started.map_err(|error| error.to_string())?;
+            let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+            let drain = async {
+                let mut sink = tokio::io::sink();
+                if let Some(mut stdout) = stdout {
+                    let _ = tokio::io::copy(&mut stdout, &mut sink).await;
+                }
+            };
+            let drain_errors = async {
+                let mut sink = tokio::io::sink();
+                if let Some(mut stderr) = stderr {
+                    let _ = tokio::io::copy(&mut stderr, &mut sink).await;
+                }
+            };
+            let (status, (), ()) = tokio::join!(child.wait(), drain, drain_errors);
+            let status = status.map_err(|error| error.to_string())?;
+            if !status.success() {
+                return Err(format!("the start command `{line}` failed: {status}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! Context of a session's task and of each of its turns.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use windlass_base::{clock, ids};
+use windlass_core::{
+    config::Warning,
+    library::{Agent, InstructionBlock},
+    storage::session_locks::{SessionLock, SoleUse},
+};
+use windlass_protocol::opencode::{
+    id::{MessageId, SessionId},
+    message::{CreatedTime, Message, ModelRef, UserMessage},
+    session::SessionStatus,
+};
+use windlass_provider::Model;
+use windlass_services::{
+    mcp::{self, ServersLease},
+    plugin::host::Host,
+};
+
+use super::{
+    parent_limits::ParentLimits,
+    request::Command,
+    state::{Journal, SessionState},
+    tickets::Tickets,
+    warning_log::WarningLog,
+};
+use crate::{
+    Engine, EngineError, EngineErrorKind,
+    turn::structured::Structured,
+    workspace::{directory::Workspace, loaded::Loaded},
+};
+
+/// Context of a session's task.
+pub struct SessionCx {
+    pub engine: Engine,
+    pub id: SessionId,
+    pub workspace: Arc<Workspace>,
+    /// Servers the client gave for this session.
+    pub mcp: Option<Arc<mcp::Servers>>,
+    /// Limits of the sessions above, for a subagent's session.
+    pub parent_limits: ParentLimits,
+    pub tickets: Arc<Tickets>,
+    /// Held by the task while it has the session in memory.
+    pub session_lock: OnceLock<SessionLock>,
+    /// Warnings that the user has seen.
+    pub warning_log: WarningLog,
+    /// For what the session itself starts, such as its title.
+    pub own_inbox: mpsc::WeakSender<Command>,
+}
+
+/// Context that stays the same for a whole turn.
+pub struct TurnCx<'a> {
+    pub session: &'a SessionCx,
+    pub loaded: Arc<Loaded>,
+    pub agent: Agent,
+    pub model: Model,
+    /// Variant of the model.
+    pub variant: Option<String>,
+    pub instructions: Vec<InstructionBlock>,
+    /// Limits of the sessions above, for a subagent's session.
+    pub parent_limits: ParentLimits,
+    /// Servers of the configuration.
+    pub mcp: ServersLease,
+    /// The wanted form of the answer, if it is not text.
+    pub structured: Option<Structured>,
+    /// The host of plugins, where there is one.
+    pub plugins: Option<Arc<Host>>,
+    pub cancel: CancellationToken,
+}
+
+impl SessionCx {
+    /// Returns the MCP servers of now: the configuration's, then the client's if it gave some.
+    pub fn servers(&self) -> Vec<ServersLease> {
+        let clients = self.mcp.iter().map(|servers| servers.lease());
+        std::iter::once(self.workspace.mcp().lease()).chain(clients).collect()
+    }
+
+    /// Takes the session alone: another process that has it in memory would not see that its past changes, and would
+    /// write over it.
+    ///
+    /// `verb` names the deed in the refusal.
+    pub fn sole_use(&self, verb: &str) -> Result<Option<SoleUse<'_>>, EngineError> {
+        let Some(lock) = self.session_lock.get() else { return Ok(None) };
+        let sole_use = lock.alone().ok_or_else(|| {
+            let message = format!(
+                "another windlass has the session {} open; {verb} it there, or close it there",
+                self.id
+            );
+            EngineError::new(EngineErrorKind::SessionBusy, message)
+        })?;
+        Ok(Some(sole_use))
+    }
+
+    /// Tells everyone whether the session works.
+    pub async fn show_status(&self, state: &SessionState, status: SessionStatus) {
+        let mut journal = Journal::default();
+        journal.status(&state.info, status);
+        // Nothing is stored, so nothing can fail.
+        let _ = journal.commit(self.engine.storage(), self.engine.bus()).await;
+    }
+
+    /// Tells the user what of the instructions does not reach a model.
+    pub fn warn(&self, warnings: &[Warning]) {
+        self.warning_log.warn_once(self.engine.bus(), warnings);
+    }
+
+    /// Tells the user something about the model, once in a session.
+    pub fn note(&self, note: Option<String>) {
+        if let Some(note) = note {
+            self.warning_log.notify_once(self.engine.bus(), &note);
+        }
+    }
+}
+
+impl TurnCx<'_> {
+    /// Returns the MCP servers of the turn: the configuration's, then the client's if it gave some.
+    pub fn servers(&self) -> Vec<ServersLease> {
+        let clients = self.session.mcp.iter().map(|servers| servers.lease());
+        std::iter::once(self.mcp.clone()).chain(clients).collect()
+    }
+
+    /// Opens a message of the user, or of the daemon in the user's place.
+    pub fn push_prompt(&self, state: &mut SessionState, journal: &mut Journal) -> MessageId {
+        let given = state.given.message_id.take();
+        let is_newest = |id: &MessageId| state.history.last().is_none_or(|last| id > last.info.id());
+        // What follows gets later ids, whatever the client's clock says.
+        let given = given.filter(is_newest).inspect(|id| ids::follow(id.as_str()));
+        let message = Message::User(UserMessage {
+            id: given.unwrap_or_else(ids::message),
+            session_id: state.info.id.clone(),
+            time: CreatedTime { created: clock::now_ms() },
+            agent: self.agent.name.clone(),
+            model: ModelRef { variant: self.variant.clone(), ..self.model.reference() },
+            system: state.given.system.clone(),
+            format: self.structured.as_ref().map(|it| Box::new(it.format.clone())),
+            summary: None,
+        });
+        let message_id = message.id().clone();
+        state.push_message(message, journal);
+        message_id
+    }
+}

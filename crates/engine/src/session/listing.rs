@@ -1,0 +1,49 @@
+//! Sessions and messages as clients page through them, newest first, without opening anything.
+
+pub use windlass_core::storage::listing::SessionFilter;
+use windlass_protocol::opencode::{
+    id::{MessageId, PartId, SessionId},
+    message::MessageWithParts,
+    session::{Session, Todo},
+};
+
+use crate::{Engine, EngineError};
+
+impl Engine {
+    /// Lists sessions, most recently changed first.
+    pub async fn filter_sessions(&self, filter: SessionFilter) -> Result<Vec<Session>, EngineError> {
+        let mut sessions = self.storage().filter_sessions(filter).await?;
+        self.entitle(&mut sessions).await?;
+        Ok(sessions)
+    }
+
+    /// Reads the last messages of a session before one of them or at its end, oldest first; the undone ones too.
+    pub async fn last_messages(
+        &self,
+        id: &SessionId,
+        before: Option<&MessageId>,
+        limit: Option<usize>,
+    ) -> Result<Vec<MessageWithParts>, EngineError> {
+        Ok(self.storage().last_messages(id.clone(), before.cloned(), limit).await?)
+    }
+
+    /// Reads a message of a session.
+    pub async fn message(
+        &self,
+        id: &SessionId,
+        message_id: &MessageId,
+    ) -> Result<Option<MessageWithParts>, EngineError> {
+        let message = self.storage().message(message_id.clone()).await?;
+        Ok(message.filter(|message| message.info.session_id() == id))
+    }
+
+    /// Returns true if the store has one of these messages or parts, in any session.
+    pub async fn is_taken(&self, message: Option<&MessageId>, parts: &[PartId]) -> Result<bool, EngineError> {
+        Ok(self.storage().is_taken(message.cloned(), parts.to_vec()).await?)
+    }
+
+    /// Reads a session's list of tasks.
+    pub async fn todos(&self, id: &SessionId) -> Result<Vec<Todo>, EngineError> {
+        Ok(self.storage().todos(id.clone()).await?)
+    }
+}

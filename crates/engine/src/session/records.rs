@@ -1,0 +1,119 @@
+//! Stored sessions for those who only look: whole records, what was said where, and names people can read.
+
+use std::collections::HashMap;
+
+use windlass_base::lock::lock;
+use windlass_core::storage::found::SearchPage;
+pub use windlass_core::storage::found::{Found, FoundLine, SearchQuery};
+use windlass_protocol::opencode::{
+    event::{EventPayload, SessionInfo},
+    id::SessionId,
+    message::MessageWithParts,
+    session::{Session, Todo},
+};
+
+use super::{request::Command, revert, title};
+use crate::{Engine, EngineError, EngineErrorKind};
+
+/// Characters of a title that a user chooses.
+const MAX_TITLE: usize = 200;
+
+/// Everything that is stored of a session, as it is: nothing is opened, and what a killed daemon left open stays so.
+#[derive(Debug, Clone)]
+pub struct Record {
+    pub info: Session,
+    /// All messages, the undone ones too.
+    pub messages: Vec<MessageWithParts>,
+    pub todos: Vec<Todo>,
+    /// Messages of the session's subagents, and of theirs.
+    pub children: HashMap<SessionId, Vec<MessageWithParts>>,
+}
+
+impl Record {
+    /// Leaves out what is undone.
+    pub fn without_undone(mut self) -> Self {
+        self.messages = revert::without_undone(&self.info, self.messages);
+        self
+    }
+}
+
+impl Engine {
+    /// Reads a stored session without opening it.
+    pub async fn record(&self, id: &SessionId) -> Result<Record, EngineError> {
+        let stored = self.0.storage.load(id.clone()).await?;
+        let mut stored = stored.ok_or_else(|| EngineError::session_not_found(id))?;
+        self.entitle(std::slice::from_mut(&mut stored.info)).await?;
+        let children = self.0.storage.descendants(id.clone()).await?;
+        Ok(Record { info: stored.info, messages: stored.messages, todos: stored.todos, children })
+    }
+
+    /// Returns the session whose id this is, or begins or ends with this.
+    pub async fn find_session(&self, piece: &str) -> Result<SessionId, EngineError> {
+        let invalid = |message: String| EngineError::new(EngineErrorKind::InvalidInput, message);
+        if let Ok(id) = SessionId::parse(piece)
+            && self.0.storage.session(id.clone()).await?.is_some()
+        {
+            return Ok(id);
+        }
+        // The prefix alone, or a letter or two, says nothing.
+        let says_something = (4..=80).contains(&piece.len()) && piece != "ses_";
+        let found =
+            if says_something { self.0.storage.ids_like(piece.to_owned()).await? } else { Vec::new() };
+        match found.as_slice() {
+            [id] => Ok(id.clone()),
+            [] => Err(invalid(format!("no such session: {}", piece.chars().take(80).collect::<String>()))),
+            _ => Err(invalid(format!("more than one session has an id that begins or ends with {piece}"))),
+        }
+    }
+
+    /// Looks through a page of root sessions.
+    pub async fn search_sessions(&self, query: SearchQuery) -> Result<SearchPage, EngineError> {
+        let mut page = self.0.storage.search(query).await?;
+        for found in &mut page.found {
+            entitle(&mut found.session, found.first.as_ref().and_then(title::of_first));
+        }
+        Ok(page)
+    }
+
+    /// Gives a session the title its user wants; it is kept whatever process has the session open.
+    pub async fn rename_session(&self, id: &SessionId, title: &str) -> Result<Session, EngineError> {
+        let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
+        let refused = |reason: String| Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
+        if title.is_empty() {
+            return refused("the title is empty; give at least one word".to_owned());
+        }
+        if title.chars().count() > MAX_TITLE {
+            return refused(format!("the title is longer than {MAX_TITLE} characters; give a shorter one"));
+        }
+        if !self.0.storage.rename(id.clone(), title.clone()).await? {
+            return Err(EngineError::session_not_found(id));
+        }
+        let task = lock(&self.0.sessions).get(id).and_then(|open| Some(open.task.as_ref()?.inbox.clone()));
+        if let Some(inbox) = task {
+            // A session that takes no more finds the title in the store.
+            let _ = inbox.send(Command::Title(title)).await;
+        }
+        let info = self.session(id).await?;
+        let event = SessionInfo { session_id: id.clone(), info: Box::new(info.clone()) };
+        self.0.bus.publish(EventPayload::SessionUpdated(event));
+        Ok(info)
+    }
+
+    /// Gives sessions that never got a title the first words that were said in them.
+    pub(crate) async fn entitle(&self, sessions: &mut [Session]) -> Result<(), EngineError> {
+        let untitled = sessions.iter().filter(|session| title::is_default(&session.title));
+        let first = self.0.storage.first_said(untitled.map(|session| session.id.clone()).collect()).await?;
+        for session in sessions {
+            entitle(session, first.get(&session.id).and_then(title::of_first));
+        }
+        Ok(())
+    }
+}
+
+fn entitle(session: &mut Session, words: Option<String>) {
+    if title::is_default(&session.title)
+        && let Some(words) = words
+    {
+        session.title = words;
+    }
+}

@@ -1,0 +1,243 @@
+//! Requests to a session, and ends of the turns that answer them.
+
+use std::{collections::VecDeque, path::PathBuf};
+
+use serde_json::Value;
+use tokio::sync::oneshot;
+use windlass_protocol::opencode::{
+    id::{MessageId, PartId},
+    message::{ModelRef, OutputFormat, Tokens},
+    part::{FilePart, Part, PartKind},
+    session::Session,
+};
+
+use crate::EngineError;
+
+/// Commands for a session's task.
+pub enum Command {
+    /// The ticket's entry holds who is to be answered.
+    Prompt { ticket: u64, input: Box<PromptInput> },
+    /// The agent or model for later prompts.
+    Select { agent: Option<String>, model: Option<ModelRef> },
+    /// A title was made for the conversation.
+    Title(String),
+    /// A client changed the stored settings.
+    Patched,
+    /// A change of what is undone.
+    Revert { to: RevertTo, done: oneshot::Sender<Result<Reverted, EngineError>> },
+    /// A change of a message or part.
+    Edit { edit: Edit, done: oneshot::Sender<Result<(), EngineError>> },
+}
+
+/// A change of a message or part.
+#[derive(Debug, Clone)]
+pub enum Edit {
+    RemoveMessage(MessageId),
+    RemovePart(MessageId, PartId),
+    ReplacePart(Box<Part>),
+}
+
+/// The wanted beginning of what is undone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RevertTo {
+    /// So many prompts more than now.
+    Prompts(usize),
+    /// A message, or a part of it. An answer without a part means the prompt that it answers.
+    Message { message_id: MessageId, part_id: Option<PartId> },
+    /// Nothing is to be undone any more.
+    Nothing,
+}
+
+/// A session whose undo has changed.
+#[derive(Debug, Clone)]
+pub struct Reverted {
+    pub info: Session,
+    /// First line of the prompt that was taken out or put back; `None` where nothing changed.
+    pub prompt: Option<String>,
+    /// Sentences about the files, in Markdown; empty where there is nothing to say.
+    pub files: String,
+}
+
+/// A user's prompt.
+#[derive(Debug, Clone, Default)]
+pub struct PromptInput {
+    pub parts: Vec<PromptPart>,
+    /// Agent that is to answer; the session's last, or the default.
+    pub agent: Option<String>,
+    /// Model that is to answer; the agent's own, or the default.
+    pub model: Option<ModelRef>,
+    pub on_missing: OnMissing,
+    pub invocation: Invocation,
+    /// Form of the answer; text when there is none.
+    pub format: Option<OutputFormat>,
+    /// The prompt is only kept: later ones are answered with it in mind.
+    pub no_reply: bool,
+    /// Id that its message gets, unless messages with later ones are there already.
+    pub message_id: Option<MessageId>,
+    /// Ids of the parts, as far as the client chose some.
+    pub part_ids: Vec<Option<PartId>>,
+    /// Text for the model that goes behind the system prompt.
+    pub system: Option<String>,
+    /// Set for the result of a subagent in the background, which a running turn takes in.
+    pub of_task: Option<SpentBelow>,
+    /// No turn behind this one is seen, so it waits for its subagents.
+    pub is_only: bool,
+}
+
+/// Cost and tokens of a subagent's work, which count for the session above.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SpentBelow {
+    /// US dollars.
+    pub cost: f64,
+    pub tokens: Tokens,
+}
+
+/// A client's choices for the message of a prompt.
+#[derive(Debug, Default)]
+pub struct Given {
+    pub message_id: Option<MessageId>,
+    pub system: Option<String>,
+    pub is_only: bool,
+    /// With the kind of each part.
+    pub part_ids: VecDeque<(&'static str, PartId)>,
+}
+
+impl Given {
+    /// Takes the choices out of a prompt.
+    pub fn take(input: &mut PromptInput) -> Self {
+        let ids = std::mem::take(&mut input.part_ids);
+        let kind = |part: &PromptPart| match part {
+            PromptPart::Text { is_synthetic: false, .. } => Some("text"),
+            PromptPart::File(_) => Some("file"),
+            PromptPart::Agent { .. } => Some("agent"),
+            PromptPart::Subtask { .. } => Some("subtask"),
+            PromptPart::Text { .. } | PromptPart::Document { .. } => None,
+        };
+        let part_ids = input.parts.iter().zip(ids).filter_map(|(part, id)| Some((kind(part)?, id?)));
+        Self {
+            part_ids: part_ids.collect(),
+            message_id: input.message_id.take(),
+            system: input.system.take(),
+            is_only: input.is_only,
+        }
+    }
+
+    /// Returns the id that was chosen for this part; the order of each kind is that of the prompt.
+    pub fn part_id(&mut self, part: &PartKind) -> Option<PartId> {
+        let kind = match part {
+            PartKind::Text(text) if text.synthetic != Some(true) => "text",
+            PartKind::File(_) => "file",
+            PartKind::Agent { .. } => "agent",
+            PartKind::Subtask { .. } => "subtask",
+            _other => return None,
+        };
+        let place = self.part_ids.iter().position(|(of, _)| *of == kind)?;
+        self.part_ids.remove(place).map(|(_, id)| id)
+    }
+}
+
+/// Treatment of a prompt whose agent is gone when its turn begins, or for which no model is configured at all.
+///
+/// A model that was named is never replaced by another.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnMissing {
+    /// The prompt fails; where no agent was named, the session's last one answers.
+    #[default]
+    Fails,
+    /// The agent that the configuration says answers, also where none was named, and the demo instead of no model.
+    Fallback,
+}
+
+/// Command call of a prompt.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Invocation {
+    /// No command, whatever the words begin with.
+    #[default]
+    None,
+    /// A command if the words begin with `/` and its name.
+    Slash,
+    /// This command; the words are its arguments.
+    Named(String),
+    /// The words are a shell command, which is run and not sent to a model.
+    Shell,
+}
+
+/// A piece of what a user says.
+#[derive(Debug, Clone)]
+pub enum PromptPart {
+    Text {
+        text: String,
+        /// For the model only.
+        is_synthetic: bool,
+        /// For the user only.
+        is_ignored: bool,
+    },
+    File(FilePart),
+    /// A subagent that the user named by `@`; a file of that name goes before it.
+    Agent {
+        name: String,
+    },
+    /// Work for a subagent, which is done before the model answers.
+    Subtask {
+        prompt: String,
+        description: String,
+        agent: String,
+        model: Option<ModelRef>,
+    },
+    /// Text of something that was attached, rather than what the user typed.
+    Document {
+        /// Description of its place, for the model.
+        place: String,
+        /// The file it is the whole of, as far as the client says so.
+        path: Option<PathBuf>,
+        text: String,
+    },
+}
+
+/// End of a turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnOutcome {
+    pub stop: StopReason,
+    /// Cost of the turn, over all its steps; `None` when unknown.
+    pub tokens: Option<Tokens>,
+    /// The last answer.
+    pub message_id: Option<MessageId>,
+    /// The answer in the form that was asked for.
+    pub structured: Option<Value>,
+}
+
+impl TurnOutcome {
+    /// Returns a turn that was stopped before it did anything.
+    pub fn cancelled() -> Self {
+        Self { stop: StopReason::Cancelled, tokens: None, message_id: None, structured: None }
+    }
+}
+
+/// Reason why a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    EndTurn,
+    MaxTokens,
+    MaxTurnRequests,
+    Refusal,
+    Cancelled,
+}
+
+impl StopReason {
+    /// Returns the word for it that ACP uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::MaxTokens => "max_tokens",
+            Self::MaxTurnRequests => "max_turn_requests",
+            Self::Refusal => "refusal",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// Invoked when a prompt's turn begins, before its first event; never for a prompt that is given up while it waits.
+pub type TurnBegin = Box<dyn FnOnce() + Send>;
+
+/// Invoked exactly once with a prompt's outcome, behind the last event of its turn.
+pub type TurnEnd = Box<dyn FnOnce(Result<TurnOutcome, EngineError>) + Send>;

@@ -1,0 +1,440 @@
+//! A session as its task holds it, and the journal through which every change is stored and then shown.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
+
+use windlass_base::{clock, ids, lock::lock};
+use windlass_core::{
+    bus::Bus,
+    snapshot::ComingTree,
+    storage::{Append, KnownFile, Storage, StoredSession, Write},
+};
+use windlass_protocol::opencode::{
+    event::{EventPayload, SessionInfo},
+    id::{MessageId, PartId},
+    message::{AssistantMessage, Message, MessageError, MessageWithParts, Tokens},
+    part::{PRINTED, Part, PartKind, PartTime, TextPart, ToolState, ToolTime},
+    session::{Session, SessionStatus, Todo},
+};
+use windlass_services::tool::{AgentSwitch, FileStamp, LateErrors};
+
+use super::{history::History, request::Given};
+use crate::{
+    EngineError,
+    turn::{
+        encoded_history::EncodedHistoryCache,
+        older_messages::{Gathered, OlderMessages},
+        refused_media::RefusedMedia,
+    },
+};
+
+/// Text the model and the user read where a tool was stopped.
+pub const TOOL_ABORTED: &str = "Tool execution aborted";
+/// The same where the daemon was killed under it (facts: OpenCode §6.6).
+pub const TOOL_INTERRUPTED: &str = "[Tool execution was interrupted]";
+
+/// A session's history and settings. Only its task changes them.
+pub struct SessionState {
+    pub info: Session,
+    pub history: History,
+    pub todos: Vec<Todo>,
+    /// Shared with the calls of a step, and stored: what the model read once it knows for good.
+    pub known_files: KnownFiles,
+    /// Shared with the calls of a step: what language servers have still to say of the files that they changed.
+    pub late_errors: LateErrors,
+    /// A client's choices for the message of the prompt that is being taken in.
+    pub given: Given,
+    /// Agent that answers after the running step, if a tool had the user choose one.
+    pub switch: Option<AgentSwitch>,
+    /// The newest snapshot of the files, while a turn runs and nothing but the model's answer came since.
+    pub newest_tree: Option<String>,
+    /// A snapshot that no call waits for and that goes on, so that the next one is quick.
+    pub late_tree: Option<ComingTree>,
+    /// Tokens that subagents and automatic summaries used since the turn last looked.
+    pub used_below: Tokens,
+    /// For the running turn's next steps.
+    pub encoded: EncodedHistoryCache,
+    /// Filled in while a request is put together, which borrows the rest.
+    pub refused_media: Mutex<RefusedMedia>,
+    pub older: OlderMessages,
+}
+
+/// The files the model knows, and how they were when it learnt of them.
+#[derive(Debug, Clone, Default)]
+pub struct KnownFiles(Arc<Mutex<Stamps>>);
+
+#[derive(Debug, Default)]
+struct Stamps {
+    stamps: HashMap<PathBuf, FileStamp>,
+    unsaved: BTreeSet<PathBuf>,
+}
+
+impl KnownFiles {
+    /// Restores the stored files; one in a newer version's form that this one cannot read has to be read again.
+    fn from_stored(files: Vec<KnownFile>) -> Self {
+        let stamp = |file: KnownFile| Some((file.path, serde_json::from_value(file.stamp).ok()?));
+        let stamps = files.into_iter().filter_map(stamp).collect();
+        Self(Arc::new(Mutex::new(Stamps { stamps, unsaved: BTreeSet::new() })))
+    }
+
+    pub fn get(&self, path: &Path) -> Option<FileStamp> {
+        lock(&self.0).stamps.get(path).copied()
+    }
+
+    /// Returns all of them.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        lock(&self.0).stamps.keys().cloned().collect()
+    }
+
+    /// Adds a file; [`Journal::known_files`] stores it.
+    pub fn insert(&self, path: &Path, stamp: FileStamp) {
+        let mut noted = lock(&self.0);
+        noted.stamps.insert(path.to_owned(), stamp);
+        noted.unsaved.insert(path.to_owned());
+    }
+
+    fn forget(&self, since: i64) {
+        let mut noted = lock(&self.0);
+        noted.stamps.retain(|_, stamp| stamp.seen_ms < since);
+    }
+
+    /// Takes the files that were added and are not stored yet; from now on they count as stored.
+    fn take_unsaved(&self) -> Vec<(PathBuf, FileStamp)> {
+        let mut noted = lock(&self.0);
+        let unsaved = std::mem::take(&mut noted.unsaved);
+        let with_stamp = |path: PathBuf| {
+            let stamp = *noted.stamps.get(&path)?;
+            Some((path, stamp))
+        };
+        unsaved.into_iter().filter_map(with_stamp).collect()
+    }
+}
+
+/// Changes that were made to the state and not yet stored or shown.
+#[derive(Default)]
+pub struct Journal {
+    writes: Vec<Write>,
+    events: Vec<EventPayload>,
+}
+
+impl Journal {
+    /// Stores everything, then shows it, in the order it was noted.
+    pub async fn commit(&mut self, storage: &Storage, bus: &Bus) -> Result<(), EngineError> {
+        storage.apply(std::mem::take(&mut self.writes)).await?;
+        for event in self.events.drain(..) {
+            bus.publish(event);
+        }
+        Ok(())
+    }
+
+    /// Appends what another journal has noted.
+    pub fn append(&mut self, mut other: Self) {
+        self.writes.append(&mut other.writes);
+        self.events.append(&mut other.events);
+    }
+
+    pub fn session(&mut self, info: &Session) {
+        self.writes.push(Write::Session(Box::new(info.clone())));
+        self.events.push(EventPayload::SessionUpdated(SessionInfo {
+            session_id: info.id.clone(),
+            info: Box::new(info.clone()),
+        }));
+    }
+
+    /// Notes that a tool call, and not a setting, chose the session's agent.
+    pub fn switch(&mut self, info: &Session) {
+        if let Some(agent) = info.agent.clone() {
+            self.events.push(EventPayload::AgentSwitched { session_id: info.id.clone(), agent });
+        }
+    }
+
+    pub fn message(&mut self, message: &Message) {
+        self.writes.push(Write::Message(message.clone()));
+        self.events.push(EventPayload::MessageUpdated {
+            session_id: message.session_id().clone(),
+            info: message.clone(),
+        });
+    }
+
+    pub fn part(&mut self, part: &Part) {
+        self.writes.push(Write::Part(part.clone()));
+        self.updated(part);
+    }
+
+    fn updated(&mut self, part: &Part) {
+        self.events.push(EventPayload::PartUpdated {
+            session_id: part.session_id.clone(),
+            part: part.clone(),
+            time: clock::now_ms(),
+        });
+    }
+
+    /// Notes more output of a running command that had printed `offset` bytes. The row is left alone; the output is
+    /// stored behind it.
+    pub fn printed(&mut self, part: &Part, offset: usize, more: String) {
+        self.writes.push(Write::Append(Append {
+            session_id: part.session_id.clone(),
+            part_id: part.id.clone(),
+            offset,
+            text: more,
+        }));
+        self.updated(part);
+    }
+
+    /// Notes text that was added to a part that held `offset` bytes.
+    pub fn text(&mut self, part: &Part, offset: usize, delta: String) {
+        self.writes.push(Write::Append(Append {
+            session_id: part.session_id.clone(),
+            part_id: part.id.clone(),
+            offset,
+            text: delta.clone(),
+        }));
+        self.events.push(EventPayload::PartDelta {
+            session_id: part.session_id.clone(),
+            message_id: part.message_id.clone(),
+            part_id: part.id.clone(),
+            field: "text".to_owned(),
+            delta,
+            offset: Some(offset),
+        });
+    }
+
+    pub fn remove(&mut self, info: &Session, message_id: &MessageId) {
+        self.writes.push(Write::RemoveMessage(message_id.clone()));
+        self.events.push(EventPayload::MessageRemoved {
+            session_id: info.id.clone(),
+            message_id: message_id.clone(),
+        });
+    }
+
+    pub fn remove_part(&mut self, part: &Part) {
+        self.writes.push(Write::RemovePart(part.id.clone()));
+        self.events.push(EventPayload::PartRemoved {
+            session_id: part.session_id.clone(),
+            message_id: part.message_id.clone(),
+            part_id: part.id.clone(),
+        });
+    }
+
+    /// Shows something that is not stored.
+    pub fn event(&mut self, event: EventPayload) {
+        self.events.push(event);
+    }
+
+    pub fn todos(&mut self, info: &Session, todos: &[Todo]) {
+        self.writes.push(Write::Todos { session_id: info.id.clone(), todos: todos.to_vec() });
+        self.events.push(EventPayload::TodoUpdated { session_id: info.id.clone(), todos: todos.to_vec() });
+    }
+
+    /// Stores the files that the model has learnt of since.
+    pub fn known_files(&mut self, info: &Session, known_files: &KnownFiles) {
+        for (path, stamp) in known_files.take_unsaved() {
+            // A stamp that cannot be written costs another reading, nothing else.
+            let Ok(data) = serde_json::to_value(stamp) else { continue };
+            let file = KnownFile { path, seen_ms: stamp.seen_ms, stamp: data };
+            self.writes.push(Write::KnownFile { session_id: info.id.clone(), file });
+        }
+    }
+
+    /// Forgets the files that the model learnt of from that moment on.
+    pub fn forget_noted_files(&mut self, info: &Session, known_files: &KnownFiles, since: i64) {
+        known_files.forget(since);
+        self.writes.push(Write::ForgetKnownFiles { session_id: info.id.clone(), since });
+    }
+
+    pub fn status(&mut self, info: &Session, status: SessionStatus) {
+        let is_idle = status == SessionStatus::Idle;
+        self.events.push(EventPayload::SessionStatus { session_id: info.id.clone(), status });
+        if is_idle {
+            self.events.push(EventPayload::SessionIdle { session_id: info.id.clone() });
+        }
+    }
+
+    pub fn error(&mut self, info: &Session, error: MessageError) {
+        self.events
+            .push(EventPayload::SessionError { session_id: Some(info.id.clone()), error: Some(error) });
+    }
+}
+
+impl SessionState {
+    /// Restores the state of a session that no task runs: parts that a killed daemon left open are closed
+    /// first.
+    pub fn from_stored(mut stored: StoredSession) -> (Self, Journal) {
+        let mut journal = Journal::default();
+        repair(&mut stored.messages, &mut journal);
+        let StoredSession { info, messages, todos, known_files } = stored;
+        let known_files = KnownFiles::from_stored(known_files);
+        (Self { todos, known_files, ..Self::new(info, messages) }, journal)
+    }
+
+    /// Returns a session in which nothing else has happened yet.
+    pub fn new(info: Session, messages: Vec<MessageWithParts>) -> Self {
+        Self {
+            info,
+            history: History::from(messages),
+            todos: Vec::new(),
+            known_files: KnownFiles::default(),
+            given: Given::default(),
+            switch: None,
+            newest_tree: None,
+            late_tree: None,
+            late_errors: LateErrors::default(),
+            used_below: Tokens::default(),
+            encoded: EncodedHistoryCache::default(),
+            refused_media: Mutex::default(),
+            older: OlderMessages::default(),
+        }
+    }
+
+    /// Returns what is known of all messages.
+    pub fn gathered(&self) -> Gathered {
+        self.older.gathered(&self.history)
+    }
+
+    /// Notes that the session changed now.
+    pub fn touch(&mut self) {
+        self.info.time.updated = clock::now_ms().max(self.info.time.updated + 1);
+    }
+
+    /// Appends a message.
+    pub fn push_message(&mut self, message: Message, journal: &mut Journal) {
+        journal.message(&message);
+        self.history.push(message);
+    }
+
+    /// Appends a part to the newest message and returns its index there.
+    pub fn push_part(&mut self, kind: PartKind, journal: &mut Journal) -> usize {
+        self.push_part_as(ids::part(), kind, journal)
+    }
+
+    /// Appends a part of the user's to the newest message, under the id that its client chose if it did.
+    pub fn push_given_part(&mut self, kind: PartKind, journal: &mut Journal) {
+        let id = self.given.part_id(&kind).inspect(|id| ids::follow(id.as_str()));
+        self.push_part_as(id.unwrap_or_else(ids::part), kind, journal);
+    }
+
+    fn push_part_as(&mut self, id: PartId, kind: PartKind, journal: &mut Journal) -> usize {
+        let Some(last) = self.history.newest_mut() else { return 0 };
+        let part =
+            Part { id, session_id: last.info.session_id().clone(), message_id: last.info.id().clone(), kind };
+        journal.part(&part);
+        last.parts.push(part);
+        last.parts.len() - 1
+    }
+
+    /// Returns the newest message's part at an index that [`SessionState::push_part`] returned.
+    pub fn part_mut(&mut self, index: usize) -> Option<&mut Part> {
+        self.history.newest_mut()?.parts.get_mut(index)
+    }
+
+    /// Returns the newest message, when it is the model's.
+    pub fn answer_mut(&mut self) -> Option<&mut AssistantMessage> {
+        match &mut self.history.newest_mut()?.info {
+            Message::Assistant(assistant) => Some(assistant),
+            Message::User(_) => None,
+        }
+    }
+
+    /// Writes the newest message's row.
+    pub fn touch_answer(&mut self, journal: &mut Journal) {
+        if let Some(last) = self.history.last() {
+            journal.message(&last.info);
+        }
+    }
+
+    /// Ends every part of the newest message that is still open.
+    pub fn close_parts(&mut self, journal: &mut Journal) {
+        self.close_parts_with(TOOL_ABORTED, journal);
+    }
+
+    /// Ends them with a reason for the calls among them.
+    pub fn close_parts_with(&mut self, reason: &str, journal: &mut Journal) {
+        let Some(last) = self.history.newest_mut() else { return };
+        close_parts(&mut last.parts, reason, journal);
+    }
+}
+
+/// Closes what was open when the daemon that ran the session was killed.
+pub fn repair(messages: &mut [MessageWithParts], journal: &mut Journal) {
+    for message in messages {
+        let Message::Assistant(answer) = &mut message.info else { continue };
+        if answer.time.completed.is_some() {
+            continue;
+        }
+        close_parts(&mut message.parts, TOOL_INTERRUPTED, journal);
+        answer.time.completed = Some(clock::now_ms());
+        if answer.error.is_none() {
+            let message = "The daemon ended before the answer was complete.".to_owned();
+            answer.error = Some(MessageError::MessageAbortedError { message });
+        }
+        journal.message(&message.info);
+    }
+}
+
+fn close_parts(parts: &mut [Part], reason: &str, journal: &mut Journal) {
+    let now = clock::now_ms();
+    for part in parts {
+        let is_open = if let PartKind::Text(text) = &mut part.kind {
+            close_time(&mut text.time, now)
+        } else if let PartKind::Reasoning(reasoning) = &mut part.kind {
+            let is_open = reasoning.time.end.is_none();
+            reasoning.time.end.get_or_insert(now);
+            is_open
+        } else if let PartKind::Tool(tool) = &mut part.kind
+            && let Some(state) = abort(&tool.state, reason, now)
+        {
+            tool.state = state;
+            true
+        } else {
+            false
+        };
+        if is_open {
+            journal.part(part);
+        }
+    }
+}
+
+fn close_time(time: &mut Option<PartTime>, now: i64) -> bool {
+    match time {
+        Some(time) if time.end.is_none() => {
+            time.end = Some(now);
+            true
+        }
+        Some(_) | None => false,
+    }
+}
+
+fn abort(state: &ToolState, reason: &str, now: i64) -> Option<ToolState> {
+    let (input, start, metadata) = match state {
+        ToolState::Pending { input, .. } => (input, now, None),
+        ToolState::Running { input, metadata, time, .. } => (input, time.start, metadata.clone()),
+        ToolState::Completed { .. } | ToolState::Error { .. } => return None,
+    };
+    let mut metadata = metadata.unwrap_or_default();
+    metadata.remove(PRINTED);
+    metadata.insert("interrupted".to_owned(), true.into());
+    Some(ToolState::Error {
+        input: input.clone(),
+        error: reason.to_owned(),
+        metadata: Some(metadata),
+        time: ToolTime { start, end: now, compacted: None },
+    })
+}
+
+/// Returns a part of text that is complete.
+pub fn text_part(text: String, is_synthetic: bool, is_ignored: bool) -> PartKind {
+    let now = clock::now_ms();
+    PartKind::Text(TextPart {
+        text,
+        synthetic: is_synthetic.then_some(true),
+        ignored: is_ignored.then_some(true),
+        time: Some(PartTime { start: now, end: Some(now) }),
+        metadata: None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! The task that owns a session: it takes prompts from its inbox and runs their turns one after another.
+
+use std::{panic::AssertUnwindSafe, time::Duration};
+
+use futures_util::FutureExt;
+use windlass_base::{ids, log};
+use windlass_protocol::opencode::session::SessionStatus;
+
+use super::{
+    context::SessionCx,
+    edit, file_undo,
+    inbox::{self, Inbox},
+    request::Command,
+    state::SessionState,
+    title,
+};
+use crate::{
+    EngineError, EngineErrorKind,
+    turn::{
+        file_snapshots,
+        run::{TitleTask, run_turn},
+    },
+};
+
+/// Time that a finished daemon waits for a title that is being made.
+const TITLE_GRACE: Duration = Duration::from_secs(2);
+
+/// Runs until the inbox is closed, the session has had no work for `idle`, or a turn panics.
+pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
+    let session_lock = cx.engine.storage().session_locks.share(&cx.id).await;
+    // Nothing else fills it.
+    let _ = cx.session_lock.set(session_lock);
+    let mut state = match load(&cx).await {
+        Ok(state) => state,
+        Err(error) => {
+            inbox.close();
+            while let Some(command) = inbox.next().await {
+                if let Command::Prompt { ticket, .. } = command {
+                    cx.tickets.end(ticket, Err(error.clone()));
+                }
+            }
+            return;
+        }
+    };
+    let mut title = TitleTask::default();
+    loop {
+        // Choices since the last turn apply to the earlier prompts that have not begun.
+        if inbox.has_waiting() {
+            inbox.apply_settings(&cx, &mut state, None).await;
+        }
+        let command = tokio::select! {
+            command = inbox.next() => command,
+            () = tokio::time::sleep(idle) => {
+                if !cx.engine.release_if_idle(&cx.id, &inbox) {
+                    continue;
+                }
+                // The log keeps the size of its busiest moment otherwise.
+                if let Err(error) = cx.engine.storage().empty_log().await {
+                    tracing::warn!(%error, "the store's log was not emptied");
+                }
+                return;
+            }
+        };
+        if let Some(Command::Prompt { .. } | Command::Revert { .. }) = &command
+            && let Err(error) = file_snapshots::recover(&cx, &mut state).await
+        {
+            // The command itself meets the store next, and says what is wrong with it.
+            tracing::warn!(session = %cx.id, %error, "the files that an interrupted step changed are not stored");
+        }
+        match command {
+            None => break,
+            Some(Command::Prompt { ticket, input }) => {
+                let turn = run_turn(&cx, &mut state, &mut inbox, &mut title, ticket, *input);
+                let result = match AssertUnwindSafe(turn).catch_unwind().await {
+                    Ok(None) => continue,
+                    Ok(Some(result)) => result,
+                    Err(_) => {
+                        tracing::error!(target: log::SHOWN, session = %cx.id, "a turn panicked");
+                        cx.show_status(&state, SessionStatus::Idle).await;
+                        let message = "The turn failed with an internal error of windlass; the log has the details. \
+                                       The session can go on.";
+                        return fail(&cx, EngineError::new(EngineErrorKind::Internal, message));
+                    }
+                };
+                if let Err(error) = forget_unstored(&cx, &mut state, &result).await {
+                    return fail(&cx, error);
+                }
+                cx.show_status(&state, SessionStatus::Idle).await;
+                cx.tickets.end(ticket, result);
+                cx.engine.refresh_catalog();
+            }
+            Some(Command::Select { agent, model }) => inbox::select(&cx, &mut state, agent, model).await,
+            Some(Command::Title(text)) => inbox::retitle(&cx, &mut state, text).await,
+            Some(Command::Patched) => inbox::follow_patch(&cx, &mut state).await,
+            Some(Command::Revert { to, done }) => {
+                let reverted = file_undo::carry_out(&cx, &mut state, &to).await;
+                let restored = forget_unstored(&cx, &mut state, &reverted).await;
+                // The one who asked may have gone.
+                let _ = done.send(reverted);
+                if let Err(error) = restored {
+                    return fail(&cx, error);
+                }
+            }
+            Some(Command::Edit { edit, done }) => {
+                let edited = edit::carry_out(&cx, &mut state, edit).await;
+                let restored = forget_unstored(&cx, &mut state, &edited).await;
+                // The client may have gone.
+                let _ = done.send(edited);
+                if let Err(error) = restored {
+                    return fail(&cx, error);
+                }
+            }
+        }
+    }
+    if cx.engine.is_finishing()
+        && let Ok(Some(text)) = tokio::time::timeout(TITLE_GRACE, title.finish()).await
+    {
+        inbox::retitle(&cx, &mut state, text).await;
+    }
+    // A title that was not made in time is not made any more.
+    if let Some(words) = title::fallback(&state.info.title, &state.history) {
+        inbox::retitle(&cx, &mut state, words).await;
+    }
+}
+
+/// Puts the state back to what is stored if a change could not be stored: it did not happen.
+async fn forget_unstored<T>(
+    cx: &SessionCx,
+    state: &mut SessionState,
+    result: &Result<T, EngineError>,
+) -> Result<(), EngineError> {
+    if matches!(result, Err(error) if error.kind == EngineErrorKind::Store) {
+        *state = load(cx).await?;
+    }
+    Ok(())
+}
+
+/// Ends the task: every prompt is answered, and the next one begins with what is stored.
+fn fail(cx: &SessionCx, error: EngineError) {
+    cx.engine.drop_task(&cx.id);
+    cx.tickets.end_all(error);
+}
+
+async fn load(cx: &SessionCx) -> Result<SessionState, EngineError> {
+    let stored = cx.engine.storage().load(cx.id.clone()).await?;
+    let stored = stored.ok_or_else(|| EngineError::session_not_found(&cx.id))?;
+    let (state, mut journal) = SessionState::from_stored(stored);
+    if let Some(last) = state.history.last() {
+        // The clock may have been set back since, and the order of messages is that of their ids.
+        ids::follow(last.info.id().as_str());
+    }
+    journal.commit(cx.engine.storage(), cx.engine.bus()).await?;
+    Ok(state)
+}

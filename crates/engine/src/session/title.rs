@@ -1,0 +1,193 @@
+//! Makes a title for a conversation from its first message, with the small model, beside the first turn.
+
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
+use windlass_base::{clock, text};
+use windlass_protocol::opencode::{id::SessionId, message::Message, part::PartKind};
+use windlass_provider::{
+    self as provider, Model, PromptIds, PromptMessage, ProviderError, UserContent, Wire, small,
+};
+use windlass_services::plugin::host::Host;
+
+use super::{context::TurnCx, history::History, revert, state::SessionState};
+use crate::{
+    Engine,
+    turn::{
+        hooks::{self, Origin},
+        model_request::{Draft, Params, request},
+    },
+    workspace::loaded::Loaded,
+};
+
+const DEFAULT_PREFIX: &str = "New session - ";
+const CHILD_PREFIX: &str = "Child session - ";
+/// Characters; longer ones are cut and end in three dots.
+const MAX_TITLE: usize = 100;
+/// Bytes of what was said that a title is made of.
+const MAX_SAID: usize = 8_000;
+const MAX_OUTPUT_TOKENS: u64 = 1000;
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Returns the title of a session that has none yet.
+pub fn default(created_ms: i64, is_child: bool) -> String {
+    let prefix = if is_child { CHILD_PREFIX } else { DEFAULT_PREFIX };
+    format!("{prefix}{}", clock::iso(created_ms))
+}
+
+/// Returns true if a title is still the one a session begins with.
+pub fn is_default(title: &str) -> bool {
+    title.starts_with(DEFAULT_PREFIX) || title.starts_with(CHILD_PREFIX)
+}
+
+/// Everything needed to make a title, on its own.
+pub struct Request {
+    engine: Engine,
+    loaded: Arc<Loaded>,
+    plugins: Option<Arc<Host>>,
+    /// The prompt that begins the conversation.
+    message: Option<Message>,
+    /// Absent where the one that is named cannot be had: no other is asked in its place.
+    model: Option<Model>,
+    /// The model of the conversation, where plugins may name a small one of its provider.
+    main: Option<Model>,
+    system: Arc<str>,
+    temperature: Option<f64>,
+    said: String,
+    session: SessionId,
+}
+
+impl Request {
+    pub fn new(cx: &TurnCx<'_>, state: &SessionState) -> Self {
+        let agent = cx.loaded.agent("title");
+        let model = match cx.model.wire {
+            Wire::Demo => Ok(cx.model.clone()),
+            Wire::OpenAiChat | Wire::OpenAiResponses | Wire::Anthropic | Wire::Google | Wire::Bedrock => {
+                cx.loaded.small_model(&cx.model)
+            }
+        };
+        if let Err(unusable) = &model {
+            cx.session.note(Some(format!("The title is the first line of the prompt. {unusable}")));
+        }
+        Self {
+            engine: cx.session.engine.clone(),
+            loaded: cx.loaded.clone(),
+            plugins: cx.plugins.clone(),
+            message: hooks::newest_prompt(state).cloned(),
+            main: (model.is_ok() && !cx.loaded.names_small_model()).then(|| cx.model.clone()),
+            model: model.ok(),
+            system: agent.and_then(|agent| agent.prompt.clone()).unwrap_or_default(),
+            temperature: agent.and_then(|agent| agent.temperature),
+            said: first_words(&state.history),
+            session: state.info.id.clone(),
+        }
+    }
+
+    /// Returns the title: the model's, or the first line of what was said.
+    pub async fn run(self) -> String {
+        let of_plugins = self.of_plugins().await;
+        let made = match of_plugins.as_ref().or(self.model.as_ref()) {
+            Some(model) => self.asked(model).await,
+            None => None,
+        };
+        made.or_else(|| clean(&self.said)).unwrap_or_else(|| "Untitled".to_owned())
+    }
+
+    async fn of_plugins(&self) -> Option<Model> {
+        let (host, main) = (self.plugins.as_deref()?, self.main.as_ref()?);
+        match hooks::small_model(host, &self.engine, &self.loaded, main).await {
+            Ok(model) => model,
+            Err(error) => {
+                tracing::warn!(%error, "no plugin names a small model");
+                None
+            }
+        }
+    }
+
+    async fn asked(&self, model: &Model) -> Option<String> {
+        match tokio::time::timeout(LIMIT, self.ask(model)).await {
+            Ok(Ok(answer)) => clean(&answer),
+            Ok(Err(error)) => {
+                tracing::info!(%error, "no title was made");
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    async fn ask(&self, model: &Model) -> Result<String, ProviderError> {
+        let draft = Draft {
+            persona: Cow::Borrowed(&self.system),
+            messages: vec![PromptMessage::User(vec![
+                UserContent::Text("Generate a title for this conversation:".into()),
+                UserContent::Text(Cow::Borrowed(&self.said)),
+            ])],
+            params: Params {
+                temperature: self.temperature,
+                max_output_tokens: Some(MAX_OUTPUT_TOKENS),
+                ..Params::default()
+            },
+            ids: PromptIds { session: Some(self.session.as_str()), is_agents: true, ..PromptIds::default() },
+            ..Draft::default()
+        };
+        let model = small::without_thinking(model);
+        let mut prompt = request(&model, draft);
+        if let Some(host) = self.plugins.as_deref() {
+            let origin = Origin {
+                host,
+                engine: &self.engine,
+                loaded: &self.loaded,
+                session_id: &self.session,
+                agent: "title",
+                model: &model,
+                message: self.message.as_ref(),
+            };
+            hooks::change_request(&origin, &mut prompt).await?;
+        }
+        provider::text(self.engine.http(), &model, &prompt).await
+    }
+}
+
+/// Returns the title of a session that has none by now, when something was said in it: the first words of that.
+pub fn fallback(title: &str, history: &History) -> Option<String> {
+    if is_default(title) { clean(&first_words(history)) } else { None }
+}
+
+/// Makes a title of the first text of the user.
+pub fn of_first(first: &PartKind) -> Option<String> {
+    if let PartKind::Text(text) = first {
+        clean(text::head(&text.text, MAX_SAID))
+    } else if let PartKind::File(file) = first {
+        file.filename.as_deref().and_then(clean)
+    } else {
+        None
+    }
+}
+
+/// Returns the text of the first prompt that a model reads, or in a command before any.
+fn first_words(history: &History) -> String {
+    let mut prompts = history.iter().filter(|it| matches!(it.info, Message::User(_)));
+    let first = prompts.clone().find(|it| revert::has_model_content(&it.parts)).or_else(|| prompts.next());
+    let parts = first.into_iter().flat_map(|message| &message.parts);
+    let texts = parts.filter_map(|part| match &part.kind {
+        PartKind::Text(text) if text.synthetic != Some(true) => Some(text.text.as_str()),
+        PartKind::File(file) => file.filename.as_deref(),
+        _ => None,
+    });
+    text::head(&texts.collect::<Vec<_>>().join("\n"), MAX_SAID).to_owned()
+}
+
+/// Returns the first line that says something, without thoughts, cut to size.
+fn clean(answer: &str) -> Option<String> {
+    let without_thought = match (answer.find("<think>"), answer.find("</think>")) {
+        (Some(start), Some(end)) if start < end => format!("{}{}", &answer[..start], &answer[end + 8..]),
+        (Some(_) | None, Some(_) | None) => answer.to_owned(),
+    };
+    let line = without_thought.lines().map(str::trim).find(|line| !line.is_empty())?.to_owned();
+    match line.char_indices().nth(MAX_TITLE) {
+        None => Some(line),
+        Some(_) => Some(line.chars().take(MAX_TITLE - 3).chain("...".chars()).collect()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! Ends the services of directories that no session uses.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use windlass_base::lock::lock;
+use windlass_protocol::opencode::id::SessionId;
+
+use crate::{Client, Engine};
+
+impl Engine {
+    /// Returns the directories whose services run.
+    pub fn open_directories(&self) -> BTreeSet<PathBuf> {
+        let of_terminals = self.0.terminals.directories();
+        lock(&self.0.workspaces).keys().cloned().chain(of_terminals).collect()
+    }
+
+    /// Ends the servers and terminals of a directory, so that the next request begins with everything read anew.
+    pub(crate) async fn close_services(&self, directory: &Path) {
+        let workspace = lock(&self.0.workspaces).remove(directory);
+        if let Some(workspace) = workspace {
+            workspace.close().await;
+        }
+        self.end_plugins(directory).await;
+        self.0.terminals.remove_all(Some(directory));
+    }
+
+    /// Ends the services of the directories that were used longest ago, while more than `max` directories have some:
+    /// of none that `is_watched`, or where a session works, a terminal is open, or another client than this one holds
+    /// a session. A session of such a directory is opened again when it is used again.
+    pub async fn close_idle_directories(
+        &self,
+        client: &Client,
+        max: usize,
+        is_watched: impl Fn(&Path) -> bool,
+    ) {
+        let mut idle: Vec<(Instant, PathBuf)> = {
+            let workspaces = lock(&self.0.workspaces);
+            if workspaces.len() <= max {
+                return;
+            }
+            workspaces.iter().map(|(directory, workspace)| (workspace.used_at(), directory.clone())).collect()
+        };
+        let n_too_many = idle.len().saturating_sub(max);
+        idle.sort();
+        let of_terminals = self.0.terminals.directories();
+        let mut closing = Vec::new();
+        for (_, directory) in idle {
+            if closing.len() == n_too_many {
+                break;
+            }
+            let is_used = of_terminals.contains(&directory)
+                || is_watched(&directory)
+                || self.is_in_use(client, &directory);
+            if !is_used {
+                closing.push(directory);
+            }
+        }
+        for directory in closing {
+            for id in self.close_directory(&directory).await {
+                client.release(&id);
+            }
+        }
+    }
+
+    /// Returns true if a session of a directory works, or is held by another client.
+    fn is_in_use(&self, client: &Client, directory: &Path) -> bool {
+        let open: Vec<(SessionId, bool)> = {
+            let sessions = lock(&self.0.sessions);
+            let here = sessions.iter().filter(|(_, open)| open.workspace.directory() == directory);
+            here.map(|(id, open)| (id.clone(), !open.tickets.is_empty())).collect()
+        };
+        open.into_iter().any(|(id, is_working)| is_working || client.is_shared(&id))
+    }
+}
+
+#[cfg(test)]
+mod tests;

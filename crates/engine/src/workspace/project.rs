@@ -1,0 +1,76 @@
+//! The project that a worktree belongs to: its root commit, asked of git (facts: OpenCode §1.1).
+
+use std::path::{Path, PathBuf};
+
+use windlass_base::{git::Program, ids};
+use windlass_core::config::worktree;
+
+use crate::{Engine, EngineError, Workspace, files::git::Git};
+
+/// Stands for everything outside a repository, and for a repository whose root commit is not known yet.
+pub const GLOBAL: &str = windlass_core::storage::UNKNOWN_PROJECT;
+
+impl Engine {
+    /// Returns the directory whose sessions belong together: the repository around `directory`, or itself. Blocks.
+    pub fn project_root(&self, directory: &Path) -> PathBuf {
+        let root = worktree::worktree(&self.0.environment, directory);
+        if root == Path::new("/") { directory.to_owned() } else { root }
+    }
+
+    /// Returns the project id of a workspace, which is `global` until git has named it, and its worktree if it is in one.
+    pub async fn project_and_worktree(
+        &self,
+        workspace: &Workspace,
+    ) -> Result<(String, Option<String>), EngineError> {
+        let worktree = workspace.loaded().config.worktree.clone();
+        let id = self.project_id(&worktree).await?;
+        Ok((id, (worktree != Path::new("/")).then(|| worktree.display().to_string())))
+    }
+
+    /// Returns the stored project id of a worktree. One that is not known yet is found out in the background.
+    pub(crate) async fn project_id(&self, worktree: &Path) -> Result<String, EngineError> {
+        if worktree == Path::new("/") {
+            return Ok(GLOBAL.to_owned());
+        }
+        let key = worktree.display().to_string();
+        if let Some(id) = self.0.storage.project_of(key.clone()).await? {
+            return Ok(id);
+        }
+        let (storage, worktree) = (self.0.storage.clone(), worktree.to_owned());
+        let (git, scratch) = (self.0.git.clone(), self.0.paths.cache());
+        tokio::spawn(async move {
+            if let Some(id) = root_commit(&git, &worktree, &scratch).await
+                && let Err(error) = storage.set_project(key, id).await
+            {
+                tracing::warn!(%error, "the project was not stored");
+            }
+        });
+        Ok(GLOBAL.to_owned())
+    }
+}
+
+/// Returns the root commit of a repository: the first of them in order, when there are several. A repository whose
+/// history takes too long to walk has none.
+pub async fn root_commit(program: &Program, worktree: &Path, scratch: &Path) -> Option<String> {
+    let git = Git::open(program, worktree, scratch).await.ok()?;
+    let printed = git.on_objects(&["rev-list", "--max-parents=0", "HEAD"]).await.ok()?;
+    let text = String::from_utf8_lossy(&printed);
+    let mut roots: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    roots.sort_unstable();
+    roots.first().map(|root| (*root).to_owned())
+}
+
+/// Returns two random words.
+pub fn slug() -> String {
+    const FIRST: [&str; 16] = [
+        "amber", "brisk", "calm", "deft", "eager", "fleet", "golden", "hardy", "jolly", "keen", "lucid",
+        "mellow", "nimble", "quiet", "steady", "vivid",
+    ];
+    const SECOND: [&str; 16] = [
+        "anchor", "beacon", "capstan", "dinghy", "ensign", "fathom", "galley", "harbor", "jetty", "keel",
+        "lantern", "mast", "pennant", "rudder", "sextant", "tiller",
+    ];
+    let pick = ids::random(2).into_bytes();
+    let index = |at: usize| pick.get(at).map_or(0, |byte| usize::from(*byte) % 16);
+    format!("{}-{}", FIRST[index(0)], SECOND[index(1)])
+}

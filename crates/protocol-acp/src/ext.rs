@@ -1,0 +1,73 @@
+//! Our extensions of ACP: `_meta` keys, methods behind `_windlass/` and their shapes.
+
+use serde::{Deserialize, Serialize};
+
+use windlass_protocol::opencode::{
+    event::Event,
+    id::{PermissionId, QuestionId, SessionId},
+    permission::Reply,
+};
+
+/// `clientCapabilities._meta`: `true` or a list of event names. Advertised in the agent's `_meta`.
+pub const EVENTS: &str = "windlass/events";
+/// `session/new` `_meta`: the session id that the client wants. Advertised in the agent's `_meta`.
+pub const SESSION_ID: &str = "windlass/sessionId";
+/// `session/fork` `_meta`: the message before which the copy ends. Advertised in the agent's `_meta`.
+pub const FORK_MESSAGE: &str = "windlass/forkMessage";
+/// Advertised in the agent's `_meta`: [`PERMISSION_REPLY`] is understood.
+pub const PERMISSION_REPLY_META: &str = "windlass/permissionReply";
+/// Advertised in the agent's `_meta`: [`QUESTION_REPLY`] and [`QUESTION_REJECT`] are understood.
+pub const QUESTION_REPLY_META: &str = "windlass/questionReply";
+/// In the agent's `_meta`: the [`Sandbox`] that commands can run in.
+pub const SANDBOX: &str = "windlass/sandbox";
+/// Notification: one of OpenCode's events.
+pub const EVENT: &str = "_windlass/event";
+/// Request: answers a permission by id, with feedback for the model.
+pub const PERMISSION_REPLY: &str = "_windlass/permission/reply";
+/// Request: answers a question of a tool by id.
+pub const QUESTION_REPLY: &str = "_windlass/question/reply";
+/// Request: dismisses a question of a tool by id.
+pub const QUESTION_REJECT: &str = "_windlass/question/reject";
+
+/// Value of [`SANDBOX`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Sandbox<'a> {
+    /// `full`, `landlock` or `none`.
+    pub level: &'a str,
+    /// The reason that it is not `full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'a str>,
+}
+
+/// Parameters of [`EVENT`].
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventNotification<'a> {
+    /// Absent for events that belong to no session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<&'a SessionId>,
+    pub event: &'a Event,
+}
+
+/// Parameters of [`PERMISSION_REPLY`].
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PermissionReply {
+    pub session_id: SessionId,
+    pub request_id: PermissionId,
+    pub reply: Reply,
+    /// Feedback for the model, with `reject`.
+    #[serde(default)]
+    pub message: Option<String>,
+}
+
+/// Parameters of [`QUESTION_REPLY`] and, without answers, of [`QUESTION_REJECT`].
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QuestionReply {
+    pub session_id: SessionId,
+    pub request_id: QuestionId,
+    /// For each question the chosen labels and any text of the user.
+    #[serde(default)]
+    pub answers: Vec<Vec<String>>,
+}

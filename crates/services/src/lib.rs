@@ -1,0 +1,6 @@
+//! What a turn works with: tools, MCP and language servers, plugins.
+
+pub mod lsp;
+pub mod mcp;
+pub mod plugin;
+pub mod tool;

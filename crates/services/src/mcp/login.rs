@@ -1,0 +1,319 @@
+//! Logins at remote servers by OAuth: begun with an address for the browser, completed by what it brings back.
+
+use std::{sync::Arc, time::Duration};
+
+use reqwest::Url;
+use rmcp::transport::{
+    AuthError, AuthorizationManager, AuthorizationSession,
+    auth::{AuthClient, AuthorizationRequest, CredentialStore, OAuthClientConfig},
+};
+use tokio::time::timeout;
+use windlass_base::{
+    blocking::blocking,
+    browser_return::{BrowserReturn, NOBODY_CAME},
+    cause,
+    shown_url::without_secrets,
+    text,
+};
+use windlass_protocol::opencode::config::McpOauthClient;
+
+use self::{authority::Authority, store::Store};
+use super::{http::install_tls, streamable::BoundedClient};
+
+mod authority;
+mod store;
+mod token;
+
+pub use self::store::LoginFiles;
+pub(super) use self::token::{LoggedIn, renewals_ended};
+
+/// The place that the browser comes back to unless the configuration names another one (facts: OpenCode §8).
+const PORT: u16 = 19876;
+const PATH: &str = "/mcp/oauth/callback";
+
+/// Time for a server that wants a login to say what logins it knows.
+const METADATA_LIMIT: Duration = Duration::from_secs(5);
+
+/// The name under which servers list us.
+const CLIENT_NAME: &str = "windlass";
+
+/// Maximum bytes of others' own words that are shown.
+const MAX_WORDS: usize = 300;
+
+/// A login that failed. The words hold no secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoginError {
+    /// The server knows no logins of this kind.
+    #[error("MCP server {0} does not support OAuth")]
+    Unsupported(String),
+    /// The server takes known clients only.
+    #[error("MCP server {server} registers no clients ({reason}); set `mcp.{server}.oauth.clientId`")]
+    NeedsClientRegistration { server: String, reason: String },
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A remote server as far as logins depend on it.
+#[derive(Debug, Clone)]
+pub struct LoginPlace {
+    pub server: String,
+    pub url: String,
+    pub client: McpOauthClient,
+    pub files: LoginFiles,
+    /// True if only the project names the server's address.
+    pub is_foreign: bool,
+}
+
+/// A login that waits for the browser.
+pub struct Login {
+    session: AuthorizationSession,
+    back: BrowserReturn,
+    state: String,
+    store: Store,
+}
+
+impl LoginPlace {
+    fn store(&self, client_secret: Option<String>) -> Store {
+        let (files, server, url) = (self.files.clone(), self.server.clone(), self.url.clone());
+        let configured = self.client.client_id.clone().map(|id| (id, self.client.client_secret.clone()));
+        Store { files, server, url, configured, client_secret }
+    }
+
+    /// Returns true if a token is there, whether it still holds or not.
+    pub async fn has_token(&self) -> bool {
+        let store = self.store(None);
+        blocking(move || store.has_token()).await
+    }
+
+    /// Forgets the login; false if there was none of ours.
+    pub async fn log_out(&self) -> std::io::Result<bool> {
+        let store = self.store(None);
+        // A renewal that is on its way would bring it back.
+        let _guard = store.acquire_refresh_guard().await.map_err(std::io::Error::other)?;
+        blocking(move || store.remove()).await
+    }
+
+    /// Says how the server answers without a token, and what it says of logins, a line for each.
+    pub async fn probe(&self) -> Result<Vec<String>, LoginError> {
+        let mut lines = vec![format!("address: {}", self.shown_url())];
+        lines.push(format!("login: {}", if self.has_token().await { "a token is kept" } else { "none" }));
+        let manager = self.manager().await?;
+        let Ok(resolved) = timeout(METADATA_LIMIT, manager.resolve_metadata()).await else {
+            lines.push(format!("issuer: the server said nothing of logins within {METADATA_LIMIT:?}"));
+            return Ok(lines);
+        };
+        match resolved {
+            Ok(resolved) if resolved.source.is_discovered() => {
+                let metadata = resolved.metadata;
+                let issuer = metadata.issuer.as_deref().unwrap_or("not named");
+                let registers = metadata.registration_endpoint.as_deref().unwrap_or("known clients only");
+                let said = [
+                    ("issuer", issuer),
+                    ("authorization", &metadata.authorization_endpoint),
+                    ("tokens", &metadata.token_endpoint),
+                    ("registration", registers),
+                ];
+                lines.extend(said.map(|(what, words)| format!("{what}: {}", shown(words))));
+            }
+            Ok(_) => lines.push("issuer: the server says nothing of logins".to_owned()),
+            Err(error) => lines.push(format!("issuer: {}", words(&error))),
+        }
+        Ok(lines)
+    }
+
+    /// The address without what may be a key.
+    fn shown_url(&self) -> String {
+        Url::parse(&self.url).map_or_else(|_| self.url.clone(), |url| without_secrets(&url))
+    }
+
+    /// Begins a login.
+    pub async fn begin(&self) -> Result<Login, LoginError> {
+        let mut manager = self.manager().await?;
+        let Ok(resolved) = timeout(METADATA_LIMIT, manager.resolve_metadata()).await else {
+            return Err(LoginError::Failed(format!(
+                "MCP server {} said nothing of logins within {METADATA_LIMIT:?}; one of the older transport may need none",
+                self.server
+            )));
+        };
+        let resolved = resolved.map_err(|error| self.failed(&error))?;
+        if !resolved.source.is_discovered() {
+            return Err(LoginError::Unsupported(self.server.clone()));
+        }
+        manager.set_metadata(resolved.metadata);
+        let back = self.open_return().await?;
+        let address = self.client.redirect_uri.clone().unwrap_or_else(|| back.address().to_owned());
+        let scopes: Vec<String> =
+            self.client.scope.iter().flat_map(|scope| scope.split_whitespace()).map(str::to_owned).collect();
+        let (id, secret) = match &self.client.client_id {
+            Some(id) => (id.clone(), self.client.client_secret.clone()),
+            None => self.register(&mut manager, &address, &scopes).await?,
+        };
+        manager.set_credential_store(self.store(secret.clone()));
+        let mut request =
+            AuthorizationRequest::new(address).with_preregistered_client(id).with_scopes(scopes);
+        if let Some(secret) = secret {
+            request = request.with_client_secret(secret);
+        }
+        let session = AuthorizationSession::new(manager, request).await;
+        let session = session.map_err(|(_, error)| self.failed(&error))?;
+        // The server names the page, and a browser opens more than pages of the web.
+        let page = Url::parse(session.get_authorization_url()).ok();
+        let page = page.filter(|page| ["https", "http"].contains(&page.scheme()));
+        let state = page.and_then(|page| {
+            let (_, state) = page.query_pairs().find(|(name, _)| name == "state")?;
+            Some(state.into_owned())
+        });
+        let state = state
+            .ok_or_else(|| LoginError::Failed(format!("MCP server {} has no login page", self.server)))?;
+        Ok(Login { session, back, state, store: self.store(None) })
+    }
+
+    /// Has the server know us; returns our id and its secret.
+    async fn register(
+        &self,
+        manager: &mut AuthorizationManager,
+        address: &str,
+        scopes: &[String],
+    ) -> Result<(String, Option<String>), LoginError> {
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let registered = manager.register_client(CLIENT_NAME, address, &scopes).await;
+        let registered = registered.map_err(|error| LoginError::NeedsClientRegistration {
+            server: self.server.clone(),
+            reason: words(&error),
+        })?;
+        Ok((registered.client_id, registered.client_secret))
+    }
+
+    async fn open_return(&self) -> Result<BrowserReturn, LoginError> {
+        let named = self.client.redirect_uri.as_deref().and_then(|address| Url::parse(address).ok());
+        let path = named.as_ref().map_or(PATH, Url::path);
+        let port = self.client.callback_port.or(named.as_ref().and_then(Url::port_or_known_default));
+        let host = named.as_ref().and_then(Url::host_str).unwrap_or("127.0.0.1");
+        let opened = match BrowserReturn::open(host, port.unwrap_or(PORT), path).await {
+            // A client that is registered now may come back to any port.
+            Err(_) if port.is_none() && self.client.client_id.is_none() => {
+                BrowserReturn::open(host, 0, path).await
+            }
+            opened => opened,
+        };
+        opened.map_err(|error| {
+            LoginError::Failed(format!(
+                "{error}; end the program that uses it, or set `mcp.{}.oauth.callbackPort`",
+                self.server
+            ))
+        })
+    }
+
+    async fn manager(&self) -> Result<AuthorizationManager, LoginError> {
+        let address = Url::parse(&self.url)
+            .map_err(|error| self.failed(&AuthError::InternalError(error.to_string())))?;
+        let (server, is_foreign) = (address.clone(), self.is_foreign);
+        // It reads the system's certificates.
+        let made = blocking(move || {
+            install_tls();
+            Authority::new(&server, is_foreign)
+        });
+        let authority =
+            made.await.map_err(|error| self.failed(&AuthError::InternalError(cause::innermost(&error))))?;
+        let manager = AuthorizationManager::new_with_oauth_http_client(address, Arc::new(authority)).await;
+        manager.map_err(|error| self.failed(&error))
+    }
+
+    /// Returns the way out where the server takes known clients only, and we are none.
+    pub(super) async fn missing_client(&self) -> Option<String> {
+        let store = self.store(None);
+        if self.client.client_id.is_some() || blocking(move || store.client()).await.is_some() {
+            return None;
+        }
+        let asked = async {
+            let manager = self.manager().await.ok()?;
+            let resolved = manager.resolve_metadata().await.ok()?;
+            Some(resolved.source.is_discovered() && resolved.metadata.registration_endpoint.is_none())
+        };
+        let registers_nobody = timeout(METADATA_LIMIT, asked).await.ok().flatten()?;
+        let (server, reason) = (self.server.clone(), "it takes known clients only".to_owned());
+        registers_nobody.then(|| LoginError::NeedsClientRegistration { server, reason }.to_string())
+    }
+
+    fn failed(&self, error: &AuthError) -> LoginError {
+        // Its address may hold a key.
+        let reason = words(error).replace(&self.url, &self.shown_url());
+        LoginError::Failed(format!("the login at MCP server {} failed: {reason}", self.server))
+    }
+
+    /// Returns a client that sends the token of the login and renews it; `None` where there is no login.
+    pub(super) async fn client(&self, http: BoundedClient) -> Result<Option<LoggedIn>, LoginError> {
+        if !self.has_token().await {
+            return Ok(None);
+        }
+        let mut manager = self.manager().await?;
+        manager.set_credential_store(self.store(None));
+        if !manager.initialize_from_store().await.map_err(|error| self.failed(&error))? {
+            return Ok(None);
+        }
+        let store = self.store(None);
+        if let Some((id, Some(secret))) = blocking(move || store.client()).await {
+            let config = OAuthClientConfig::new(id, "http://localhost").with_client_secret(secret);
+            manager.configure_client(config).map_err(|error| self.failed(&error))?;
+        }
+        Ok(Some(LoggedIn::new(AuthClient::new(http, manager))))
+    }
+}
+
+impl Login {
+    /// The page for the user's browser.
+    pub fn url(&self) -> &str {
+        self.session.get_authorization_url()
+    }
+
+    /// The mark by which the browser's return is known.
+    pub fn state(&self) -> &str {
+        &self.state
+    }
+
+    /// Waits for the browser and keeps the token that it leads to.
+    pub async fn wait(&self) -> Result<(), LoginError> {
+        let brought = self.back.wait(&self.state).await;
+        let brought = brought.ok_or_else(|| LoginError::Failed(NOBODY_CAME.to_owned()))?;
+        let text = |name: &str| {
+            brought.get(name).and_then(serde_json::Value::as_str).filter(|text| !text.is_empty())
+        };
+        match text("code") {
+            Some(code) => self.exchange(code, text("iss")).await,
+            None => {
+                let reason = text("error_description")
+                    .or(text("error"))
+                    .unwrap_or("the browser came back without a code");
+                Err(LoginError::Failed(format!(
+                    "the login was not granted: {}",
+                    shown(reason.trim_end_matches('.'))
+                )))
+            }
+        }
+    }
+
+    /// Exchanges a code that came by another way.
+    pub async fn complete(&self, code: &str) -> Result<(), LoginError> {
+        self.exchange(code, None).await
+    }
+
+    async fn exchange(&self, code: &str, issuer: Option<&str>) -> Result<(), LoginError> {
+        let not_granted =
+            |error: &AuthError| LoginError::Failed(format!("the login was not granted: {}", words(error)));
+        // A renewal of an older token would overwrite this one.
+        let _guard = self.store.acquire_refresh_guard().await.map_err(|error| not_granted(&error))?;
+        let exchanged = self.session.handle_callback_with_issuer(code, &self.state, issuer).await;
+        exchanged.map(drop).map_err(|error| not_granted(&error))
+    }
+}
+
+/// Returns the innermost reason, on one line.
+fn words(error: &AuthError) -> String {
+    let innermost = cause::innermost(error);
+    shown(&if innermost.is_empty() { error.to_string() } else { innermost })
+}
+
+/// A server's own words as they can be shown.
+fn shown(theirs: &str) -> String {
+    text::visible_line(text::head(theirs.trim(), MAX_WORDS)).into_owned()
+}
