@@ -80,8 +80,22 @@ async fn several_files_may_stand_behind_one_option() {
 async fn what_is_not_there_yet_is_told_before_a_model_is_asked() {
     let machine = Machine::new().await;
     check_refused(&machine, &["run", "--share", "go"], 2, "cannot be shared yet").await;
-    check_refused(&machine, &["run", "--pure", "go"], 2, "`--pure` belongs to `windlass acp`").await;
     assert_eq!(machine.sessions().await, Vec::<Value>::new());
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_pure_run_leaves_plugins_out_wherever_the_option_stands() {
+    let machine = Machine::new().await;
+    machine.scratch.write(".opencode/plugin/p.js", "throw new Error('it was loaded')");
+    for (arguments, is_loaded) in
+        [(&["run", "go"][..], true), (&["run", "--pure", "go"], false), (&["--pure", "run", "go"], false)]
+    {
+        machine.llm.reply(Reply::text("ok"));
+        let ended = machine.run(arguments).await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert_eq!(ended.stderr.contains("it was loaded"), is_loaded, "{arguments:?}: {}", ended.stderr);
+    }
     machine.finish().await;
 }
 

@@ -405,6 +405,40 @@ fn links_between_documents_lead_somewhere() {
     report(problems);
 }
 
+/// Numbers that a citation may have are those of headings, or of rows in the table of one above them.
+#[test]
+fn citations_of_facts_lead_to_a_section() {
+    let page = std::fs::read_to_string(root().join("docs/compatibility.md")).unwrap();
+    let mut subject = "";
+    let mut known = Vec::new();
+    for line in page.lines() {
+        if let Some(heading) = line.strip_prefix("### ") {
+            let Some((before, number)) = heading.split_once('§') else { continue };
+            subject = before.trim();
+            known.push(format!("{subject} §{}", number.split(' ').next().unwrap()));
+        } else if let Some(number) = line.strip_prefix("| §").and_then(|it| it.split(' ').next()) {
+            known.push(format!("{subject} §{number}"));
+        }
+    }
+    let mut problems = Vec::new();
+    for (path, text) in rust_files() {
+        for (at, found) in text.match_indices(concat!("(fac", "ts: ")) {
+            let cited = text[at + found.len()..].split(')').next().unwrap();
+            let subject = cited.split('§').next().unwrap().trim();
+            let numbers = cited.split('§').skip(1).map(|it| it.split([',', ' ']).next().unwrap());
+            let missing = numbers.map(|number| format!("{} §{number}", capitalized(subject)));
+            let missing = missing.filter(|it| !known.contains(it));
+            problems.extend(missing.map(|it| format!("{}: no section {it}", path.display())));
+        }
+    }
+    report(problems);
+}
+
+fn capitalized(words: &str) -> String {
+    let mut chars = words.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
 #[test]
 fn the_documents_name_every_key_and_every_variable() {
     let page = std::fs::read_to_string(root().join("docs/configuration.md")).unwrap();

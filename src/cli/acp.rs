@@ -50,8 +50,6 @@ pub struct AcpArgs {
     mdns_domain: Option<String>,
     #[arg(long, hide = true)]
     cors: Vec<String>,
-    #[arg(long, hide = true)]
-    pure: bool,
     /// Called without a command, so that it may be meant for a prompt.
     #[arg(skip)]
     is_bare: bool,

@@ -56,8 +56,6 @@ pub struct ServeArgs {
     /// Host name of the announcement, which ends in .local, else opencode.local.
     #[arg(long, value_name = "NAME")]
     mdns_domain: Option<String>,
-    #[arg(long, hide = true)]
-    pure: bool,
 }
 
 /// Flags of `windlass web`.

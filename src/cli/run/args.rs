@@ -87,8 +87,6 @@ pub struct TalkArgs {
     pub strict: bool,
     #[arg(long, hide = true)]
     pub share: bool,
-    #[arg(long, hide = true)]
-    pub pure: bool,
 }
 
 impl TalkArgs {

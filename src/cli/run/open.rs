@@ -187,8 +187,6 @@ fn warn(loaded: &Loaded) {
 fn check(args: &TalkArgs) -> Result<(), Failure> {
     let reason = if args.share {
         "Sessions cannot be shared yet, so nothing was sent: leave out `--share`."
-    } else if args.pure {
-        "`--pure` belongs to `windlass acp` and has no meaning here: leave it out."
     } else if args.is_forked && !args.is_continued && args.session.is_none() {
         "`--fork` copies a session: name it by `--session ID`, or take the latest by `--continue`."
     } else {

@@ -1,5 +1,5 @@
-//! The AI SDK's npm packages, by which configurations and the catalog name a provider's protocol (facts: provider
-//! requests §2, §3).
+//! The AI SDK's npm packages, by which configurations and the catalog name a provider's protocol
+//! (facts: provider requests §2, §3).
 
 use windlass_protocol::opencode::settings::WireName;
 

@@ -139,8 +139,8 @@ pub(crate) enum Accepted<'a> {
     Note(String),
 }
 
-/// Replaces media that the model does not accept by a sentence it can pass on to the user (facts: OpenCode
-/// §7.3).
+/// Replaces media that the model does not accept by a sentence it can pass on to the user
+/// (facts: OpenCode §7.3).
 pub(crate) fn accept<'a>(model: &Model, media: &'a Media<'a>) -> Accepted<'a> {
     let kind = match media.mime.split_once('/') {
         _ if media.mime == "application/pdf" => "pdf",

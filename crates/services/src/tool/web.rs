@@ -19,8 +19,8 @@ const MAX_ERROR_BYTES: usize = 2 << 10;
 
 static CLIENT: LazyLock<http::Client> = LazyLock::new(http::Client::default);
 
-/// Returns true if Exa may search: for models of OpenCode or by request, since searches cost money (facts: OpenCode
-/// §5.7).
+/// Returns true if Exa may search: for models of OpenCode or by request, since searches cost money
+/// (facts: OpenCode §5.7).
 pub(super) fn has_exa(offer: &Offer<'_>) -> bool {
     matches!(offer.provider_id, "opencode" | "opencode-go") || wants_exa(&offer.config.environment)
 }

@@ -286,7 +286,7 @@ fn page(listed: &[Listed]) -> String {
     let models = models(listed);
     let recorded = super::recorded::recorded();
     let is_compared = |id: &str| recorded.iter().any(|it| it.model.split('/').next() == Some(id));
-    let mut page = "# All providers\n\nThe catalog's providers, with the variables of their keys and addresses, their \
+    let mut page = "# All providers\n\nA test writes this page from the catalog.\nIt lists the providers, with the variables of their keys and addresses, their \
         protocols, and the address of the first one.\nEach row is run through two steps with calls of tools against a server \
         that checks address, key and body; ✓ marks those whose requests are also compared with OpenCode's, key by \
         key.\n[Providers](providers.md) explains protocols and configuration.\n\n| id | variables | protocols | address \
