@@ -166,7 +166,7 @@ enum Command {
     Config(config::ConfigArgs),
     /// List and revoke a project's remembered answers.
     Permission(permission::PermissionArgs),
-    /// Show what a project brings, and let it act.
+    /// Show the programs and settings that a project brings, and let them act.
     Trust(trust::TrustArgs),
     /// Check everything that a session needs; exits with 1 when something is wrong.
     Doctor(doctor::DoctorArgs),
@@ -223,7 +223,7 @@ pub fn run() -> ExitCode {
         return output::fail(&reason);
     }
     let least = match &cli.command {
-        // Their answers are what is wrong.
+        // Their answers name the faults.
         Some(Command::Doctor(_) | Command::Lsp(_) | Command::Mcp(_) | Command::Plugin(_)) => LevelFilter::OFF,
         Some(_) | None => LevelFilter::WARN,
     };
@@ -231,7 +231,7 @@ pub fn run() -> ExitCode {
         cli.command,
         Some(Command::Run(_) | Command::Chat(_) | Command::Attach(_) | Command::Demo(_))
     ) || cli.command.is_none() && std::io::stdin().is_terminal();
-    // They say themselves what is wrong in the configuration: all of it, or why they cannot begin.
+    // They name the faults of the configuration themselves: all of them, or why they cannot begin.
     let shown_by_command = talks.then_some(windlass_base::log::CONFIGURED);
     let log = logging::start(&cli.global, &environment, least, shown_by_command);
     process::child_table::open(environment.get(process::tree::CHILD_TAG));
@@ -303,7 +303,7 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
     }
 }
 
-/// Adds what may have been meant by an unknown command. The parser itself does not see swapped letters, nor a prompt.
+/// Adds the commands that an unknown one may stand for. The parser itself does not see swapped letters, nor a prompt.
 fn with_command(mut error: clap::Error) -> clap::Error {
     if error.kind() != ErrorKind::InvalidSubcommand || error.get(ContextKind::SuggestedSubcommand).is_some() {
         return error;

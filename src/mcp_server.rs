@@ -114,7 +114,7 @@ struct Server {
     talks: Arc<Talks>,
 }
 
-/// Result of a tool: an object, or a sentence about what went wrong.
+/// Result of a tool: an object, or a sentence about the failure.
 type Told = Result<Value, String>;
 
 impl ServerHandler for Server {
@@ -185,7 +185,7 @@ impl Server {
             return Err(format!("There is no directory {}.", directory.display()));
         }
         let workspace = self.engine.workspace(&directory).await.map_err(sentence)?;
-        // What cannot be had is said before a session is made.
+        // A missing agent or model is named before a session is made.
         checked(&workspace, agent.as_deref(), model.as_deref())?;
         let new = NewSession { directory, title, ..NewSession::default() };
         let opened = self.engine.create_session_in(workspace.clone(), new).await.map_err(sentence)?;
@@ -315,7 +315,7 @@ impl Server {
     }
 }
 
-/// Reads the names of an agent and a model; the error says what there is.
+/// Reads the names of an agent and a model; the error lists those there are.
 fn checked(
     workspace: &Workspace,
     agent: Option<&str>,

@@ -258,7 +258,7 @@ impl Output {
     }
 }
 
-/// Returns the end of what a running command has printed, and how many bytes all of it has.
+/// Returns the end of a running command's output, and the number of all its bytes.
 fn printed(tool: &ToolPart) -> Option<(&str, usize)> {
     let ToolState::Running { metadata: Some(metadata), .. } = &tool.state else { return None };
     let RunningCommand { output, printed } = decode(metadata)?;

@@ -58,7 +58,7 @@ fn kind(look: Look) -> ToolKind {
     }
 }
 
-/// Returns the category of what a permission is about: that of the tool with its name.
+/// Returns the category of a permission: that of the tool with its name.
 fn asked_kind(permission: &str) -> ToolKind {
     match permission {
         "sandbox" => ToolKind::Execute,
@@ -349,7 +349,7 @@ pub fn file_block(file: &FilePart) -> ContentBlock {
 /// `root` is the session the client knows: the request's own, or the one its subagent works for.
 pub fn permission(root: &SessionId, request: &PermissionRequest, cwd: &Path) -> RequestPermissionRequest {
     let metadata = &request.metadata;
-    // Tools of MCP servers choose their metadata themselves: none of it may stand for what is asked.
+    // Tools of MCP servers choose their metadata themselves: none of it may stand for the question.
     let is_own = engine::is_own_permission(&request.permission);
     let field = |key: &str| metadata.get(key).and_then(Value::as_str).filter(|_| is_own);
     let words = engine::asked_words(request, cwd);

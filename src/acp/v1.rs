@@ -1,4 +1,4 @@
-//! The words of version 1: the encoder's own, but for what clients know from elsewhere.
+//! The words of version 1: the encoder's own, but for words that clients know from elsewhere.
 
 use serde::Serialize;
 use serde_json::{Map, json};

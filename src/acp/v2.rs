@@ -30,7 +30,7 @@ pub enum Update<'a> {
     Other(Value),
 }
 
-/// Returns an update; `None` for what version 2 says otherwise.
+/// Returns an update; `None` for one that version 2 says otherwise.
 pub fn update(update: &SessionUpdate) -> Option<Update<'_>> {
     Some(match update {
         // Modes are a configuration option.

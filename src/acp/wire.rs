@@ -81,7 +81,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, T> Wire<R, W, T> {
     /// Waits for the next event; `due` is the time at which held output is due. A call that is dropped halfway loses
     /// nothing.
     ///
-    /// Lines are read while the client does not read: only what is said waits for it.
+    /// Lines are read while the client does not read: only output waits for it.
     pub async fn next(&mut self, due: Option<Instant>) -> Event<T> {
         loop {
             if let Ok(switched) = self.switched.try_recv() {

@@ -135,7 +135,7 @@ async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<ExitC
     result.map(|()| ExitCode::SUCCESS)
 }
 
-/// Reads the first line, with what comes with it, into `first`. False if it is no message of the protocol.
+/// Reads the first line, with the bytes that come with it, into `first`. False if it is no message of the protocol.
 async fn begins_with_protocol(
     input: &mut (impl AsyncRead + Unpin),
     first: &mut Vec<u8>,

@@ -78,7 +78,7 @@ async fn list(engine: &Engine, as_json: bool) -> ExitCode {
     output::print_answer(&lines.join("\n"))
 }
 
-/// Returns an agent as OpenCode writes one, without what is secret.
+/// Returns an agent as OpenCode writes one, without secrets.
 pub fn to_json(agent: &Agent) -> Value {
     let model = agent.model.as_ref();
     let mut fields = json!({

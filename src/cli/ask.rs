@@ -1,4 +1,4 @@
-//! Asks the person at the terminal what waits for an answer: one dialogue at a time, settled ones go away.
+//! Asks the person at the terminal the open questions: one dialogue at a time, settled ones go away.
 
 use std::{collections::VecDeque, sync::Arc, time::Instant};
 
@@ -82,7 +82,7 @@ impl Person {
         })
     }
 
-    /// Has what is typed before a dialogue kept here; it is no answer.
+    /// Has keys typed before a dialogue kept here; they are no answer.
     pub fn keep_typed(&mut self, ahead: Arc<Ahead>) {
         self.ahead = Some(ahead);
     }
@@ -97,7 +97,7 @@ impl Person {
     pub fn show(&mut self, text: &str) {
         if self.open.is_some() && self.raw.is_none() {
             self.raw = self.keyboard.raw();
-            // What was typed before the person could see the dialogue is no answer to it.
+            // Keys typed before the person could see the dialogue are no answer to it.
             match &self.ahead {
                 Some(ahead) => _ = ahead.take_in(),
                 None if self.keyboard.discard() => self.text_at = Some(Instant::now()),
@@ -114,7 +114,7 @@ impl Person {
         }
     }
 
-    /// Notes what an event asks or settles; the text to show, if any.
+    /// Notes the question that an event asks or settles; returns the text to show, if any.
     pub fn event(&mut self, payload: &EventPayload) -> Option<String> {
         if let EventPayload::PermissionAsked(request) = payload {
             self.waiting.push_back(Asked::Permission(request.clone()));
@@ -166,7 +166,7 @@ impl Person {
         None
     }
 
-    /// Takes away what waits without an answer; the text that says so.
+    /// Takes away the questions without an answer; returns the text that says so.
     pub fn put_away(&mut self) -> Option<String> {
         self.waiting.clear();
         self.open.take().map(|_| "(not answered)\n".to_owned())
@@ -194,7 +194,7 @@ impl Person {
         }
     }
 
-    /// Ends with what the next keys came to; never while no dialogue is open. Dropping this loses no key.
+    /// Ends with the outcome of the next keys; never while no dialogue is open. Dropping this loses no key.
     pub async fn typed(&mut self) -> Typed {
         if self.raw.is_none() {
             return std::future::pending().await;

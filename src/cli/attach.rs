@@ -1,4 +1,4 @@
-//! `windlass attach`, and what `run` and `acp` do with `--attach`: work at a server that runs already.
+//! `windlass attach`, and `run` and `acp` with `--attach`: work at a server that runs already.
 
 use std::process::ExitCode;
 

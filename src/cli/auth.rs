@@ -76,7 +76,7 @@ pub fn run(environment: Environment, args: AuthArgs) -> ExitCode {
 pub fn login(environment: Environment, args: LoginArgs) -> ExitCode {
     runtime::block_on(async move {
         let mut signalled = std::pin::pin!(runtime::signalled());
-        // Dropping the question shows what is typed again.
+        // Dropping the question shows typed keys again.
         tokio::select! {
             biased;
             signal = &mut signalled => ExitCode::from(128 + signal),

@@ -47,7 +47,7 @@ pub const N_SESSIONS: usize = 20;
 /// Says that a question has come while a line is typed.
 pub const WAITING: &str = "A change of the configuration waits for your answer: press Enter.";
 
-/// Commands of the chat itself, with what they do.
+/// Commands of the chat itself, with their effects.
 pub const OWN: [(&str, &str); 8] = [
     ("agent", "NAME: switch agent; without a name, list them"),
     ("exit", "leave, as Ctrl-D does"),
@@ -197,7 +197,7 @@ impl Chat {
         Ok(chat)
     }
 
-    /// Shows the last of what was said, or how the chat works.
+    /// Shows the last messages, or how the chat works.
     async fn greet(&mut self, opened: &Opened) -> io::Result<()> {
         self.is_begun = !opened.history.is_empty();
         if !self.is_begun {
@@ -214,7 +214,7 @@ impl Chat {
         self.shown.print(&text).await
     }
 
-    /// Reads a line. What is asked before it is answered first; of what is asked meanwhile a notice tells.
+    /// Reads a line. Older questions are answered first; a notice tells of those that come meanwhile.
     async fn line(&mut self, interrupts: &mut Interrupts) -> io::Result<Typed> {
         self.shown.settle().await?;
         let prompt = format!("{} › ", self.agent().await);

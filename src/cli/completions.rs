@@ -1,4 +1,4 @@
-//! `windlass completions` and `windlass man`: what shells and `man` know of the command line, made from it.
+//! `windlass completions` and `windlass man`: the completions and pages of the command line, made from it.
 
 use std::{fs, path::PathBuf, process::ExitCode};
 

@@ -1,4 +1,4 @@
-//! `windlass config`: shows the configuration, where each value is from, and what is wrong with it.
+//! `windlass config`: shows the configuration, where each value is from, and its faults.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -18,7 +18,7 @@ use draw::Found;
 pub struct ConfigArgs {
     #[command(subcommand)]
     command: Option<ConfigCommand>,
-    /// Show for each value the file and line that set it, and what it overrode.
+    /// Show for each value the file and line that set it, and the values it overrode.
     #[arg(long)]
     sources: bool,
     /// Show keys, tokens, headers and environments instead of stars.

@@ -1,4 +1,4 @@
-//! The engine behind what a terminal shows: this process's own, or a server's.
+//! The engine behind a terminal: this process's own, or a server's.
 
 use std::{path::Path, sync::Arc};
 

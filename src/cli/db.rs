@@ -25,7 +25,7 @@ enum DbCommand {
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
     },
-    /// Save what can be read into a new file, after a copy of the damaged one.
+    /// Save the readable part into a new file, after a copy of the damaged one.
     Repair {
         /// Write the file anew even if nothing is damaged.
         #[arg(long)]

@@ -102,7 +102,7 @@ fn as_json(view: &AgentView) -> Value {
     })
 }
 
-/// Returns what the request says beside its texts and tools.
+/// Returns the fields of the request beside its texts and tools.
 fn parameters(view: &AgentView) -> Map<String, Value> {
     let mut fields = secrets::masked(&view.options);
     let own = [

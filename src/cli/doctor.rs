@@ -1,4 +1,4 @@
-//! `windlass doctor`: looks at everything that a session needs, and says what to do where something is wrong.
+//! `windlass doctor`: looks at everything that a session needs, and names a way out of each fault.
 
 use std::{
     io::{self, IsTerminal},
@@ -117,7 +117,7 @@ fn shown(text: &str) -> String {
     visible_line(&masked(text)).into_owned()
 }
 
-/// Returns a text without what is secret, and without numbers of system errors.
+/// Returns a text without secrets, and without numbers of system errors.
 fn masked(text: &str) -> String {
     without_number(&secrets::text(text)).into_owned()
 }

@@ -119,7 +119,7 @@ impl Editor {
         }
     }
 
-    /// Returns where in a JSON file the entry is, and what belongs to it beside the command.
+    /// Returns where in a JSON file the entry is, and its fields beside the command.
     fn keys(self) -> Option<merge::Keys> {
         match self {
             Self::Zed => Some(merge::Keys { owner: "agent_servers", kind: Some("custom") }),

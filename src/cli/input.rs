@@ -1,4 +1,4 @@
-//! Standard input that is read, and says nothing for a while: the user is told what is waited for.
+//! Standard input that is read, and says nothing for a while: the user is told that it waits for input.
 
 use std::{future::Future, io, pin::pin, time::Duration};
 
@@ -6,10 +6,10 @@ use tokio::{io::AsyncReadExt, time::timeout};
 
 use super::output;
 
-/// Silence after which a command says what it waits for.
+/// Silence after which a command says that it waits for input.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Returns what was read, and says on standard error what is waited for when nothing comes for a while.
+/// Returns the input, and says on standard error that it waits when nothing comes for a while.
 pub async fn read<T>(reading: impl Future<Output = T>, waits_for: &str) -> T {
     let mut reading = pin!(reading);
     if let Ok(read) = timeout(PATIENCE, &mut reading).await {

@@ -1,4 +1,4 @@
-//! `windlass log`: shows the log's files, the oldest line first, and what is added to them.
+//! `windlass log`: shows the log's files, the oldest line first, and the lines added to them.
 
 use std::{
     fs::{self, File},

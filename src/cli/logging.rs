@@ -31,13 +31,13 @@ pub use file::{LogFile, current, rotated};
 /// Libraries that name every message and every header below a warning, and whole errors in it.
 const TALKATIVE: [&str; 6] = ["rmcp", "hyper", "hyper_util", "h2", "reqwest", "rustls"];
 
-/// Bytes of a line that are kept: what others wrote may be anything.
+/// Bytes of a line that are kept: text of others may be anything.
 const MAX_LINE_BYTES: usize = 8 << 10;
 
 /// Sets the log up and returns its file, which has to be finished before the process ends.
 ///
-/// On standard error: `WINDLASS_LOG` (a filter), else `--log-level` or `OPENCODE_LOG_LEVEL`, else what is at `least`
-/// as bad, or more with `--print-logs` or `OPENCODE_PRINT_LOGS`. Into the file: at least what is information.
+/// On standard error: `WINDLASS_LOG` (a filter), else `--log-level` or `OPENCODE_LOG_LEVEL`, else lines at `least`
+/// as bad, or more with `--print-logs` or `OPENCODE_PRINT_LOGS`. Into the file: at least information.
 /// Events of the target `shown_by_command` reach a person in another way.
 pub fn start(
     global: &Global,
@@ -210,7 +210,7 @@ impl Visit for EventText {
     }
 }
 
-/// Returns a line as it may be shown: short, without what is secret and without what would steer a terminal.
+/// Returns a line as it may be shown: short, without secrets and without characters that steer a terminal.
 fn shown(line: &str) -> String {
     let masked = secrets::text(text::head(line, MAX_LINE_BYTES));
     text::visible_line(&masked).into_owned()

@@ -1,4 +1,4 @@
-//! `windlass mcp`: starts the MCP servers of the configuration and says what became of each; logs in at them, and adds
+//! `windlass mcp`: starts the MCP servers of the configuration and says how each fares; logs in at them, and adds
 //! and removes them.
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
@@ -36,7 +36,7 @@ enum McpCommand {
     Auth(login::NameArgs),
     /// Forget the login at a remote server.
     Logout(login::NameArgs),
-    /// Say how a remote server answers, and what it says of logins.
+    /// Say how a remote server answers, and how it takes logins.
     Debug(login::NameArgs),
     /// Name a server in the project's configuration: `add NAME --url URL`, or `add NAME -- COMMAND…`.
     Add(change::AddArgs),

@@ -66,7 +66,7 @@ fn tiers(model: &Model) -> Vec<Value> {
     tiers
 }
 
-/// The list, and what is to be said beside it.
+/// The list, and the notes beside it.
 struct Listed {
     text: String,
     remark: Option<String>,

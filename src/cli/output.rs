@@ -35,13 +35,13 @@ pub fn print(text: &str) -> Result<(), ExitCode> {
     }
 }
 
-/// Says on standard error what went wrong.
+/// Says on standard error that a command failed, and why.
 pub fn fail(text: &str) -> ExitCode {
     note(text);
     ExitCode::FAILURE
 }
 
-/// Says on standard error what is wrong with the call.
+/// Says on standard error how the call is wrong.
 pub fn misuse(text: &str) -> ExitCode {
     note(text);
     ExitCode::from(2)
@@ -75,7 +75,7 @@ pub fn is_coloured(environment: &Environment) -> bool {
         && environment.get("TERM") != Some("dumb")
 }
 
-/// Returns one line of a text that models and users wrote, without what would steer a terminal. Joiners stay,
+/// Returns one line of a text that models and users wrote, without characters that steer a terminal. Joiners stay,
 /// which emoji and scripts are made with.
 pub fn plain(text: &str) -> String {
     let mut lines = text.trim().lines();
@@ -106,7 +106,7 @@ impl Output {
 
     /// Notes a text; never waits.
     pub fn push(&mut self, stream: Stream, text: &str) {
-        // Standard error is mostly a terminal, whatever standard output is; answers for programs are passed on as they are.
+        // Standard error is mostly a terminal, also where standard output is none; programs get answers as they are.
         let text = if stream == Stream::Err { text::readable(text) } else { Cow::Borrowed(text) };
         match self.pending.back_mut() {
             Some((last, bytes)) if *last == stream => bytes.extend_from_slice(text.as_bytes()),
@@ -114,7 +114,7 @@ impl Output {
         }
     }
 
-    /// Writes what was noted. Dropping this at a wait loses nothing: the next call goes on there.
+    /// Writes the noted text. Dropping this at a wait loses nothing: the next call goes on there.
     pub async fn flush(&mut self) -> io::Result<()> {
         while let Some((stream, bytes)) = self.pending.front_mut() {
             match stream {

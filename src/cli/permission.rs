@@ -81,7 +81,7 @@ enum Done {
 fn row(approval: &Approval) -> String {
     let action = approval.rule.action.name();
     let Approval { number, rule, created } = approval;
-    // A pattern holds what a model wrote; it must not steer the terminal.
+    // A pattern holds a model's text; it must not steer the terminal.
     let pattern: String = rule.pattern.chars().flat_map(printable).collect();
     format!("{number}\t{action}\t{}\t{pattern}\t{}", rule.permission, clock::short(*created))
 }

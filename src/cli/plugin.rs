@@ -1,4 +1,4 @@
-//! `windlass plugin`: shows what the plugins of a directory offer, and installs packages.
+//! `windlass plugin`: shows the offers of a directory's plugins, and installs packages.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -21,7 +21,7 @@ pub struct PluginArgs {
 
 #[derive(Debug, Subcommand)]
 enum PluginCommand {
-    /// Load the plugins and tool files and list what they offer; exits with 1 when one failed.
+    /// Load the plugins and tool files and list their offers; exits with 1 when one failed.
     #[command(alias = "ls")]
     List {
         /// Show lines for people, or a JSON array.

@@ -127,7 +127,7 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
     Ok(code)
 }
 
-/// Prints the object that was asked for, and returns what a turn's end is for the shell.
+/// Prints the object that was asked for, and returns a turn's end as the shell has it.
 pub async fn conclude(shown: &mut Shown, ended: &Ended, is_object: bool) -> Result<ExitCode, Failure> {
     if let Some(object) = &ended.structured {
         shown.print(&object.to_string()).await?;
@@ -184,10 +184,10 @@ fn check_command(place: &Place, words: &str) -> Result<(), Failure> {
     Err(Failure::Misuse(reason))
 }
 
-/// Puts what was piped behind the words and a blank line.
+/// Puts piped text behind the words and a blank line.
 pub fn message(said: &str, piped: String) -> String {
     match (said.trim(), piped.trim()) {
-        // Only what is typed is a command of the demo's; a line break makes it words.
+        // Only typed words are a command of the demo's; a line break makes it words.
         ("", text) if text.starts_with("/demo") => format!("{text}\n"),
         ("", _) => piped.trim().to_owned(),
         (_, "") => said.to_owned(),

@@ -137,7 +137,7 @@ pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitC
         };
         let engine = Engine::new(environment, paths);
         runtime::serve_plugins(&engine);
-        // Whoever reads the line may end the server at once.
+        // A reader of the line may end the server at once.
         let signalled = runtime::signalled();
         tokio::pin!(signalled);
         if let Some(bound) = bound {

@@ -89,7 +89,7 @@ fn first(data: &Path) -> io::Result<String> {
         Ok(()) => Ok(key),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match read(&file) {
             Some(other) => Ok(other),
-            // What stands there is no key.
+            // The text there is no key.
             None => write(data, COOKIE),
         },
         Err(error) => Err(error),

@@ -67,7 +67,7 @@ enum SessionCommand {
     },
     /// Take the last prompt back, or everything from a message on, with the files that it changed.
     Revert(revert::RevertArgs),
-    /// Put back what was taken back and no prompt has removed yet.
+    /// Put back the messages that were taken back and no prompt has removed yet.
     Unrevert {
         /// Session id, or its beginning or end.
         id: String,

@@ -1,4 +1,4 @@
-//! `windlass stats`: adds up what the stored sessions used.
+//! `windlass stats`: adds up the use of the stored sessions.
 
 use std::{fmt::Write, process::ExitCode};
 
@@ -276,7 +276,7 @@ fn short(name: &str) -> String {
     std::iter::once('…').chain(name.chars().skip(n_chars - MAX_NAME + 1)).collect()
 }
 
-/// Returns a bar in eighths of a cell; whatever is not nothing is seen.
+/// Returns a bar in eighths of a cell; the smallest value is seen.
 fn bar(amount: f64, longest: f64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     if amount <= 0.0 || longest <= 0.0 {

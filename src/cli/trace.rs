@@ -23,7 +23,7 @@ pub struct TraceArgs {
 
 #[derive(Debug, Subcommand)]
 enum TraceCommand {
-    /// Show what a trace of `windlass acp --trace FILE` says, a row for each message.
+    /// Show a trace of `windlass acp --trace FILE`, a row for each message.
     View {
         /// The trace, or `-` for standard input.
         file: PathBuf,

@@ -1,4 +1,4 @@
-//! `windlass trust`: shows what a project brings, and takes the user's word on it.
+//! `windlass trust`: shows a project's entries, and takes the user's word on them.
 
 use std::{
     io::{self, BufRead, IsTerminal, Write},
@@ -24,7 +24,7 @@ pub struct TrustArgs {
     /// List the projects that you have spoken about.
     #[arg(long, conflicts_with_all = ["revoke", "never", "directory"])]
     list: bool,
-    /// Take back what you said of the project.
+    /// Take back your word on the project.
     #[arg(long, conflicts_with = "never")]
     revoke: bool,
     /// Let nothing of the project act, and be asked no more.
@@ -57,7 +57,7 @@ pub fn run(environment: Environment, args: TrustArgs) -> ExitCode {
             Err(error) => fail(&format!("It cannot be remembered: {error}.")),
         };
     }
-    // What a variable lets act is asked about all the same: the answer is for later.
+    // Entries that a variable lets act are asked about all the same: the answer is for later.
     let guarded = Environment { trusts_projects: false, ..environment };
     let held = layers::load(&guarded, &paths, &directory, &[], None).0.held;
     if let Some(problem) = trust::problem(&paths) {
@@ -69,12 +69,12 @@ pub fn run(environment: Environment, args: TrustArgs) -> ExitCode {
     ask(&paths, &held, &shown)
 }
 
-/// Returns what does not act of the project of a directory. Does blocking reads.
+/// Returns the held entries of a directory's project. Does blocking reads.
 pub fn held(environment: &Environment, directory: &Path) -> Held {
     layers::load(environment, &Paths::new(environment), directory, &[], None).0.held
 }
 
-/// Says on standard error what does not act; returns true if there is something.
+/// Says on standard error which entries do not act; returns true if there is something.
 pub fn note_held(held: &Held) -> bool {
     let sentence = held.sentence();
     if let Some(sentence) = &sentence {
@@ -83,7 +83,7 @@ pub fn note_held(held: &Held) -> bool {
     sentence.is_some()
 }
 
-/// Trusts what a person has just written into a project by a command, which is all that is held since `before`. Without a
+/// Trusts the entries that a person has just written by a command: all that is held since `before`. Without a
 /// terminal it may be a model's command, so that it waits for the user's word.
 pub fn trust_written(environment: &Environment, directory: &Path, before: &Held) {
     let mut written = held(environment, directory);

@@ -1,4 +1,4 @@
-//! Decides who may call: the password or the caller itself, the `Host` that a request names, and the page it comes from.
+//! Judges callers: by password or by the caller itself, by the `Host` of a request, and by the page it comes from.
 
 use std::{
     collections::HashMap,
@@ -153,7 +153,7 @@ impl Access {
         if own_host(request).is_none_or(is_loopback) { Ok(()) } else { Err(Refusal::ForeignHost) }
     }
 
-    /// Refuses what a browser does for pages elsewhere, but for showing the server's own page: even a read starts the
+    /// Refuses a browser's requests for pages elsewhere, but for showing the server's own page: even a read starts the
     /// services of the directory that it names.
     fn check_site(&self, request: &Request) -> Result<(), Refusal> {
         let value = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
@@ -173,12 +173,12 @@ impl Access {
         }
         let origin = origin.to_str().unwrap_or_default();
         let is_allowed = self.origins.iter().any(|allowed| allowed == origin);
-        // Any page of this machine can send what a browser does not ask about first, with a password that it has kept.
+        // Any page of this machine can send requests that need no preflight, with a password that the browser has kept.
         let is_known = self.is_known_origin(origin) && is_asked_about_first(request);
         if is_own(request, origin) || is_allowed || is_known { Ok(()) } else { Err(Refusal::ForeignOrigin) }
     }
 
-    /// Lets in what the user's own programs send, and their pages: those by their cookie, and those of allowed origins.
+    /// Lets in requests of the user's own programs, of pages by their cookie, and of pages of allowed origins.
     fn check_caller(&self, request: &Request, standing: Standing) -> Result<(), Refusal> {
         match standing {
             Standing::Held => return Err(Refusal::Held),

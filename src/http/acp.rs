@@ -142,7 +142,7 @@ async fn take(State(server): State<Shared>, request: Request) -> Result<Response
 async fn initialize(server: &Shared, line: Vec<u8>) -> Result<Response, Failure> {
     let busy = || refusal(StatusCode::SERVICE_UNAVAILABLE, "There are too many connections.");
     let Begun { id, connection, first } = server.acp.begin(agent(server)).ok_or_else(busy)?;
-    // Whoever asks may leave before the answer is there.
+    // The client may leave before the answer is there.
     let unanswered = connection.ending();
     let is_said = connection.say(line).await;
     let answered = if is_said { first.await.ok() } else { None };

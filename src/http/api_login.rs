@@ -65,7 +65,7 @@ async fn begin(
     envelope(&server, &workspace, page).await
 }
 
-/// The page of a begun login, what waits for its end, and the directory of a plugin that waits for a code.
+/// The page of a begun login, the waiter for its end, and the directory of a plugin that waits for a code.
 type BegunAttempt = (Value, Option<AbortOnDropHandle<()>>, Option<PathBuf>);
 
 async fn begin_at_provider(

@@ -1,4 +1,4 @@
-//! Sessions at work below `/api`: making them, prompting, undoing, and the answers to what they ask.
+//! Sessions at work below `/api`: making them, prompting, undoing, and the answers to their questions.
 
 use axum::{
     Router,

@@ -1,4 +1,4 @@
-//! Reads what a request says, and writes answers: JSON whatever its Content-Type, ids, and queries.
+//! Reads requests and writes answers: JSON under any Content-Type, ids, and queries.
 
 use std::{str::FromStr, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Routes of the configuration, and of what it makes: agents, commands and skills.
+//! Routes of the configuration, and of its definitions: agents, commands and skills.
 
 use axum::{Router, extract::State, routing::get};
 use serde_json::{Map, Value};

@@ -45,7 +45,7 @@ async fn of_all_located(State(server): State<Shared>) -> Response {
 
 /// Answers with the events from now on.
 fn open(server: &Shared, wanted: Wanted) -> Response {
-    // Subscribed before the first word is said: what happens behind it is not lost.
+    // Subscribed before the first word is said: no later event is lost.
     let reader = server.hub.subscribe(wanted);
     reader.greet();
     let mut beat = interval_at(tokio::time::Instant::now() + HEARTBEAT, HEARTBEAT);

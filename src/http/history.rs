@@ -1,4 +1,4 @@
-//! Routes of what became of a session: its tasks, changed files, state, and what is undone or copied of it.
+//! Routes of a session's past: its tasks, changed files, state, undoing and copies.
 
 use std::collections::HashMap;
 
@@ -92,7 +92,7 @@ pub async fn undo(server: &Shared, id: &SessionId, to: RevertTo) -> Result<Answe
     Ok(Answer(server.engine.revert_session(id, to).await?.info))
 }
 
-/// The end of what is copied.
+/// The end of a copy.
 #[derive(Debug, Deserialize)]
 struct ForkBody {
     #[serde(rename = "messageID")]

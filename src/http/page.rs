@@ -1,4 +1,4 @@
-//! The page for people: sessions, a live one, and what it asks. Its script calls the same routes as any client.
+//! The page for people: sessions, a live one, and its questions. Its script calls the same routes as any client.
 
 use axum::{
     Router,

@@ -75,7 +75,7 @@ impl Peer {
         }
     }
 
-    /// Returns what the kernel tells of the caller.
+    /// Returns the kernel's facts about the caller.
     pub async fn standing(&self) -> Standing {
         *self.standing.get_or_init(|| look(self.caller)).await
     }

@@ -132,7 +132,7 @@ async fn prompt(
 ) -> Result<Answer<MessageWithParts>, Failure> {
     let mut input = accepted(&server, &id, body).await?;
     if input.no_reply && server.engine.is_working(&id) {
-        // The turn that runs takes it in at its next step, and may wait for the one who asks: a hook or a tool.
+        // The turn that runs takes it in at its next step, and may wait for the caller: a hook or a tool.
         let noted = noted(&id, &mut input)?;
         run_until_stored(&server, &id, input).await?;
         return Ok(Answer(noted));
@@ -159,7 +159,7 @@ fn noted(id: &SessionId, input: &mut PromptInput) -> Result<MessageWithParts, Fa
     message.map_err(|error| Failure::bad_request(Piece::Payload, error.to_string()))
 }
 
-/// Answers at once; what fails later is an event.
+/// Answers at once; a later failure is an event.
 async fn prompt_async(
     State(server): State<Shared>,
     Id(id): Id<SessionId>,
@@ -204,7 +204,7 @@ pub async fn run_until_stored(server: &Shared, id: &SessionId, input: PromptInpu
     }
 }
 
-/// Opens the session and makes what a prompt says into the engine's words; refuses what cannot be answered.
+/// Opens the session and turns a prompt into the engine's types; refuses one that cannot be answered.
 pub async fn accepted(server: &Shared, id: &SessionId, body: PromptBody) -> Result<PromptInput, Failure> {
     let loaded = server.open(id).await?.loaded();
     let PromptBody { parts, message_id, model, agent, variant, no_reply, system, tools, format } = body;
@@ -227,7 +227,7 @@ pub async fn accepted(server: &Shared, id: &SessionId, body: PromptBody) -> Resu
     })
 }
 
-/// Checks who is to answer: the named agent and model, else the session's last ones as far as they are still there.
+/// Checks the agent and model that are to answer: the named ones, else the session's last ones if they are still there.
 async fn choose(
     server: &Shared,
     id: &SessionId,
@@ -276,7 +276,7 @@ pub type Ended = oneshot::Receiver<Result<TurnOutcome, EngineError>>;
 pub fn run(server: &Shared, id: &SessionId, input: PromptInput) -> Ended {
     let (sender, ended) = oneshot::channel();
     let on_end = move |result: Result<TurnOutcome, EngineError>| {
-        // The turn's events say what its client does not wait for.
+        // The turn's events carry the result that its client does not wait for.
         let _ = sender.send(result);
     };
     server.engine.prompt(id, input, Box::new(on_end));

@@ -158,7 +158,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// Sends the output that is kept, then the cursor, then what comes; what the client sends is typed.
+    /// Sends the output that is kept, then the cursor, then new output; the client's bytes are typed.
     async fn run(mut self) {
         // Output that comes meanwhile is not part of it, or a program that never stops would hold up the rest.
         let kept = self.reader.take_kept();

@@ -1,4 +1,4 @@
-//! Every route: one table for each group, and what stands in front of all of them.
+//! Every route: one table for each group, and the checks in front of all of them.
 
 use axum::{
     Router,
@@ -15,7 +15,7 @@ use super::{
     provider, pty, server::Shared, services, session, tui, vcs,
 };
 
-/// Returns the routes and what every request passes on its way to them.
+/// Returns the routes and the layers that every request passes.
 pub fn router(server: &Shared) -> Router {
     Router::new()
         .merge(acp::routes())

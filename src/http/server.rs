@@ -42,7 +42,7 @@ pub struct Server {
     pub attempts: Attempts,
     /// Clients that speak the Agent Client Protocol by requests.
     pub acp: Connections,
-    /// Holds the sessions that were used by HTTP: any client may answer what they ask.
+    /// Holds the sessions that were used by HTTP: any client may answer their questions.
     pub lease: Arc<Client>,
 }
 
@@ -50,7 +50,7 @@ pub struct Server {
 pub type Shared = Arc<Server>;
 
 impl Server {
-    /// Makes the state; its clients can answer what `answerable` says.
+    /// Makes the state; its clients can answer the kinds in `answerable`.
     pub fn new(engine: Engine, options: Options, answerable: Answerable, stop: CancellationToken) -> Shared {
         let hub = Arc::new(Hub::default());
         let subscriber: Arc<dyn Subscriber> = hub.clone();
@@ -113,7 +113,7 @@ impl Server {
         self.engine.close_idle_directories(&self.lease, MAX_DIRECTORIES, is_watched).await;
     }
 
-    /// Refuses what a session cannot do while it works.
+    /// Refuses the calls that a session cannot serve while it works.
     pub fn require_idle(&self, id: &SessionId) -> Result<(), Failure> {
         if self.engine.is_working(id) { Err(Failure::session_busy(id)) } else { Ok(()) }
     }
@@ -123,7 +123,7 @@ impl Server {
         self.hub.directory(id).is_some_and(|own| *own == *directory)
     }
 
-    /// Lets HTTP clients answer what a new session asks.
+    /// Lets HTTP clients answer a new session's questions.
     pub async fn hold(&self, id: &SessionId) {
         self.lease.hold(id);
         self.close_idle_sessions(MAX_SESSIONS).await;

@@ -162,7 +162,7 @@ async fn select_session(
     Ok(publish(&server, &selected, ServiceNews::TuiSessionSelect { session_id }))
 }
 
-/// Waits for a request to the screen. There is none: what it is to do comes as events.
+/// Waits for a request to the screen. There is none: its orders come as events.
 async fn next_request(State(server): State<Shared>) -> Response {
     server.stop.cancelled().await;
     axum::http::StatusCode::NO_CONTENT.into_response()

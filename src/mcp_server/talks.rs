@@ -1,4 +1,4 @@
-//! The sessions that the client talks to, as their events show them: what they do, what they ask, how they ended.
+//! The sessions that the client talks to, as their events show them: their work, questions and ends.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -163,7 +163,7 @@ impl Talks {
         }
     }
 
-    /// Answers what a session asks.
+    /// Answers a session's question.
     pub fn answer(
         &self,
         engine: &Engine,
@@ -299,7 +299,7 @@ enum Decision {
     Dismiss(QuestionId),
 }
 
-/// Reads an answer; the error says what can be answered.
+/// Reads an answer; the error lists the possible answers.
 fn decide(pending: &Pending, answer: Option<Choice>) -> Result<Decision, String> {
     match (pending, answer) {
         (Pending::Permission(request), answer) => {

@@ -64,7 +64,7 @@ fn stripped(change: &Value) -> Value {
 fn check_call(tool: &str, input: Value, title: &str, kind: &str, locations: Value) {
     let shown = first_seen(tool, input.clone());
     let mut expected = json!({"toolCallId": "call_1", "title": title, "name": tool, "rawInput": input});
-    // The status `pending`, the kind `other` and an empty list are what their absence means.
+    // The status `pending`, the kind `other` and an empty list mean the same as their absence.
     if kind != "other" {
         expected["kind"] = json!(kind);
     }

@@ -57,7 +57,7 @@ pub fn initialized(response: &InitializeResponse) -> Value {
     })
 }
 
-/// Every marker is an object, and what each agent must know needs none.
+/// Every marker is an object, and the duties of every agent need none.
 fn capabilities(capabilities: &AgentCapabilities) -> Value {
     let mut session = json!(capabilities.session_capabilities);
     if let Value::Object(fields) = &mut session {

@@ -33,7 +33,7 @@ pub struct CreateArgs {
     #[arg(long, value_enum)]
     mode: Option<Mode>,
     /// Permissions of the agent, separated by commas; everything else is denied, MCP tools and later tools too.
-    /// Without it the agent has what your configuration allows.
+    /// Without it the agent has the permissions of your configuration.
     #[arg(long, visible_aliases = ["permissions", "permission"], value_delimiter = ',', value_name = "LIST")]
     tools: Option<Vec<String>>,
     /// Model that writes the agent, as `provider/model`.
@@ -68,7 +68,7 @@ struct Wanted {
     directory: PathBuf,
     description: String,
     mode: Mode,
-    /// The permissions it has; none stands for whatever the configuration allows.
+    /// The permissions it has; none stands for those of the configuration.
     allowed: Option<Vec<&'static str>>,
 }
 
@@ -253,7 +253,7 @@ fn allowed(listed: &[String], all: &[&'static str]) -> Result<Option<Vec<&'stati
     Ok(Some(all.iter().copied().filter(|name| listed.contains(name)).collect()))
 }
 
-/// Returns a `permission` that denies everything, then says again of the allowed ones what holds of them
+/// Returns a `permission` that denies everything, then repeats the rules about the allowed ones
 /// without it.
 ///
 /// An agent's own rules come behind the user's, so a plain `bash: allow` would lift the user's `bash: ask`, and
@@ -301,7 +301,7 @@ fn checked_name(name: &str) -> Option<String> {
     name.split('/').all(is_fine).then(|| name.to_owned())
 }
 
-/// Returns true if agents of a configuration directory are read by those who work around it.
+/// Returns true if agents of a configuration directory are read by sessions around it.
 async fn is_read(engine: &Engine, directory: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or(path.to_owned());
     let directory = real(directory);
@@ -342,7 +342,7 @@ fn write(
 }
 
 fn markdown(mode: Mode, agent: &GeneratedAgent, permission: Option<&Map<String, Value>>) -> String {
-    // A JSON string is a YAML one as well, whatever is in it.
+    // Every JSON string is a YAML one as well.
     let quoted = |text: &str| Value::from(text).to_string();
     let mut text = format!("---\ndescription: {}\nmode: {}\n", quoted(&agent.description), mode.name());
     if let Some(permission) = permission {

@@ -25,7 +25,7 @@ use super::keyboard;
 const MAX_BYTES: usize = 1 << 20;
 /// Bytes that are read at a time.
 const CHUNK: usize = 4096;
-/// A key that comes so soon behind others is one of a text. Whoever types slowly takes about 0.3 s for a key.
+/// A key that comes so soon behind others is one of a text. A slow typist takes about 0.3 s for a key.
 pub const IN_ONE_GO: Duration = Duration::from_millis(500);
 
 /// See the module's comment.
@@ -55,7 +55,7 @@ enum Phase {
 }
 
 impl Ahead {
-    /// Keeps what is typed from now on; `None` where this process has no terminal. Must be called within the runtime.
+    /// Keeps the keys typed from now on; `None` where this process has no terminal. Must be called within the runtime.
     pub fn begin() -> Option<Arc<Self>> {
         let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
         let terminal =
@@ -81,7 +81,7 @@ impl Ahead {
         }
         let mut modes = state.found.clone();
         modes.local_flags.remove(LocalFlags::ICANON | LocalFlags::ECHO);
-        // Ctrl-C ends a turn, and leaves what was typed during it.
+        // Ctrl-C ends a turn, and leaves the keys typed during it.
         modes.local_flags.insert(LocalFlags::NOFLSH);
         modes.control_chars[SpecialCharacterIndices::VMIN as usize] = 1;
         modes.control_chars[SpecialCharacterIndices::VTIME as usize] = 0;
@@ -90,7 +90,7 @@ impl Ahead {
         }
     }
 
-    /// Takes what is typed for as long as this is polled; never ends. A signal that is typed behind more than the
+    /// Takes the keys typed for as long as this is polled; never ends. A signal that is typed behind more than the
     /// terminal holds would not be seen otherwise.
     pub async fn follow(&self) {
         while let Ok(mut ready) = self.ready.readable().await {
@@ -102,11 +102,11 @@ impl Ahead {
         std::future::pending().await
     }
 
-    /// Takes what the terminal holds; returns false if the terminal has gone.
+    /// Takes the keys that the terminal holds; returns false if the terminal has gone.
     pub fn take_in(&self) -> bool {
         let mut state = lock(&self.state);
         let mut chunk = [0; CHUNK];
-        // A job in the background would be stopped for reading what is the shell's.
+        // A job in the background would be stopped for reading the shell's input.
         while state.bytes.len() < MAX_BYTES && !self.is_background() {
             match (&self.terminal).read(&mut chunk) {
                 Ok(0) => return false,
@@ -121,7 +121,7 @@ impl Ahead {
         true
     }
 
-    /// Keeps what was typed elsewhere and is no answer there.
+    /// Keeps keys that were typed elsewhere and are no answer there.
     pub fn add(&self, typed: &[u8]) {
         let mut state = lock(&self.state);
         let n_kept = typed.len().min(MAX_BYTES.saturating_sub(state.bytes.len()));
@@ -143,7 +143,7 @@ impl Ahead {
         keyboard::text(&mut state.bytes)
     }
 
-    /// Takes what was typed and leaves the terminal to others, such as the shell when the process is about to stop; returns
+    /// Takes the typed keys and leaves the terminal to others, such as the shell before the process stops; returns
     /// the modes that [`Ahead::come_back`] puts back.
     pub fn leave(&self) -> Option<Termios> {
         if lock(&self.state).phase != Phase::Kept || self.is_background() {

@@ -16,7 +16,7 @@ use nix::{
 use terminal_size::terminal_size_of;
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// Bytes that are read at a time; what is pasted may come in several reads.
+/// Bytes that are read at a time; a pasted text may come in several reads.
 const CHUNK: usize = 4096;
 /// Columns where a terminal does not say.
 const USUAL_COLUMNS: usize = 80;
@@ -76,7 +76,7 @@ pub struct Raw {
 }
 
 impl Keyboard {
-    /// Returns the controlling terminal, if a person sees what this process says and its keys are for this
+    /// Returns the controlling terminal, if a person sees this process's output and its keys are for this
     /// process.
     pub fn open() -> Option<Self> {
         let is_seen = io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal();
@@ -142,7 +142,7 @@ impl Keyboard {
         &self.bytes
     }
 
-    /// Drops what was typed up to now; returns true if there was any.
+    /// Drops the keys typed up to now; returns true if there were any.
     pub fn discard(&self) -> bool {
         let mut chunk = [0; CHUNK];
         let mut is_any = false;
@@ -248,7 +248,7 @@ fn decode(bytes: &mut Vec<u8>) -> Vec<Key> {
     keys
 }
 
-/// Bytes of what follows an escape: `[` or `O`, parameters, and the letter that ends them; or one key with Alt.
+/// Bytes that may follow an escape: `[` or `O`, parameters, and the letter that ends them; or one key with Alt.
 fn sequence(behind: &[u8]) -> usize {
     match behind {
         [b'[' | b'O', rest @ ..] => {

@@ -99,7 +99,7 @@ impl PermissionDialog {
 fn subject(request: &PermissionRequest, draw: &Draw<'_>) -> Vec<Line> {
     let metadata = &request.metadata;
     let name = &request.permission;
-    // Tools of MCP servers choose their metadata themselves: none of it may stand for what is asked.
+    // Tools of MCP servers choose their metadata themselves: none of it may stand for the question.
     let is_own = engine::is_own_permission(name);
     let field = |key: &str| metadata.get(key).and_then(Value::as_str).filter(|_| is_own);
     let patterns = request.patterns.join(", ");

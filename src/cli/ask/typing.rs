@@ -106,7 +106,7 @@ impl Typing {
         self.columns.saturating_sub(width(self.label) + 1).max(4)
     }
 
-    /// Returns the row anew: the part of the text around the cursor, blanks over what was there, and the cursor
+    /// Returns the row anew: the part of the text around the cursor, blanks over the old row, and the cursor
     /// in its place.
     fn redrawn(&mut self) -> String {
         let room = self.room();

@@ -214,7 +214,7 @@ impl Chat {
         Ok(chat)
     }
 
-    /// Shows a session, and the last of what was said in it or how the chat works.
+    /// Shows a session, and its last messages or how the chat works.
     async fn enter(&mut self, session: Session, interrupts: &mut Interrupts) -> Result<(), Failure> {
         if session.id != self.id {
             self.leave().await;
@@ -233,7 +233,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Shows the last of what was said in the session since it was shown, and a turn that runs to its end.
+    /// Shows the session's last messages since it was shown, and a turn that runs to its end.
     async fn catch_up(&mut self, interrupts: &mut Interrupts) -> Result<(), Failure> {
         // Before the messages are read: everything behind it comes as events.
         let running = self.shown.running(&self.id, &self.directory).await;
@@ -273,7 +273,7 @@ impl Chat {
         words.with_commands(commands.iter().map(|command| command.name.clone()), &OWN)
     }
 
-    /// Reads a line. What is asked before it is answered first; of what is asked meanwhile a notice tells.
+    /// Reads a line. Older questions are answered first; a notice tells of those that come meanwhile.
     async fn line(&mut self, interrupts: &mut Interrupts) -> io::Result<Typed> {
         self.shown.settle().await?;
         let prompt = format!("{} › ", self.agent.as_deref().unwrap_or("build"));

@@ -55,7 +55,7 @@ async fn carry(socket: WebSocketStream<Upgraded>) -> io::Result<bool> {
                 return false;
             }
         }
-        // The end of the input; what was asked before is still answered.
+        // The end of the input; earlier requests are still answered.
         sender.send(Message::text("")).await.is_ok()
     };
     let receiving = async {

@@ -26,7 +26,7 @@ pub async fn logins(engine: &Engine, directory: &Path, method: Option<&str>) -> 
     engine.plugin_logins(directory).await.map_err(|error| error.to_string())
 }
 
-/// Asks what the login needs, does it and stores it.
+/// Asks for the login's data, logs in and stores the result.
 pub async fn log_in(engine: &Engine, directory: &Path, login: &Login) -> Result<(), String> {
     let provider = login.provider.as_str();
     let (number, method) = choose(login).await?;

@@ -10,7 +10,7 @@ use nix::{
 
 use super::super::input;
 
-/// Says if a terminal shows what is typed.
+/// Says if a terminal shows typed keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Echo {
     Shown,
@@ -55,7 +55,7 @@ pub async fn line(question: &str, echo: Echo) -> io::Result<String> {
     }
 }
 
-/// Hides what is typed until it is dropped.
+/// Hides typed keys until it is dropped.
 struct Hidden {
     before: Termios,
 }

@@ -30,7 +30,7 @@ use crate::cli::ask::ahead::Ahead;
 
 /// Lines that are remembered.
 const MAX_HISTORY: usize = 1000;
-/// Ends what marks pasted text.
+/// Ends the marks of pasted text.
 const NO_PASTE_MARKS: &[u8] = b"\x1b[?2004l";
 /// Begins it.
 const PASTE_MARKS: &[u8] = b"\x1b[?2004h";
@@ -76,7 +76,7 @@ impl Editor {
         Ok(Self { requests, ahead, notices })
     }
 
-    /// Returns the keeper of what is typed between lines; `None` where there is no terminal for it.
+    /// Returns the keeper of keys typed between lines; `None` where there is no terminal for it.
     pub fn ahead(&self) -> Option<Arc<Ahead>> {
         self.ahead.clone()
     }

@@ -49,7 +49,7 @@ impl Words {
         self
     }
 
-    /// Returns where the word begins that is being typed, and what it may become.
+    /// Returns where the word begins that is being typed, and its completions.
     fn candidates(&self, typed: &str) -> (usize, Vec<String>) {
         if let Some(name) = typed.strip_prefix('/').filter(|name| !name.contains(char::is_whitespace)) {
             let fits = self.commands.iter().filter(|command| command.starts_with(name));

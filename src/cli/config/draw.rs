@@ -1,4 +1,4 @@
-//! Findings in a configuration, each with the line of its file and a caret below what it is about.
+//! Findings in a configuration, each with the line of its file and a caret below the place.
 
 use std::{collections::HashMap, fs, path::Path};
 
@@ -83,7 +83,7 @@ impl Source {
         Some(renderer.term_width(WIDTH).render(&[Group::with_level(level).element(snippet)]))
     }
 
-    /// Returns a part of a line without what is secret; `None` where that cannot be told.
+    /// Returns a part of a line without secrets; `None` where that cannot be told.
     fn shown(&self, line: &str, part: &str) -> Option<String> {
         let masked = match &self.value {
             Some(value) => secrets::mask_message(&[], value, part),

@@ -1,4 +1,4 @@
-//! Requests to a server: its address, what it asks for, and its answers or their reasons.
+//! Requests to a server: its address, its credentials, and its answers or their reasons.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -17,7 +17,7 @@ use super::super::{run::failure::Failure, server_keys};
 /// User name where none is given.
 const USER: &str = "opencode";
 
-/// What a server asks of its clients.
+/// The credentials that a server asks of its clients.
 #[derive(Debug, Clone, Default, Args)]
 pub struct CredentialArgs {
     /// Password of the server; without one OPENCODE_SERVER_PASSWORD.
@@ -152,7 +152,7 @@ fn client(base: &Url, own: Option<SocketAddr>, certificates: Option<&str>) -> Re
     let is_near = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     let builder = Client::builder().http1_only().redirect(reqwest::redirect::Policy::none());
     let builder = if is_near { builder.no_proxy() } else { builder };
-    // The secret of our own server is for its address alone, whatever else the name means.
+    // The secret of our own server is for its address alone, whichever others the name has.
     let builder = match own {
         Some(address) => builder.resolve(host, address),
         None => builder,

@@ -33,7 +33,7 @@ use super::{
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Time for the last answers to reach the server.
 const END_LIMIT: Duration = Duration::from_secs(2);
-/// Events that wait to be shown. Nothing waits for their reader; the server bounds what it keeps for one.
+/// Events that wait to be shown. Nothing waits for their reader; the server bounds the events kept for one.
 const MAX_WAITING: usize = 1 << 20;
 
 /// See the module's comment.
@@ -95,13 +95,13 @@ impl Remote {
         Ok(remote)
     }
 
-    /// Waits until what was answered has reached the server.
+    /// Waits until the answers have reached the server.
     pub async fn finish(&self) {
         self.tasks.close();
         let _ = tokio::time::timeout(END_LIMIT, self.tasks.wait()).await;
     }
 
-    /// Opens the stream of events, and reads what waits for an answer since before.
+    /// Opens the stream of events, and reads the questions that wait since before.
     async fn subscribe(&self) -> Result<Response, String> {
         let stream = self.http.send(self.http.request(Method::GET, "/global/event")).await?;
         let permissions: Vec<PermissionRequest> = self.http.get("/permission").await?;

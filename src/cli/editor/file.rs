@@ -33,7 +33,7 @@ pub fn read(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
 }
 
-/// Replaces a file's text by what `edit` makes of it: at once, or not at all.
+/// Replaces a file's text by the one that `edit` makes of it: at once, or not at all.
 pub fn change(path: &Path, edit: impl FnOnce(&str) -> Result<String, String>) -> Result<Change, String> {
     let before = match read(path) {
         Ok(text) => Some(text),
@@ -57,7 +57,7 @@ fn replace(path: &Path, before: Option<&str>, after: &str) -> io::Result<Change>
     let copy = match before {
         Some(_) => {
             let copy = beside("before-windlass");
-            // A later change must not take the place of what the file was before the first.
+            // A later change must not take the place of the file as it was before the first.
             if !copy.exists() {
                 fs::copy(&target, &copy)?;
             }

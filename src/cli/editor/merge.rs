@@ -76,7 +76,7 @@ fn once(object: &CstObject, key: &str) -> Result<(), String> {
     }
 }
 
-/// Returns true if an entry's arguments begin with `acp`; what follows is the user's.
+/// Returns true if an entry's arguments begin with `acp`; the rest is the user's.
 fn starts_acp(entry: &CstObject) -> bool {
     let arguments = entry.get("args").and_then(|it| it.value()).and_then(|it: CstNode| it.to_serde_value());
     arguments.is_some_and(|it| it.get(0) == Some(&Value::from("acp")))
@@ -118,7 +118,7 @@ fn parse(text: &str) -> Result<CstRootNode, String> {
 /// Levels of a settings file.
 const MAX_DEPTH: usize = 200;
 
-/// Returns the programs of the entries that start windlass, whatever the entries' names.
+/// Returns the programs of the entries that start windlass, under any name.
 pub fn programs(text: &str, keys: &Keys) -> Result<Vec<String>, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
@@ -147,7 +147,7 @@ pub fn programs_in_block(text: &str) -> Vec<String> {
     text.lines().filter_map(of_line).collect()
 }
 
-/// Puts the entry between marks at the end of a file that is a program, or in the place of what is between them.
+/// Puts the entry between marks at the end of a file that is a program, or in the place of the text between them.
 pub fn block(text: &str, comment: &str, entry: &str, once: Option<&str>) -> Result<String, String> {
     let (start, end) = (format!("{comment} >>> {NAME}"), format!("{comment} <<< {NAME}"));
     let block = format!("{start}\n{}\n{end}\n", entry.trim_end());

@@ -73,7 +73,7 @@ impl LogFile {
         }
     }
 
-    /// Waits a moment for what was pushed to be written.
+    /// Waits a moment for the pushed lines to be written.
     pub fn finish(&self) {
         let Some(Some(sender)) = self.0.thread.get() else { return };
         let (ack, done) = mpsc::sync_channel(0);
@@ -91,7 +91,7 @@ impl LogFile {
     }
 }
 
-/// Writes what comes until the process ends.
+/// Writes the lines that come until the process ends.
 fn write_all(directory: &Path, receiver: &Receiver<Job>, n_lost: &AtomicU64) {
     let mut output = Output { directory: directory.to_owned(), file: None };
     let mut has_failed = false;

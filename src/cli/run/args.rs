@@ -40,7 +40,7 @@ pub struct RunArgs {
     pub talk: TalkArgs,
 }
 
-/// The session to talk in, who answers, and what that may do.
+/// The session to talk in, the agent and model that answer, and their permissions.
 #[derive(Debug, Clone, Default, Args)]
 pub struct TalkArgs {
     /// Model to use, as `provider/model`.
@@ -76,7 +76,7 @@ pub struct TalkArgs {
     /// With `--auto`: let commands that their sandbox refused something run again outside of it.
     #[arg(long, requires = "auto")]
     pub leave_sandbox: bool,
-    /// Let commands run without a sandbox, whatever the settings say; one that is required stays.
+    /// Let commands run without a sandbox, against the settings; one that is required stays.
     #[arg(long, conflicts_with = "leave_sandbox")]
     pub no_sandbox: bool,
     /// Never ask, even at a terminal: refuse instead.
@@ -90,7 +90,7 @@ pub struct TalkArgs {
 }
 
 impl TalkArgs {
-    /// Says in the environment which sandbox these options ask for: what nobody is asked about is bounded.
+    /// Says in the environment which sandbox these options ask for: commands that run unasked are bounded.
     pub fn bound(&self, environment: &mut Environment) {
         if self.no_sandbox {
             environment.use_no_sandbox();
@@ -118,7 +118,7 @@ impl RunArgs {
     }
 }
 
-/// The values of each `--file`. The derive would join them, and the end of each option decides what is a word.
+/// The values of each `--file`. The derive would join them, and the end of each decides which arguments are words.
 #[derive(Debug, Default)]
 struct FileArgs(Vec<Vec<PathBuf>>);
 
@@ -169,7 +169,7 @@ pub enum Format {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Given {
     pub words: Vec<String>,
-    /// The words stand behind `--`, so they are words whatever they look like.
+    /// The words stand behind `--`, so they are words, also those that look like options.
     pub is_literal: bool,
     pub files: Vec<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Turns the files that a user names into parts of a prompt, and reads what is piped in.
+//! Turns the files that a user names into parts of a prompt, and reads piped input.
 
 use std::{
     io::{self, IsTerminal},

@@ -53,7 +53,7 @@ impl Place {
         }
         let loaded = workspace.loaded();
         let chosen = args.model.as_deref().map(|model| parse_model(&loaded, model)).transpose();
-        // The model may be missing because of what is wrong.
+        // The model may be missing because of a fault.
         let chosen = chosen.inspect_err(|_| warn(&loaded))?;
         let continued = match &args.session {
             Some(id) => Some(known(engine, id).await?),
@@ -119,7 +119,7 @@ impl Place {
         answering.map_err(|unusable| Failure::Failed(unusable.to_string()))
     }
 
-    /// Refuses what the answering model cannot take, before a call is spent on it.
+    /// Refuses files that the answering model cannot take, before a call is spent on it.
     pub fn check_files(&self, files: &[PromptPart]) -> Result<(), Failure> {
         let Ok(model) = self.answering() else { return Ok(()) };
         let reference = model.reference();
@@ -176,7 +176,7 @@ impl Place {
     }
 }
 
-/// Says what is wrong in the configuration.
+/// Names the faults of the configuration.
 fn warn(loaded: &Loaded) {
     for warning in &loaded.warnings {
         output::note(&format!("warning: {warning}"));
@@ -263,7 +263,7 @@ pub fn parse_model(loaded: &Loaded, model: &str) -> Result<ModelRef, Failure> {
     }
 }
 
-/// Returns the type of the picture or document that a file holds, whatever its name.
+/// Returns the type of the picture or document that a file holds, under any name.
 fn held(url: &str) -> Option<&'static str> {
     let path = reqwest::Url::parse(url).ok()?.to_file_path().ok()?;
     let mut head = Vec::new();

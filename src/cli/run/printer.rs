@@ -32,7 +32,7 @@ use super::{
     args::Format,
 };
 
-/// Bytes of what a line says about a tool call.
+/// Bytes that a line says about a tool call.
 const MAX_SUBJECT: usize = 200;
 /// Lines that are shown of a command that failed.
 const MAX_FAILED_LINES: usize = 10;
@@ -42,7 +42,7 @@ pub struct Printer {
     format: Format,
     look: Look,
     session_id: Option<SessionId>,
-    /// Messages of the model; what the user said is not repeated.
+    /// Messages of the model; the user's are not repeated.
     answers: HashSet<MessageId>,
     /// Automatic summaries: their text is not an answer.
     summaries: AutoSummaries,
@@ -87,19 +87,19 @@ impl Printer {
         }
     }
 
-    /// Has what is typed kept here while turns are drawn.
+    /// Has typed keys kept here while turns are drawn.
     pub fn keep_typed(&self, ahead: Arc<Ahead>) {
         if let Some(screen) = &self.screen {
             screen.keep_typed(ahead);
         }
     }
 
-    /// Returns true if turns are text for people who do not see a terminal.
+    /// Returns true if turns are text for people without a terminal.
     pub fn is_plain(&self) -> bool {
         self.screen.is_none() && self.format != Format::Json
     }
 
-    /// Ends when what is shown is not far behind what happens.
+    /// Ends when the output is not far behind the events.
     pub async fn room(&self) -> io::Result<()> {
         match &self.screen {
             Some(screen) => screen.room().await,
@@ -198,8 +198,8 @@ impl Printer {
         }
     }
 
-    /// Returns true for what counts as a failure. That a turn was cancelled is none: programs read it in the stream, and
-    /// people see who did it.
+    /// Returns true for an end that counts as a failure. A cancelled turn is none: programs read it in the stream, and
+    /// people see its cause.
     fn is_told(&self, error: &MessageError) -> bool {
         self.format == Format::Json || !matches!(error, MessageError::MessageAbortedError { .. })
     }
@@ -221,7 +221,7 @@ impl Printer {
         }
     }
 
-    /// Ends the text, and says what is to be known of the end.
+    /// Ends the text, and says how the turn ended.
     pub async fn end(&mut self, remark: Option<&str>, output: &mut Output) -> io::Result<()> {
         // A refusal ends the turn without an error of the session.
         if let Some(error) = self.message_error.clone().filter(|error| self.is_told(error)) {
@@ -309,7 +309,7 @@ impl Printer {
         }
     }
 
-    /// Shows a subagent's command that failed; what else subagents do is their call's to tell.
+    /// Shows a subagent's command that failed; their call tells the rest.
     fn part_below(&mut self, part: &Part, output: &mut Output) {
         let PartKind::Tool(call) = &part.kind else { return };
         if has_failed(call) && self.done.insert(part.id.clone()) {

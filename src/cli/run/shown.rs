@@ -63,7 +63,7 @@ pub struct Shown {
     policy: Policy,
     /// Absent if no user can be asked.
     person: Option<Person>,
-    /// Keeps what is typed during turns, for the line behind them.
+    /// Keeps keys typed during turns, for the line behind them.
     ahead: Option<Arc<Ahead>>,
     /// The session that is asked between its turns too, so that a question outlives its turn.
     attended: Option<SessionId>,
@@ -108,7 +108,7 @@ pub struct Ended {
 }
 
 impl Shown {
-    /// Says behind a run in a pipe what nothing else shows: the session, and calls that rules refused.
+    /// Says behind a run in a pipe, since nothing else does: the session, and calls that rules refused.
     pub async fn tell_rest(&mut self, id: &SessionId) -> io::Result<()> {
         if !self.printer.is_plain() {
             return Ok(());
@@ -161,7 +161,7 @@ impl Shown {
         self.output.flush().await
     }
 
-    /// Has what is typed during turns, and is no answer to a question, kept here.
+    /// Has keys typed during turns that answer no question kept here.
     pub fn keep_typed(&mut self, ahead: Option<Arc<Ahead>>) {
         let Some(ahead) = ahead else { return };
         if let Some(person) = &mut self.person {
@@ -176,7 +176,7 @@ impl Shown {
         self.print(&line::wrapped_text(text.trim_end(), output::columns())).await
     }
 
-    /// Shows between turns what is drawn already.
+    /// Shows between turns the rows that are drawn already.
     pub async fn print(&mut self, text: &str) -> io::Result<()> {
         self.output.push(Stream::Out, &format!("{}\n", text.trim_end()));
         self.output.flush().await
@@ -188,7 +188,7 @@ impl Shown {
         self.output.flush().await
     }
 
-    /// Has the person asked what this session asks, also between its turns, and no other one.
+    /// Puts this session's questions to the person, also between its turns, and no other one.
     pub fn attend(&mut self, id: &SessionId) {
         self.events.take(&mut self.batch);
         self.batch.clear();
@@ -238,7 +238,7 @@ impl Shown {
         }
     }
 
-    /// Has the person answer what the attended session asks between its turns: whether changed files may hold.
+    /// Has the person answer the attended session's questions between its turns: whether changed files may hold.
     pub async fn settle(&mut self) -> io::Result<()> {
         self.events.take(&mut self.batch);
         self.batch.clear();
@@ -376,7 +376,7 @@ impl Shown {
         self.printer.event(&event, &mut self.output);
     }
 
-    /// Draws a turn from now on, with what waits for an answer.
+    /// Draws a turn from now on, with its open questions.
     async fn begin(&mut self, id: &SessionId) -> io::Result<()> {
         self.suspended = None;
         self.printer.begin(id);
@@ -388,7 +388,7 @@ impl Shown {
         self.show_dialogue().await
     }
 
-    /// Notes the last of a turn, and takes away what it asked. The end is told behind the last event, so the queue holds
+    /// Notes the last of a turn, and takes away its questions. The end is told behind the last event, so the queue holds
     /// all of it.
     async fn settle_turn(&mut self) -> io::Result<()> {
         self.note_rest();
@@ -460,7 +460,7 @@ impl Shown {
         }
     }
 
-    /// Shows what has happened until a signal ended everything.
+    /// Shows the events until a signal ended everything.
     pub async fn abandon(&mut self) {
         self.person = None;
         self.suspended = None;
@@ -507,7 +507,7 @@ impl Shown {
         }
     }
 
-    /// Notes which messages are shown; returns false for an event of what is shown already.
+    /// Notes which messages are shown; returns false for an event that is shown already.
     fn note_event(&mut self, payload: &EventPayload) -> bool {
         if let EventPayload::MessageUpdated { session_id, info } = payload
             && self.attended.as_ref() == Some(session_id)
@@ -532,7 +532,7 @@ impl Shown {
         self.note_batch();
     }
 
-    /// Puts what an event asks before the person, or answers it for them.
+    /// Puts an event's question before the person, or answers it for them.
     fn ask(&mut self, payload: &EventPayload) {
         match &mut self.person {
             Some(person) => self.unshown.extend(person.event(payload)),
@@ -574,7 +574,7 @@ impl Shown {
         // A program that reaches no host goes on, and may do without.
         self.was_refused |= !is_host;
         let line = if is_outside {
-            // The boundary is what makes it safe to allow the rest unseen.
+            // The boundary makes it safe to allow the rest unseen.
             let (does_not_help, option) = if self.policy.is_auto {
                 (", and --auto does not let it out", "--leave-sandbox too")
             } else {

@@ -28,7 +28,7 @@ pub struct ExportArgs {
     /// Write to this file instead of standard output, which `-` means too.
     #[arg(long, short = 'o', value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Leave out what was said and what files hold; JSON only.
+    /// Leave out texts and contents of files; JSON only.
     #[arg(long)]
     sanitize: bool,
 }
@@ -38,7 +38,7 @@ pub struct ExportArgs {
 pub struct ExportJsonArgs {
     /// Session id, or its beginning or end; the latest session of this repository unless given.
     id: Option<String>,
-    /// Leave out what was said and what files hold.
+    /// Leave out texts and contents of files.
     #[arg(long)]
     sanitize: bool,
 }
@@ -101,7 +101,7 @@ pub async fn run_json(engine: &Engine, args: ExportJsonArgs) -> Result<ExitCode,
     Ok(output::print_answer(text.trim_end()))
 }
 
-/// Returns a session as OpenCode exports and imports it, with what only windlass reads behind it.
+/// Returns a session as OpenCode exports and imports it, with the fields that only windlass reads behind it.
 async fn json(engine: &Engine, id: &SessionId, is_sanitized: bool) -> Result<String, EngineError> {
     let mut file = engine.export_session(id).await?;
     if is_sanitized {
@@ -135,7 +135,7 @@ fn draw(record: Record, format: Format) -> String {
     }
 }
 
-/// Writes a file that only its user can read, as the store is: it holds what was said and the contents of files.
+/// Writes a file that only its user can read, as the store is: it holds texts and the contents of files.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
 

@@ -20,7 +20,7 @@ pub struct PruneArgs {
     /// Keep this many of the latest sessions, however old they are.
     #[arg(long, value_name = "N")]
     keep: Option<usize>,
-    /// Show what would be deleted, and delete nothing.
+    /// Show the sessions that would be deleted, and delete none.
     #[arg(long)]
     dry_run: bool,
     /// Sessions of every directory.

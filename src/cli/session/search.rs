@@ -119,7 +119,7 @@ fn show(found: &Found, words: &Words, look: &Look) -> String {
     shown
 }
 
-/// Returns a line, and of a long one what is around its first word.
+/// Returns a line, and of a long one the part around its first word.
 fn around(line: &str, words: &Words) -> String {
     if line.chars().count() <= MAX_WIDTH {
         return line.to_owned();

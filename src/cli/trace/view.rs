@@ -102,7 +102,7 @@ impl View {
         }
     }
 
-    /// Returns what is left to show: the last text, and the requests without an answer.
+    /// Returns the rest to show: the last text, and the requests without an answer.
     pub fn end(&mut self) -> Vec<String> {
         let mut rows = self.end_chunks();
         let mut open: Vec<((Sender, String), Open)> = self.open.drain().collect();
@@ -117,7 +117,7 @@ impl View {
         rows
     }
 
-    /// Returns the sender of a line without an arrow: by its method, or as the one who was asked.
+    /// Returns the sender of a line without an arrow: by its method, or as the answering side.
     fn likely_sender(&self, message: &Value) -> Sender {
         let Some(method) = message["method"].as_str() else {
             let is_answer_of_client = self.open.contains_key(&(Sender::Agent, id_of(message)));

@@ -7,7 +7,7 @@ use anstyle::{Ansi256Color, AnsiColor, Color, Effects, RgbColor, Style};
 
 use super::line::{Line, PLAIN};
 
-/// Returns one printed line. What a carriage return wrote over is left out.
+/// Returns one printed line. Text that a carriage return wrote over is left out.
 pub fn line(printed: &str) -> Line {
     let printed = printed.trim_end_matches('\r');
     let printed = printed.rsplit('\r').find(|text| !text.is_empty()).unwrap_or_default();

@@ -83,7 +83,7 @@ impl Line {
         self.spans.iter().map(|span| span.text.as_str()).collect()
     }
 
-    /// Lays a style under all spans, which keep what they say themselves.
+    /// Lays a style under all spans, which keep their own.
     pub fn styled(mut self, style: Style) -> Self {
         for span in &mut self.spans {
             span.style = over(style, span.style);
@@ -274,7 +274,7 @@ fn row_end(cells: &[Cell], start: usize, columns: usize) -> usize {
     (start + 1..=full).rev().find(may_break).unwrap_or(full)
 }
 
-/// Returns what `style` says, and what `under` says where `style` does not.
+/// Returns `style`, completed by `under`.
 fn over(under: Style, style: Style) -> Style {
     Style::new()
         .fg_color(style.get_fg_color().or(under.get_fg_color()))
@@ -314,11 +314,11 @@ fn char_width(char: char) -> usize {
     char.width().unwrap_or_default()
 }
 
-/// Makes visible what steers a terminal or turns the direction of text, and opens tabs.
+/// Makes visible the characters that steer a terminal or turn the direction of text, and opens tabs.
 ///
-/// Joiners stay: what they join is at most as wide as its parts, and without them an emoji or a word of some scripts
+/// Joiners stay: a joined character is at most as wide as its parts, and without them an emoji or a word of some scripts
 /// falls apart. Variation selectors are left out, because some terminals draw a wider character for them, and a row that
-/// is wider than its known width breaks what is drawn around it.
+/// is wider than its known width breaks the rows around it.
 fn clean(text: &str, column: usize) -> String {
     let is_plain = |char: char| char.is_ascii() && !char.is_ascii_control();
     if text.chars().all(is_plain) {

@@ -136,7 +136,7 @@ impl Stream {
         is_blank.then(Line::default)
     }
 
-    /// Draws what is finished; returns true if there may be more.
+    /// Draws the finished part; returns true if there may be more.
     fn take_blocks(&mut self, draw: &Draw<'_>, rows: &mut Vec<Line>) -> bool {
         let fresh = self.source.get(self.n_seen..).unwrap_or_default();
         // Only whole lines tell which block they are of.

@@ -1,4 +1,4 @@
-//! A turn while it runs: which rows are finished, and what the moving rows show of the rest.
+//! A turn while it runs: which rows are finished, and how the moving rows show the rest.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -102,7 +102,7 @@ impl Progress {
         Self { look, width: 80, finished: Vec::new(), spacing: Spacing::default(), turn: None, bell: None }
     }
 
-    /// Columns of what is drawn from now on.
+    /// Columns of the rows drawn from now on.
     pub fn set_width(&mut self, columns: usize) {
         self.width = columns.max(8);
     }
@@ -204,7 +204,7 @@ impl Progress {
         }
     }
 
-    /// Ends the turn: what was open is shown as it is, then what there is to say of the whole.
+    /// Ends the turn: shows its open parts as they are, then the notes on the whole.
     pub fn end(&mut self, closing: Closing, now: i64) {
         let Some(mut turn) = self.turn.take() else { return };
         for (_, open) in std::mem::take(&mut turn.open) {
@@ -402,7 +402,7 @@ impl Progress {
         if is_begun { self.finished.extend(rows) } else { self.finish(Kind::Text, rows) }
     }
 
-    /// Moves what is finished of open texts to the finished rows.
+    /// Moves the finished rows of open texts to the finished rows.
     fn settle(&mut self) {
         let Some(turn) = &mut self.turn else { return };
         let draw = Draw { look: &self.look, width: self.width };

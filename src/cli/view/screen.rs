@@ -1,4 +1,4 @@
-//! The terminal while a turn runs: what is finished goes to the scrollback once, what is not is redrawn below it.
+//! The terminal while a turn runs: finished rows go to the scrollback once, the others are redrawn below.
 //!
 //! Events are handed over without waiting; a thread of its own draws them and waits for the terminal. A terminal that
 //! is not read holds up that thread alone, until the events that wait for it reach [`HIGH_WATER`].
@@ -106,7 +106,7 @@ impl Screen {
         Ok(Self { shared, modes, thread: Some(thread), stopping })
     }
 
-    /// Has what is typed kept here: none of it is left to the shell when the process is stopped.
+    /// Has typed keys kept here: none is left to the shell when the process is stopped.
     pub fn keep_typed(&self, ahead: Arc<Ahead>) {
         self.modes.keep_typed(ahead);
     }
@@ -131,7 +131,7 @@ impl Screen {
         self.shared.room().await
     }
 
-    /// Draws everything noted so far, takes away what moves and gives the terminal back to its owner.
+    /// Draws everything noted so far, takes away the moving rows and gives the terminal back to its owner.
     pub async fn suspend(&self) -> io::Result<Suspended> {
         lock(&self.shared.inbox).n_suspended += 1;
         let suspended = Suspended { shared: self.shared.clone() };

@@ -1,4 +1,4 @@
-//! The blank rows between what is drawn: none between calls, one between everything else.
+//! The blank rows between drawn parts: none between calls, one between everything else.
 
 use super::line::Line;
 
@@ -20,7 +20,7 @@ pub struct Spacing {
 }
 
 impl Spacing {
-    /// Returns the spacing of what is indented below a call, which has no blank rows.
+    /// Returns the spacing of rows indented below a call, which has no blank rows.
     pub fn inside() -> Self {
         Self { last: None, is_inside: true }
     }

@@ -1,4 +1,4 @@
-//! A tool call as rows: a mark, what it does to what, and what there is to see of it.
+//! A tool call as rows: a mark, its verb and subject, and its result.
 
 use std::{path::Path, sync::Arc};
 
@@ -94,7 +94,7 @@ pub fn about(tool: &ToolPart, look: &Look) -> String {
     };
     own.unwrap_or_else(|| match &tool.state {
         ToolState::Completed { title, .. } => title.clone(),
-        // The first text of the input is what the call is about: a command, a path, a pattern.
+        // The first text of the input is the call's subject: a command, a path, a pattern.
         ToolState::Running { .. } | ToolState::Pending { .. } | ToolState::Error { .. } => {
             fields().find_map(Value::as_str).unwrap_or_default().to_owned()
         }

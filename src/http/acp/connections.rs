@@ -151,7 +151,7 @@ async fn feed(
     let _ = input.shutdown().await;
 }
 
-/// Carries the protocol's lines to their streams, until it has said everything or nobody reads what it says.
+/// Carries the protocol's lines to their streams, until it has said everything or nobody reads.
 async fn carry(said: ReadHalf<DuplexStream>, streams: &Streams, stop: &CancellationToken) {
     let mut lines = BufReader::with_capacity(BUFFER, said).lines();
     while let Ok(Some(line)) = lines.next_line().await {

@@ -36,7 +36,7 @@ pub async fn serve(agent: Agent, socket: WebSocket) {
     }
 }
 
-/// End of what a client says.
+/// End of a client's lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     /// It still reads.

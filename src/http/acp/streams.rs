@@ -162,7 +162,7 @@ impl Streams {
             let is_error =
                 matches!(rpc::parse(line.as_bytes()), Some(Ok(Incoming::Response { result: Err(_), .. })));
             if let Some(first) = state.first.take() {
-                // Whoever asked has left; the connection ends without a reader.
+                // The client has left; the connection ends without a reader.
                 let _ = first.send(First { line, is_error });
             }
             return;

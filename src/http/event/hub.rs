@@ -95,7 +95,7 @@ struct Frames {
 }
 
 impl Hub {
-    /// Adds a reader, which gets what happens from now on.
+    /// Adds a reader, which gets the events from now on.
     pub fn subscribe(self: &Arc<Self>, wanted: Wanted) -> Reader {
         let frames = Arc::new(Frames { queue: Queue::new(LATE), is_cut_off: AtomicBool::new(false) });
         let mut state = lock(&self.0);
@@ -162,7 +162,7 @@ impl Hub {
         lock(&self.0).send(directory, None, &mut frames);
     }
 
-    /// Ends the streams of a directory, or of every single directory, behind what was said.
+    /// Ends the streams of a directory, or of every single directory, behind its events.
     pub fn end(&self, directory: Option<&str>) {
         lock(&self.0).readers.retain(|it| {
             let is_ended = match &it.wanted {
@@ -360,7 +360,7 @@ impl State {
 }
 
 impl Frames {
-    /// Ends the stream and drops what waits in it.
+    /// Ends the stream and drops its waiting events.
     fn cut_off(&self) {
         self.is_cut_off.store(true, Ordering::Relaxed);
         self.queue.close();

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::{HEAD_LIMIT, Stalling, serve};
 use crate::http::peer::Peer;
 
-/// Upgrades a connection, and sends back what comes on it.
+/// Upgrades a connection, and sends back the bytes that come on it.
 async fn echo(mut request: Request) -> (StatusCode, [(header::HeaderName, &'static str); 2]) {
     let upgrading = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {

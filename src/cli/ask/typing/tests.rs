@@ -5,7 +5,7 @@ use super::{
     State, Typing,
 };
 
-/// Returns the row of a terminal after what was written: characters and carriage returns alone.
+/// Returns the row of a terminal after the written text: characters and carriage returns alone.
 fn row(written: &str) -> (String, usize) {
     let mut cells: Vec<char> = Vec::new();
     let mut at = 0;

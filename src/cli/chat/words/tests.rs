@@ -1,4 +1,4 @@
-//! Typed beginnings and what they become.
+//! Typed beginnings and their completions.
 
 use super::{super::reflow::Drawn, Words};
 

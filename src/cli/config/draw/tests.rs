@@ -40,7 +40,7 @@ fn what_is_secret_in_the_line_is_masked_and_the_caret_moves_with_it() {
         drawn("{\"apiKey\": \"a-long-secret\", \"theem\": 1}", "a.json", 1, 29),
         "FILE:1:29: is wrong\n  |\n1 | {\"apiKey\": \"********\", \"theem\": 1}\n  |                        ^^^^^^^\n"
     );
-    // Nothing tells what of a broken file is secret.
+    // Nothing tells which part of a broken file is secret.
     assert_eq!(drawn("{\"apiKey\": \"a-long-secret\", x", "a.json", 1, 29), "FILE:1:29: is wrong\n");
     assert_eq!(
         drawn("{\"a\": \"b\", x", "a.json", 1, 12),

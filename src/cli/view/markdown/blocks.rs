@@ -51,7 +51,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Blocks up to the end of what holds them.
+    /// Blocks up to the end of the one that holds them.
     fn blocks(&mut self, width: usize, is_item: bool) -> Vec<Line> {
         let mut rows: Vec<Line> = Vec::new();
         let mut text = Inline::new(self.draw.look, PLAIN);

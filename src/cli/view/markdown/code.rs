@@ -7,7 +7,7 @@ use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxSet};
 
 use super::super::line::{DIM, Line, PLAIN, color};
 
-/// Longer lines, and what follows so much code, have no colours: they are no text that a person reads.
+/// Longer lines, and lines behind so much code, have no colours: they are no text that a person reads.
 const MAX_LINE: usize = 2_000;
 const MAX_BYTES: usize = 256 * 1024;
 

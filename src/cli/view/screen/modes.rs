@@ -21,7 +21,7 @@ pub struct Modes {
     terminal: File,
     /// The modes that it had, while they are others.
     saved: Mutex<Option<Termios>>,
-    /// Has modes of its own, in which nothing is shown, for as long as it keeps what is typed.
+    /// Has modes of its own, in which nothing is shown, for as long as it keeps typed keys.
     ahead: OnceLock<Arc<Ahead>>,
 }
 
@@ -30,7 +30,7 @@ impl Modes {
         Self { terminal, saved: Mutex::new(None), ahead: OnceLock::new() }
     }
 
-    /// Has what is typed kept here, and taken out of the terminal before the process stops.
+    /// Has typed keys kept here, and taken out of the terminal before the process stops.
     pub fn keep_typed(&self, ahead: Arc<Ahead>) {
         // It is the only one that this process has.
         let _ = self.ahead.set(ahead);
@@ -41,7 +41,7 @@ impl Modes {
         tcgetpgrp(&self.terminal).is_ok_and(|group| group != getpgrp())
     }
 
-    /// Keeps what is typed from being shown in the middle of a picture.
+    /// Keeps typed keys from being shown in the middle of a picture.
     pub fn quiet(&self) {
         if let Some(ahead) = self.ahead.get() {
             ahead.keep();

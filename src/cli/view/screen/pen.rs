@@ -1,7 +1,7 @@
 //! Puts pictures on a terminal: rows that stay, rows that are redrawn, the modes of the terminal meanwhile.
 //!
 //! The cursor rests hidden at the first redrawn row. When a terminal is resized it moves its cursor with the text, so
-//! that clearing from there on takes away exactly what was redrawn, however the rows were wrapped anew.
+//! that clearing from there on takes away exactly the redrawn rows, however the rows were wrapped anew.
 
 use std::{
     fs::File,
@@ -161,7 +161,7 @@ impl Pen {
         is_resized
     }
 
-    /// Writes all of it, also where somebody who shares the terminal made it fail rather than wait.
+    /// Writes all of it, also where another program on the terminal made it fail rather than wait.
     fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.terminal.write(bytes) {

@@ -14,7 +14,7 @@ use super::{
 
 /// The word for a change of a file that was there.
 pub const VERB: &str = "Edit";
-/// Lines of one diff that are shown of what was done.
+/// Lines of one diff that are shown.
 pub const MAX_LINES: usize = 60;
 
 /// Change of one file by a call.

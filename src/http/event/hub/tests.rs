@@ -1,4 +1,4 @@
-//! What readers get, and what becomes of those that stall.
+//! The events of readers, and the end of those that stall.
 
 use std::{
     collections::VecDeque,
@@ -44,7 +44,7 @@ fn whole(hub: &Arc<Hub>, session: &str) {
     deliver(hub, json!({"type": "message.part.updated", "properties": properties}));
 }
 
-/// Returns what waits for a reader.
+/// Returns the events that wait for a reader.
 fn read(reader: &Reader) -> Vec<Value> {
     let mut batch = VecDeque::new();
     reader.feed.queue.take(&mut batch);
