@@ -1,7 +1,12 @@
 //! The places of AWS's credentials in the order of the lookup: variables, profiles with sign-ins, roles and programs,
 //! web identity, container, instance.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io::ErrorKind::{NotADirectory, NotFound},
+    path::Path,
+    time::Duration,
+};
 
 use reqwest::Url;
 use serde::Deserialize;
@@ -28,6 +33,15 @@ const INSTANCE_LIMIT: Duration = Duration::from_secs(1);
 const REMEDY: &str =
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or AWS_BEARER_TOKEN_BEDROCK";
 
+/// Returns the text of a file of profiles; an empty one where there is none.
+async fn read(file: &Path) -> Result<String, String> {
+    match fs::read_to_string(file).await {
+        Ok(text) => Ok(text),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(String::new()),
+        Err(error) => Err(format!("{} cannot be read ({error}); correct the file", file.display())),
+    }
+}
+
 /// Finds credentials. An error is a sentence without a full stop that says what to do.
 pub(super) async fn find(account: &Account, client: &reqwest::Client) -> Result<Credentials, String> {
     if account.profile.is_none()
@@ -37,10 +51,8 @@ pub(super) async fn find(account: &Account, client: &reqwest::Client) -> Result<
     }
     let named = account.profile.as_deref().or(account.variable("AWS_PROFILE"));
     let name = named.unwrap_or("default");
-    let read =
-        async |variable, name| fs::read_to_string(account.file(variable, name)).await.unwrap_or_default();
-    let config = read("AWS_CONFIG_FILE", "config").await;
-    let credentials = read("AWS_SHARED_CREDENTIALS_FILE", "credentials").await;
+    let config = read(&account.file("AWS_CONFIG_FILE", "config")).await?;
+    let credentials = read(&account.file("AWS_SHARED_CREDENTIALS_FILE", "credentials")).await?;
     let profiles = Profiles::parse(&config, &credentials);
     match profiles.find(name) {
         Some(profile) if holds_credentials(profile) => {

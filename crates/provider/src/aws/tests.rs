@@ -43,6 +43,15 @@ async fn find(account: &Account) -> Result<Credentials, String> {
     chain::find(account, &reqwest::Client::builder().no_proxy().build().unwrap()).await
 }
 
+#[test]
+fn a_file_that_cannot_be_read_is_named_and_counts_not_as_an_empty_one() {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir_all(home.path().join(".aws/credentials")).unwrap();
+    let error = run(find(&account(home.path(), None, &[]))).unwrap_err();
+    let file = home.path().join(".aws/credentials");
+    assert!(error.starts_with(&format!("{} cannot be read", file.display())), "{error}");
+}
+
 /// Answers requests one after another and returns what was asked.
 async fn serve(listener: TcpListener, answers: &[&str]) -> Vec<String> {
     let mut asked = Vec::new();

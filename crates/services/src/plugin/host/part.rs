@@ -130,6 +130,16 @@ struct HookAnswer {
     hook: Option<String>,
 }
 
+impl HookAnswer {
+    /// Reads the answer of a process; none changes nothing.
+    fn read(answer: Value) -> Result<Self, String> {
+        if answer.is_null() {
+            return Ok(Self::default());
+        }
+        serde_json::from_value(answer).map_err(|error| format!("its answer cannot be read: {error}"))
+    }
+}
+
 impl Part {
     /// Starts the process; it is ready some time later.
     pub fn start(setup: Setup) -> Self {
@@ -417,7 +427,7 @@ fn changes(process: &Process, hook: &str, answer: Outcome) -> Result<Value, Hook
         HookError { plugin, hook, message, is_thrown }
     };
     let answer = answer.map_err(|it| error(process.last_plugin(), hook, failure(&it), false))?;
-    let answer: HookAnswer = serde_json::from_value(answer).unwrap_or_default();
+    let answer = HookAnswer::read(answer).map_err(|it| error(process.last_plugin(), hook, it, false))?;
     match answer.failed {
         Some(message) => Err(error(answer.plugin, answer.hook.as_deref().unwrap_or(hook), message, true)),
         None => Ok(answer.changed),
@@ -475,7 +485,7 @@ impl Shared {
             }))
         };
         let plugins: Vec<Value> = self.plugins().filter_map(plugin).collect();
-        let own = setup.plan.tools.iter().filter(|it| setup.share.has(setup.config.project_files.has(it)));
+        let own = setup.plan.tools.iter().filter(|it| setup.share.has(setup.config.is_projects(it)));
         let tools = own.filter(|it| self.is_sound(&it.to_string_lossy()));
         json!({
             "plugins": plugins,
@@ -487,5 +497,21 @@ impl Shared {
             "version": OPENCODE_VERSION,
             "loadTimeout": self.load_timeout().as_millis() as u64,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::HookAnswer;
+
+    #[test]
+    fn an_answer_that_cannot_be_read_is_a_failure_and_not_one_without_changes() {
+        assert_eq!(HookAnswer::read(Value::Null).map(|it| it.changed), Ok(Value::Null));
+        let changed = json!({"changed": {"args": 1}});
+        assert_eq!(HookAnswer::read(changed).map(|it| it.changed), Ok(json!({"args": 1})));
+        let error = HookAnswer::read(json!({"failed": ["no text"]})).map(|it| it.changed).unwrap_err();
+        assert!(error.starts_with("its answer cannot be read: "), "{error}");
     }
 }
