@@ -35,6 +35,7 @@ use super::{
 
 pub mod editor;
 mod reflow;
+pub mod texts;
 pub mod words;
 
 use editor::{Editor, Typed};
@@ -275,9 +276,7 @@ impl Chat {
                     let names = OWN.iter().map(|(name, _)| *name);
                     let names = choices.iter().map(|choice| choice.name.as_str()).chain(names);
                     let unknown = loaded.before("command", name) + &unknown_command(name, names);
-                    let end = if unknown.ends_with('?') { "" } else { "." };
-                    let way_out = "Put a space before it to send it as text.";
-                    self.shown.print_wrapped(&format!("{unknown}{end} {way_out}")).await?;
+                    self.shown.print_wrapped(&texts::unknown(&unknown)).await?;
                 }
                 Line::Shell(command) => {
                     let part =
@@ -382,18 +381,7 @@ impl Chat {
     async fn own(&mut self, name: &str, rest: &str) -> Result<(), Failure> {
         let loaded = self.place.workspace.loaded();
         let text = match (name, rest) {
-            ("help", _) => {
-                let own = OWN.iter().map(|(name, text)| format!("  /{name}  {text}"));
-                let choices = loaded.command_choices();
-                let others = choices.iter().filter(|choice| OWN.iter().all(|(own, _)| choice.name != *own));
-                let others = others
-                    .map(|choice| format!("  /{}  {}", choice.name, output::plain(&choice.description)));
-                let keys = "Alt-Enter or \\ at the end of a line continues on the next, Tab completes / and @ words, \
-                            !COMMAND runs a shell command that the model sees later, \
-                            Ctrl-C cancels the turn, Ctrl-D leaves.";
-                let lines: Vec<String> = own.chain(others).chain([keys.to_owned()]).collect();
-                lines.join("\n")
-            }
+            ("help", _) => texts::help(&loaded.command_choices()),
             ("model", "") => {
                 let names: Vec<String> = loaded.model_choices().into_iter().map(|choice| choice.id).collect();
                 names.join("\n")
@@ -408,14 +396,7 @@ impl Chat {
             }
             ("agent" | "mode", "") => {
                 let choices = loaded.agent_choices();
-                let lines = choices.iter().map(|choice| {
-                    format!(
-                        "{}  {}",
-                        choice.id,
-                        output::plain(choice.description.as_deref().unwrap_or_default())
-                    )
-                });
-                lines.collect::<Vec<_>>().join("\n")
+                texts::agents(choices.iter().map(|it| (it.id.as_str(), it.description.as_deref())))
             }
             ("agent" | "mode", agent) => {
                 open::check_agent(&loaded, agent)?;
@@ -437,11 +418,7 @@ impl Chat {
                     .list_sessions(Some(directory), ArchiveFilter::Exclude, None, N_SESSIONS)
                     .await?;
                 let is_empty = |session: &Session| session.id == self.id && !self.is_begun;
-                let lines = sessions
-                    .iter()
-                    .filter(|it| !is_empty(it))
-                    .map(|it| format!("{}  {}", it.id, output::plain(&it.title)));
-                lines.collect::<Vec<_>>().join("\n")
+                texts::sessions(sessions.iter().filter(|it| !is_empty(it)))
             }
             ("sessions", id) => {
                 let known = open::known(&self.engine, id).await?;

@@ -50,6 +50,8 @@ impl Page {
         let mut child = Command::new(program)
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
             .args(["--no-first-run", "--no-proxy-server", "--remote-debugging-port=0"])
+            // A browser looks up hosts of its maker otherwise, many at a time where there is no network.
+            .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
             .arg(format!("--user-data-dir={}", home.join("browser").display()))
             .arg("about:blank")
             .env("HOME", home)

@@ -8,7 +8,9 @@ use std::{
     sync::Arc,
 };
 
+use reqwest::{Method, header::CONTENT_TYPE};
 use serde::Deserialize;
+use serde_json::{Value, json};
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::{CommandChoice, Invocation, PromptInput, PromptPart, Slash, unknown_command};
 use windlass_protocol::opencode::{
@@ -22,7 +24,7 @@ use super::{
         chat::{
             N_SESSIONS, N_SHOWN, OWN, WAITING,
             editor::{Editor, Typed},
-            is_gone,
+            is_gone, texts,
             words::Words,
         },
         daemon::{Daemon, remote::Remote},
@@ -91,6 +93,8 @@ struct Agent {
     name: String,
     mode: String,
     #[serde(default)]
+    description: Option<String>,
+    #[serde(default)]
     hidden: bool,
 }
 
@@ -116,8 +120,7 @@ struct Provider {
 #[derive(Debug, Default)]
 struct Choices {
     commands: Vec<CommandChoice>,
-    agents: Vec<String>,
-    subagents: Vec<String>,
+    agents: Vec<Agent>,
     models: Vec<String>,
 }
 
@@ -125,26 +128,27 @@ impl Choices {
     async fn read(remote: &Remote) -> Result<Self, Failure> {
         let http = &remote.http;
         let commands: Vec<Command> = http.get("/command").await.map_err(failed)?;
-        let agents: Vec<Agent> = http.get("/agent").await.map_err(failed)?;
+        let mut agents: Vec<Agent> = http.get("/agent").await.map_err(failed)?;
+        agents.retain(|agent| !agent.hidden);
         let providers: Providers = http.get("/config/providers").await.map_err(failed)?;
         let commands = commands.into_iter().map(|command| CommandChoice {
             name: command.name,
             description: command.description.unwrap_or_default(),
             hint: None,
         });
-        let names = |is_wanted: &dyn Fn(&Agent) -> bool| {
-            agents.iter().filter(|it| !it.hidden && is_wanted(it)).map(|it| it.name.clone()).collect()
-        };
         let models = providers.providers.iter();
         let models = models.flat_map(|it| it.models.keys().map(move |model| format!("{}/{model}", it.id)));
         let mut models: Vec<String> = models.collect();
         models.sort();
-        Ok(Self {
-            commands: commands.collect(),
-            agents: names(&|agent| agent.mode != "subagent"),
-            subagents: names(&|agent| agent.mode != "primary"),
-            models,
-        })
+        Ok(Self { commands: commands.collect(), agents, models })
+    }
+
+    fn agents(&self) -> impl Iterator<Item = &Agent> {
+        self.agents.iter().filter(|agent| agent.mode != "subagent")
+    }
+
+    fn subagents(&self) -> impl Iterator<Item = &Agent> {
+        self.agents.iter().filter(|agent| agent.mode != "primary")
     }
 }
 
@@ -211,10 +215,11 @@ impl Chat {
         };
         chat.shown.rest().await?;
         chat.enter(session, interrupts).await?;
+        chat.greet().await?;
         Ok(chat)
     }
 
-    /// Shows a session, and its last messages or how the chat works.
+    /// Shows a session, and its last messages.
     async fn enter(&mut self, session: Session, interrupts: &mut Interrupts) -> Result<(), Failure> {
         if session.id != self.id {
             self.leave().await;
@@ -226,11 +231,22 @@ impl Chat {
         self.agent = self.agent.take().or(session.agent);
         self.shown.attend(&self.id);
         (self.is_begun, self.is_elsewhere) = (false, false);
-        self.catch_up(interrupts).await?;
-        if !self.is_begun {
-            self.shown.print_wrapped("/help lists the commands, Ctrl-D leaves.").await?;
+        self.catch_up(interrupts).await
+    }
+
+    /// Says how the chat works, in a session without messages.
+    async fn greet(&mut self) -> io::Result<()> {
+        if self.is_begun {
+            return Ok(());
         }
-        Ok(())
+        self.shown.print_wrapped("/help lists the commands, Ctrl-D leaves.").await
+    }
+
+    /// Stores a choice of the session. A server of OpenCode lacks this route; the choice holds for this chat then.
+    async fn store(&self, kind: &str, choice: Value) {
+        let request = self.remote.http.request(Method::POST, &format!("/api/session/{}/{kind}", self.id));
+        let request = request.header(CONTENT_TYPE, "application/json");
+        let _ = self.remote.http.send(request.body(json!({ kind: choice }).to_string())).await;
     }
 
     /// Shows the session's last messages since it was shown, and a turn that runs to its end.
@@ -266,11 +282,12 @@ impl Chat {
     }
 
     fn words(&self) -> Words {
-        let Choices { commands, agents, subagents, models } = &self.choices;
         let mut words = Words::default();
         words.directory = self.directory.clone();
-        (words.agents, words.subagents, words.models) = (agents.clone(), subagents.clone(), models.clone());
-        words.with_commands(commands.iter().map(|command| command.name.clone()), &OWN)
+        words.agents = self.choices.agents().map(|it| it.name.clone()).collect();
+        words.subagents = self.choices.subagents().map(|it| it.name.clone()).collect();
+        words.models = self.choices.models.clone();
+        words.with_commands(self.choices.commands.iter().map(|command| command.name.clone()), &OWN)
     }
 
     /// Reads a line. Older questions are answered first; a notice tells of those that come meanwhile.
@@ -345,7 +362,7 @@ impl Chat {
                 Line::Unknown(name) => {
                     let names = self.choices.commands.iter().map(|choice| choice.name.as_str());
                     let unknown = unknown_command(name, names.chain(OWN.iter().map(|(name, _)| *name)));
-                    Err(Failure::Failed(format!("{unknown}. Put a space before it to send it as text.")))
+                    Err(Failure::Failed(texts::unknown(&unknown)))
                 }
                 Line::Say(words, invocation) => self.say(&words, invocation, interrupts).await,
             };
@@ -397,7 +414,7 @@ impl Chat {
                 let path = self.directory.join(name);
                 if !name.is_empty() && path.exists() {
                     parts.push(attach::attach(&path)?);
-                } else if self.choices.subagents.iter().any(|agent| agent == name) {
+                } else if self.choices.subagents().any(|agent| agent.name == name) {
                     parts.push(PromptPart::Agent { name: name.to_owned() });
                 }
             }
@@ -413,23 +430,31 @@ impl Chat {
     /// Carries a command of the chat out.
     async fn own(&mut self, name: &str, rest: &str, interrupts: &mut Interrupts) -> Result<(), Failure> {
         let text = match (name, rest) {
-            ("help", _) => {
-                let own = OWN.iter().map(|(name, text)| format!("  /{name}  {text}"));
-                let others = self.choices.commands.iter();
-                let others = others.map(|it| format!("  /{}  {}", it.name, output::plain(&it.description)));
-                own.chain(others).collect::<Vec<_>>().join("\n")
-            }
+            ("help", _) => texts::help(&self.choices.commands),
             ("model", "") => self.choices.models.join("\n"),
             ("model", name) => {
-                self.model = place::model(Some(name), None)?;
+                if let Some(model) = place::model(Some(name), None)? {
+                    let ModelRef { provider_id, model_id, variant } = &model;
+                    if !self.choices.models.contains(&format!("{provider_id}/{model_id}")) {
+                        let known = "/model lists those of the server.";
+                        return Err(Failure::Misuse(format!("Unknown model `{name}`; {known}")));
+                    }
+                    let choice = json!({"providerID": provider_id, "id": model_id, "variant": variant});
+                    self.store("model", choice).await;
+                    self.model = Some(model);
+                }
                 format!("Model: {name}.")
             }
-            ("agent" | "mode", "") => self.choices.agents.join("\n"),
+            ("agent" | "mode", "") => {
+                texts::agents(self.choices.agents().map(|it| (it.name.as_str(), it.description.as_deref())))
+            }
             ("agent" | "mode", agent) => {
-                if !self.choices.agents.iter().any(|name| name == agent) {
-                    let known = self.choices.agents.join(", ");
+                if !self.choices.agents().any(|it| it.name == agent) {
+                    let known: Vec<&str> = self.choices.agents().map(|it| it.name.as_str()).collect();
+                    let known = known.join(", ");
                     return Err(Failure::Misuse(format!("Unknown agent `{agent}`; known: {known}.")));
                 }
+                self.store("agent", agent.into()).await;
                 self.agent = Some(agent.to_owned());
                 format!("Agent: {agent}.")
             }
@@ -437,19 +462,19 @@ impl Chat {
                 let session = place::create(&self.remote.http, None, "").await?;
                 self.enter(session, interrupts).await?;
                 self.is_new = true;
-                return Ok(());
+                format!("A new session, {}.", self.id)
             }
             ("sessions", "") => {
                 let path = format!("/session?roots=true&limit={N_SESSIONS}");
                 let sessions: Vec<Session> = self.remote.http.get(&path).await.map_err(failed)?;
-                let lines = sessions.iter().map(|it| format!("{}  {}", it.id, output::plain(&it.title)));
-                lines.collect::<Vec<_>>().join("\n")
+                let is_empty = |session: &Session| session.id == self.id && !self.is_begun;
+                texts::sessions(sessions.iter().filter(|it| !is_empty(it)))
             }
             ("sessions", id) => {
                 let session = place::session(&self.remote.http, id).await?;
                 self.enter(session, interrupts).await?;
                 self.is_new = false;
-                return Ok(());
+                return Ok(self.greet().await?);
             }
             (_, _) => String::new(),
         };
