@@ -102,9 +102,9 @@ pub struct Config {
     pub left_out: BTreeSet<String>,
     pub commands: BTreeMap<String, CommandConfig>,
     pub skills: SkillsConfig,
-    /// Directories whose subdirectories hold agents, commands and skills as files, the weakest first.
+    /// Directories with subdirectories that hold agents, commands and skills as files, the weakest first.
     pub directories: Vec<PathBuf>,
-    /// Files and directories whose change may change this.
+    /// Files and directories that may change this when they change.
     pub watched: BTreeSet<PathBuf>,
     /// Files and directories that rules, agents, commands and programs come from.
     pub protected: Arc<protected_paths::ProtectedPaths>,
@@ -112,7 +112,7 @@ pub struct Config {
     pub held: trust::Held,
     /// The addresses that only the project names.
     pub project_addresses: ProjectAddresses,
-    /// The sandbox that the user asks for, without what a project adds.
+    /// The sandbox that the user asks for, without a project's additions.
     pub own_sandbox: SandboxSettings,
     /// The programs that the project brings.
     pub project_programs: ProjectPrograms,
@@ -190,7 +190,7 @@ pub struct WrittenNames {
     pub tools: Vec<String>,
 }
 
-/// `tool_output`: what a tool may hand to the model before the rest goes to a file.
+/// `tool_output`: the amount that a tool may hand to the model before the rest goes to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolOutputLimits {
     pub max_lines: usize,
@@ -214,7 +214,7 @@ impl Config {
         self.environment.get("OPENCODE_CONFIG_DIR").map(|named| self.directory.join(named))
     }
 
-    /// Returns the directories whose plugins and tools are loaded.
+    /// Returns the directories that plugins and tools are loaded from.
     pub fn script_directories(&self) -> impl Iterator<Item = &PathBuf> {
         self.directories.iter().filter(|it| !self.held.directories.contains(*it))
     }

@@ -49,7 +49,7 @@ pub fn bind(layers: &mut [Layer], findings: &mut Findings) -> ProjectAddresses {
     servers(layers, findings);
     let providers = providers(layers, findings);
     let (mut projects, mut users) = (BTreeSet::new(), BTreeSet::new());
-    // A plugin's part repeats what it was given.
+    // A plugin's part repeats the configuration that it was given.
     for layer in layers.iter().filter(|layer| layer.kind != Kind::Plugin) {
         let named = if layer.is_projects { &mut projects } else { &mut users };
         named.extend(addresses(layer).map(origin));
@@ -57,7 +57,7 @@ pub fn bind(layers: &mut [Layer], findings: &mut Findings) -> ProjectAddresses {
     ProjectAddresses { origins: &projects - &users, providers }
 }
 
-/// Returns the origin of a URL; of one whose host has variables, and of another text, the part that names the host.
+/// Returns the origin of a URL; if its host has variables, and for another text, the part that names the host.
 fn origin(url: &str) -> String {
     let url = url.trim();
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
@@ -104,7 +104,7 @@ fn parts(
     parts
 }
 
-/// Takes out what one layer sets for a server that another layer leads elsewhere.
+/// Takes out the settings of one layer for a server that another layer leads elsewhere.
 fn servers(layers: &mut [Layer], findings: &mut Findings) {
     let url = |server: &Value| server.get("url").and_then(Value::as_str).map(origin);
     let program = |server: &Value| server.get("command").filter(|it| it.is_array()).map(Value::to_string);
@@ -118,7 +118,7 @@ fn servers(layers: &mut [Layer], findings: &mut Findings) {
     }
 }
 
-/// Takes out what goes to the target that a key of a server names, and is for another one.
+/// Takes out the settings that go to the target that a key of a server names, and are for another one.
 fn take_elsewhere(layers: &mut [Layer], name: &str, target: &str, parts: &[Part], findings: &mut Findings) {
     let Some(last) = parts.iter().rev().find_map(|part| part.target.as_ref()) else { return };
     let place = sources::place(&["mcp", name, target], layers).unwrap_or_default();
@@ -137,7 +137,7 @@ fn take_elsewhere(layers: &mut [Layer], name: &str, target: &str, parts: &[Part]
     }
 }
 
-/// Returns the parts whose secrets are for another target than the one that holds. One that names no target itself is
+/// Returns the parts with secrets for another target than the one that holds. One that names no target itself is
 /// for that of the layers below it, or of its peers above; a project's target is none for the user's layers.
 fn elsewhere(parts: &[Part], last: &str) -> Vec<usize> {
     let is_elsewhere = |&idx: &usize| {
@@ -151,7 +151,7 @@ fn elsewhere(parts: &[Part], last: &str) -> Vec<usize> {
     (0..parts.len()).filter(is_elsewhere).collect()
 }
 
-/// Takes the user's secrets out of providers whose address is the project's. Returns the origins of these.
+/// Takes the user's secrets out of providers that have the project's address. Returns the origins of these.
 fn providers(layers: &mut [Layer], findings: &mut Findings) -> BTreeMap<String, BTreeSet<String>> {
     let mut found = BTreeMap::new();
     let parts = parts(layers, "provider", |_| None);

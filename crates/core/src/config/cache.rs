@@ -1,4 +1,4 @@
-//! Copies on this machine of what was fetched by URL: a JSON file for each URL, which only this user can read.
+//! Copies on this machine of the files fetched by URL: a JSON file for each URL, which only this user can read.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions},

@@ -1,4 +1,4 @@
-//! Checks one layer: removes what has the wrong shape, so that what a weaker layer says stays in force, and says where.
+//! Checks one layer: removes values of the wrong shape, so that a weaker layer's stay in force, and says where.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ use super::{
 
 mod sandbox;
 
-/// Checks a layer whose deprecated forms are gone already.
+/// Checks a layer after its deprecated forms are gone.
 pub fn check(layer: &mut Layer, findings: &mut Findings) {
     let mut value = std::mem::take(&mut layer.value);
     let mut checker = Checker { layer, findings, removed: Vec::new() };
@@ -45,7 +45,7 @@ pub fn check(layer: &mut Layer, findings: &mut Findings) {
             checker.warn(&[key], format!("`{key}` is not an object"));
             false
         }
-        // Keys that no field takes decode whatever they hold.
+        // Keys that no field takes decode with any value.
         _ => checker.field(key, value),
     });
     checker.lists_for_objects(&mut value);
@@ -250,8 +250,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks a server field by field; what is missing from an entry without `type`, which changes an
-    /// inherited one, is found after merging. False when nothing usable is left.
+    /// Checks a server field by field; keys missing from an entry without `type`, which changes an
+    /// inherited one, are found after merging. False when nothing usable is left.
     fn mcp(&mut self, path: &[&str], value: &mut Value) -> bool {
         let Value::Object(entry) = value else {
             self.warn(
@@ -425,7 +425,7 @@ impl Checker<'_> {
     }
 }
 
-/// Takes out of a permission what says nothing: `null`, and objects that hold nothing else.
+/// Takes out of a permission the parts that say nothing: `null`, and objects that hold nothing else.
 ///
 /// Left as an empty object it would displace the action that a weaker source gives.
 fn drop_unsaid(permission: &mut Value) {

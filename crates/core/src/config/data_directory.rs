@@ -9,10 +9,10 @@ use windlass_base::owners::{Fault, Owners};
 pub fn check(directory: &Path) -> Result<(), String> {
     let shown = directory.display();
     let owners = Owners::new(None);
-    // A link may be another user's, who can lead it elsewhere at any time.
+    // A link may be another user's, and that user can lead it elsewhere at any time.
     let found = [fs::symlink_metadata(directory), fs::metadata(directory)];
     for metadata in found.into_iter().flatten() {
-        // In a sticky directory others cannot replace what is there, but they can be the first to put it there.
+        // In a sticky directory others cannot replace the files that exist, but they can be the first to create one.
         let is_open = metadata.is_dir() && metadata.mode() & 0o002 != 0;
         let Some(fault) = owners.fault(&metadata).or(is_open.then_some(Fault::All)) else { continue };
         let remedy = match fault {

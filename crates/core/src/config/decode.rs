@@ -47,7 +47,7 @@ pub struct Place<'a> {
     pub project_files: &'a Arc<ProjectFiles>,
 }
 
-/// Resolves what was read, and returns the layers too, which know the source of each value.
+/// Resolves the sources that were read, and returns the layers too, which know the source of each value.
 pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, Vec<Layer>) {
     let Sources { environment, mut layers, mut findings, directories, watched, kept, broken: _, held } =
         sources;
@@ -60,7 +60,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
     let managed = managed(&layers, home);
     set_apart(&mut raw, &layers);
     let raw = raw;
-    // Beneath everybody's rules, for what it allows; what it restricts is a layer of every policy.
+    // Beneath everybody's rules, for the things that it allows; its restrictions are a layer of every policy.
     let permission = [managed.general.clone(), rules_of(&own(&raw, &layers), home)].concat();
     let string =
         |key: &str| raw.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
@@ -137,7 +137,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
     (config, layers)
 }
 
-/// Returns the sandbox that all layers but a project's ask for; what cannot be read is as strict as the whole.
+/// Returns the sandbox that all layers but a project's ask for; parts that cannot be read are as strict as the whole.
 fn own_sandbox(layers: &[Layer], settings: &Settings) -> SandboxSettings {
     let own = merged(layers.iter().filter(|layer| !layer.is_projects));
     let whole = &settings.windlass.sandbox;
@@ -148,7 +148,7 @@ fn own_sandbox(layers: &[Layer], settings: &Settings) -> SandboxSettings {
     SandboxSettings { at_start: whole.at_start, ..own }
 }
 
-/// Adds what plugins change, beneath the administrator's layers.
+/// Adds the plugins' changes, beneath the administrator's layers.
 fn run_hooks(
     place: &Place<'_>,
     environment: &Environment,
@@ -203,7 +203,7 @@ fn unread_models(layers: &[Layer], warnings: &[Warning]) -> BTreeMap<String, Str
                 Some(_) => break,
                 None => {}
             }
-            // The check took out what is no model, and its place stayed.
+            // The check took out a value that is no model, and its place stayed.
             let position = layer.position(&path);
             let is_wrong = position.is_some();
             if !(is_wrong || may_be_lost && layer.may_have_said(path[0])) {
@@ -225,7 +225,7 @@ fn unread_models(layers: &[Layer], warnings: &[Warning]) -> BTreeMap<String, Str
     unread
 }
 
-/// Returns [`Config::lost_provider`]: what is wrong in a provider that the check took out of every source.
+/// Returns [`Config::lost_provider`]: the fault in a provider that the check took out of every source.
 fn lost_provider(layers: &[Layer], warnings: &[Warning], raw: &Map<String, Value>) -> Option<String> {
     let providers = raw.get("provider").and_then(Value::as_object);
     layers.iter().rev().find_map(|layer| {
@@ -252,7 +252,7 @@ fn lost_provider(layers: &[Layer], warnings: &[Warning], raw: &Map<String, Value
     })
 }
 
-/// Settings one by one: what does not go together with the rest must not take the rest with it.
+/// Settings one by one: a value that does not go together with the rest must not take the rest with it.
 fn settings(raw: &Map<String, Value>) -> Settings {
     Settings::deserialize(raw).unwrap_or_else(|_| {
         let is_usable = |(key, value): &(&String, &Value)| {
@@ -359,7 +359,7 @@ fn bounds(layers: &[Layer], home: &Path) -> (Vec<Bound>, BTreeSet<String>) {
     for layer in layers {
         for Limit { agent, kind } in &layer.limits {
             match (agent, kind) {
-                // What was fetched does not turn off an agent of the user's own, and may do no more than ask.
+                // A fetched agent does not turn off an agent of the user's own, and may do no more than ask.
                 (Some(name), limits::Kind::LeftOut) if layer.kind == Kind::Market && is_own(name) => {
                     let (agent, rules) = (Some(name.clone()), limits::Kind::Ask.rules(home));
                     bounds.push(Bound { agent, is_fetched: true, rules });

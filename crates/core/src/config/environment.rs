@@ -12,7 +12,7 @@ const SANDBOX: &str = "WINDLASS_SANDBOX";
 pub struct Environment {
     pub variables: BTreeMap<String, String>,
     pub home: PathBuf,
-    /// Everything that a project brings acts at once, because whoever started this process says so.
+    /// Everything that a project brings acts at once, because the user that started this process says so.
     pub trusts_projects: bool,
 }
 
@@ -27,13 +27,13 @@ impl Environment {
         self.get(name).is_some_and(|value| !matches!(value, "0" | "false"))
     }
 
-    /// Returns what the start of this process says of the sandbox.
+    /// Returns the sandbox that was asked for at the start of this process.
     pub fn sandbox_at_start(&self) -> SandboxAtStart {
         match self.get(SANDBOX) {
             None => SandboxAtStart::Unsaid,
             Some("0" | "off" | "false") => SandboxAtStart::Off,
             Some("1" | "true" | "workspace-write") => SandboxAtStart::Usual,
-            // Whatever it means, no more than that.
+            // Any other word may mean something else, but no more than that.
             Some(_) => SandboxAtStart::ReadOnly,
         }
     }

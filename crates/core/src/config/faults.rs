@@ -31,7 +31,7 @@ impl Faults {
             .filter_map(|it| Some(((it.source.as_str(), it.line.zip(it.column)?), it)))
             .collect();
         let mut faults = Self::default();
-        // Nobody who reads it can correct what a plugin configures.
+        // A reader cannot correct a plugin's configuration.
         for layer in layers.iter().rev().filter(|layer| layer.kind != Kind::Plugin) {
             let about = layer
                 .places

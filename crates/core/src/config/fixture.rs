@@ -9,7 +9,7 @@ pub fn load(environment: &Environment, paths: &Paths, directory: &Path) -> Confi
     layers::load(environment, paths, directory, &[], None).0
 }
 
-/// Loads the configuration of the directory `project` below `root`, which a user trusts whose home and records lie beside
+/// Loads the configuration of the directory `project` below `root`, trusted by a user with home and records beside
 /// it.
 pub fn project(root: &Path) -> Config {
     let variables = BTreeMap::from([("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())]);

@@ -35,7 +35,7 @@ pub struct Format {
     pub problem: fn(shown: &str, text: &str) -> Option<String>,
 }
 
-/// All formats. Those whose texts have no problem are checked where they are used.
+/// All formats. Those with texts that have no problem are checked where they are used.
 pub const FORMATS: [Format; 9] = [
     Format {
         name: "model",

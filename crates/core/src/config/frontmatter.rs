@@ -49,7 +49,7 @@ pub fn split(text: &str) -> Result<FrontMatter, FrontMatterError> {
     Ok(FrontMatter { data, key_lines, body: block.body.to_owned() })
 }
 
-/// Returns the line that a file's text begins on, `body` being what [`split`] gave of it.
+/// Returns the line that a file's text begins on, `body` being the text that [`split`] returned for it.
 pub fn body_line(text: &str, body: &str) -> usize {
     let before = text.len().saturating_sub(body.trim_start().len());
     text.get(..before).unwrap_or_default().matches('\n').count() + 1
@@ -126,7 +126,7 @@ struct Reader {
     n_nodes: usize,
 }
 
-/// A collection whose end has not come yet.
+/// A collection that has not ended yet.
 struct Open {
     value: Collection,
     anchor: usize,
@@ -142,7 +142,7 @@ enum Collection {
 #[derive(Default)]
 struct Object {
     value: Map<String, Value>,
-    /// The key whose value comes next.
+    /// The key of the value that comes next.
     key: Option<Key>,
     /// Keys that came by `<<`, which the object's own displace.
     merged: HashSet<String>,
@@ -351,7 +351,7 @@ fn quoted(yaml: &str) -> String {
     lines.join("\n")
 }
 
-/// Returns a line with spaces for the tabs behind its key, which js-yaml takes as well; what follows stays in
+/// Returns a line with spaces for the tabs behind its key, which js-yaml takes as well; the text behind them stays in
 /// its column.
 fn spaced(content: &str) -> Cow<'_, str> {
     let Some((key, rest)) = content.split_once(":").filter(|(_, rest)| rest.starts_with([' ', '\t'])) else {

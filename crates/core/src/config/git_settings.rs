@@ -1,4 +1,4 @@
-//! The user's own git settings: which directories they call safe, whoever owns them (git's `safe.directory`), and where
+//! The user's own git settings: which directories they call safe for any owner (git's `safe.directory`), and where
 //! hooks are.
 
 use std::{

@@ -10,7 +10,7 @@ use super::{
 };
 
 /// A plugin's change of the configuration: it gets everything that was read but the administrator's part, and
-/// may add and change; what it removes stays. When it fails, nothing of it holds, and the reason is a warning.
+/// may add and change; keys that it removes stay. When it fails, nothing of it holds, and the reason is a warning.
 type Change = dyn Fn(&mut Map<String, Value>) -> Result<(), String> + Send + Sync;
 
 /// A plugin's part in every configuration that is read.
@@ -24,7 +24,7 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// Runs the hook; the layer holds what it changes in the layers below, or adds to them.
+    /// Runs the hook; the layer holds its changes of the layers below, and its additions to them.
     pub(super) fn layer(&self, below: &[Layer], directory: &Path) -> Result<Layer, String> {
         let before = merged(below);
         let mut after = before.clone();

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 /// Brackets within brackets; the parser recurses.
 const MAX_DEPTH: usize = 100;
-/// Bytes of a source with what its substitutions bring.
+/// Bytes of a source with the text that its substitutions bring.
 const MAX_EXPANDED: usize = 16 << 20;
 /// Keys that are there twice and are told.
 const MAX_TWICE: usize = 20;
@@ -34,7 +34,7 @@ pub struct Document {
 /// Sources of substituted values.
 pub struct Substitutes<'a> {
     pub variable: &'a dyn Fn(&str) -> Option<String>,
-    /// Content of the file at a path as written in the source, or what to tell the user.
+    /// Content of the file at a path as written in the source, or the reason to tell the user.
     pub file: &'a dyn Fn(&str) -> Result<String, String>,
 }
 
@@ -54,7 +54,7 @@ pub fn plain(text: &str) -> Option<Value> {
     (!document.is_broken).then(|| Value::Object(document.value))
 }
 
-/// Parses a text that is the value of `key`, whatever kind of value; nothing in it is replaced.
+/// Parses a text that is the value of `key`, of any kind; nothing in it is replaced.
 pub fn parse_value(text: &str, key: &str) -> Document {
     let verbatim = Substitutes { variable: &|_| None, file: &|_| Ok(String::new()) };
     let depth = expand(text, &verbatim).depth;
@@ -227,7 +227,7 @@ fn substitute(rest: &str, substitutes: &Substitutes<'_>) -> Option<(usize, Resul
     Some((len, Ok((substitutes.variable)(&line["{env:".len()..len - 1]))))
 }
 
-/// Returns the length of the `{file:…}` that `text` begins with, and the name in it, whose variables are filled in.
+/// Returns the length of the `{file:…}` that `text` begins with, and the name in it, with its variables filled in.
 pub fn file_name(
     text: &str,
     variable: &dyn Fn(&str) -> Option<String>,
@@ -264,7 +264,7 @@ fn original_offset(pieces: &[Piece], offset: usize) -> usize {
     if offset < piece.end { piece.original_start } else { offset - piece.end + piece.original_end }
 }
 
-/// A source whose text was parsed, while it becomes values.
+/// A source that was parsed, while it becomes values.
 struct Reading<'a> {
     text: &'a str,
     /// Maps an offset in the parsed text to one in the original.

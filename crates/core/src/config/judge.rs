@@ -1,4 +1,4 @@
-//! Decides whose files are obeyed: those that only the user and root can write, and what the user calls safe.
+//! Decides which files are obeyed: those that only the user and root can write, and those that the user calls safe.
 
 use std::{
     fs::{self, Metadata},
@@ -9,7 +9,7 @@ use windlass_base::owners::{Fault, Owners};
 
 use super::{Environment, git_settings::GitSettings, refusal::Refusal};
 
-/// The users whose files are obeyed, and the directories that are obeyed whoever owns them.
+/// The users with files that are obeyed, and the directories that are obeyed for any owner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judge {
     owners: Owners,
@@ -26,7 +26,7 @@ impl Judge {
         let git = root.join(".git");
         let judged =
             [(root, fs::metadata(root)), (&git, fs::symlink_metadata(&git)), (&git, fs::metadata(&git))];
-        // What cannot be looked at cannot be used either.
+        // A path that cannot be looked at cannot be used either.
         let judged = judged.into_iter().filter_map(|(path, metadata)| Some((path, metadata.ok()?)));
         let mut faults = judged.filter_map(|(path, metadata)| Some((path, self.fault(&metadata)?, metadata)));
         let (path, fault, metadata) = faults.next()?;

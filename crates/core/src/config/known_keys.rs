@@ -71,7 +71,7 @@ pub struct Keys {
 /// They are written down, as a test has them from the types: making the schema of everything costs each start more
 /// memory and time than all that a usual configuration says.
 pub fn keys() -> &'static Keys {
-    // The test reads what is embedded here.
+    // The test reads the file that is embedded here.
     static KEYS: LazyLock<Keys> =
         LazyLock::new(|| serde_json::from_str(include_str!("keys.json")).unwrap_or_default());
     &KEYS

@@ -46,7 +46,7 @@ pub struct Layer {
     /// Directory that relative paths in it start from.
     pub base: PathBuf,
     pub value: Map<String, Value>,
-    /// The value with what is not its own text left as it is written, such as `{env:NAME}`; set where that differs and
+    /// The value with text from elsewhere left as it is written, such as `{env:NAME}`; set where that differs and
     /// trust depends on it.
     pub written: Option<Map<String, Value>>,
     /// JSON pointer → line and column, 1-based, of a key or a list's element.
@@ -64,7 +64,7 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Returns a layer whose parts have no positions.
+    /// Returns a layer without positions for its parts.
     pub fn new(kind: Kind, source: &str, base: &Path, value: Map<String, Value>) -> Self {
         let (source, base) = (source.to_owned(), base.to_owned());
         let (places, limits) = (HashMap::new(), Vec::new());
@@ -123,7 +123,7 @@ impl Layer {
         self.places = std::mem::take(&mut self.places).into_iter().filter_map(moved).collect();
     }
 
-    /// Lets what stood under one path stand under another.
+    /// Moves the places under one path to another path.
     pub fn move_places(&mut self, from: &[&str], to: &[&str]) {
         let (from, to) = (pointer(from), pointer(to));
         let is_below = |place: &&String| {
@@ -172,14 +172,14 @@ pub struct Place<'a> {
     pub project_files: Option<&'a ProjectFiles>,
 }
 
-/// Parses a source that is JSONC; what is wrong with it goes to `findings`.
+/// Parses a source that is JSONC; its faults go to `findings`.
 pub fn parse(place: Place<'_>, text: &str, findings: &mut Findings) -> Layer {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     parse_part(place, Part { whole: text, range: 0..text.len() }, findings)
 }
 
-/// Returns what a text says where variables, and files that do not lie beneath `root` once links are followed, stay as
-/// they are written; none if there are no such.
+/// Returns the value of a text where variables, and files that do not lie beneath `root` once links are followed, stay
+/// as they are written; none if there are no such.
 pub fn written(place: &Place<'_>, text: &str, root: &Path) -> Option<Map<String, Value>> {
     let Place { environment, base, project_files, .. } = place;
     let has_foreign = Cell::new(false);
@@ -269,10 +269,10 @@ fn placed(document: Document, layer: Layer, part: Part<'_>, findings: &mut Findi
     Layer { value: document.value, places, is_broken: document.is_broken, ..layer }
 }
 
-/// Bytes of a text that is noted: what is longer is no part of an address.
+/// Bytes of a text that is noted: a longer one is no part of an address.
 const MAX_SUBSTITUTED: usize = 4096;
 
-/// Bytes after which characters are counted: a file may be one line, whose every part has a position.
+/// Bytes after which characters are counted: a file may be one line with a position for every part.
 const COUNTED: usize = 1024;
 
 /// Offsets at which the lines of a text begin.

@@ -16,9 +16,9 @@ use super::{
     sources::{Leaf, leaves},
 };
 
-/// Reads every source for `directory` and resolves it; with what it was made of. Never fails: what cannot be
+/// Reads every source for `directory` and resolves it; returns its sources too. Never fails: a source that cannot be
 /// used is a
-/// warning, and with `before` a file that cannot be used any more says what it said then.
+/// warning, and with `before` a file that cannot be used any more says the same as then.
 ///
 /// Does blocking file reads; call it on a blocking thread.
 pub fn load(
@@ -61,7 +61,7 @@ pub fn of_user(environment: &Environment, paths: &Paths) -> Config {
     load(environment, paths, &paths.opencode_config, &[], None).0
 }
 
-/// Returns the configuration of a directory, and who set each of its values.
+/// Returns the configuration of a directory, and the source of each of its values.
 pub fn explain(
     environment: &Environment,
     paths: &Paths,
@@ -94,7 +94,7 @@ pub fn shown(
 
 /// Returns the reasons why there may be MCP servers that the configuration does not show: sources that cannot
 /// be read, and
-/// what is wrong in an entry. Does blocking reads.
+/// the faults in an entry. Does blocking reads.
 pub fn hidden_servers(
     environment: &Environment,
     paths: &Paths,
@@ -122,7 +122,7 @@ pub fn sources(environment: &Environment, paths: &Paths, directory: &Path) -> Ve
     read.layers.into_iter().filter(|layer| layer.kind != Kind::Default).map(|layer| layer.source).collect()
 }
 
-/// Finds the files that are in the places of configuration and are not read, and what is wrong in them.
+/// Finds the files that are in the places of configuration and are not read, and the faults in them.
 pub fn unread(environment: &Environment, paths: &Paths, directory: &Path) -> Findings {
     const SWITCH: &str = "OPENCODE_DISABLE_PROJECT_CONFIG";
     let project_files = Arc::new(ProjectFiles::find(environment, paths, directory));
@@ -160,7 +160,7 @@ pub fn unread(environment: &Environment, paths: &Paths, directory: &Path) -> Fin
     findings
 }
 
-/// Lets an agent or a command whose file broke be what it was; returns false if it was nothing.
+/// Keeps an earlier agent or command after its file broke; returns false if there was none.
 fn keep_definition(config: &mut Config, broken: &Broken, before: &Config) -> bool {
     let Broken { file, key, name } = broken;
     let is_kept = match *key {

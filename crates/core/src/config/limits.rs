@@ -127,7 +127,7 @@ impl Tool {
     }
 }
 
-/// Reads a list of tools: words between commas or spaces, or a list of such texts. An error names what is none.
+/// Reads a list of tools: words between commas or spaces, or a list of such texts. An error names the other values.
 pub fn tools(value: &Value) -> Result<Vec<Tool>, String> {
     let texts = match value {
         Value::String(text) => vec![text.as_str()],

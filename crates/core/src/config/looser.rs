@@ -1,4 +1,4 @@
-//! Compares two policies: what the new one allows more readily than the old one.
+//! Compares two policies: finds the texts that the new one allows more readily than the old one.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use super::{
 pub struct Loosened {
     pub permission: String,
     pub pattern: String,
-    /// The words for what it was and is.
+    /// The words for the earlier and the present action.
     pub before: &'static str,
     pub after: &'static str,
 }
@@ -57,7 +57,7 @@ pub fn looser(old: &Policy, new: &Policy) -> Vec<Loosened> {
     acc
 }
 
-/// A rule, or what a layer says where none of its rules matches.
+/// A rule, or the action of a layer where none of its rules matches.
 #[derive(Debug, Clone, Copy)]
 struct Entry<'a> {
     permission: &'a str,
@@ -93,7 +93,7 @@ fn entries(origin: Origin, rules: &[Rule]) -> Vec<Entry<'_>> {
     std::iter::once(Entry { permission: "*", pattern: "*", action }).chain(rules).collect()
 }
 
-/// Returns the texts that a new rule decides and that an old one, whose place is returned, decided more
+/// Returns the texts that a new rule decides and that an old one, which is returned by its place, decided more
 /// strictly.
 fn looser_list<'a>(before: &[Entry<'a>], after: &[Entry<'a>]) -> Vec<(Entry<'a>, usize)> {
     let is_dead = |list: &[Entry<'_>], idx: usize| list[idx + 1..].iter().any(|it| it.covers(&list[idx]));
@@ -133,7 +133,7 @@ fn holds(other: &[Entry<'_>], found: Entry<'_>, before: &[Entry<'_>], old_idx: u
     })
 }
 
-/// Returns a rule that is about at least what two rules have in common, with the action of the first.
+/// Returns a rule that is about at least the texts that two rules have in common, with the action of the first.
 fn narrower<'a>(one: &Entry<'a>, other: &Entry<'a>) -> Entry<'a> {
     let choose = |one: &'a str, other: &'a str| if covers(one, other) { other } else { one };
     Entry {

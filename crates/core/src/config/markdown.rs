@@ -91,7 +91,7 @@ pub fn read(project_files: &ProjectFiles, directory: &Path, findings: &mut Findi
         for file in files(project_files, &root, kind, &mut read.watched, findings) {
             match definition(project_files, &root, &file, kind, findings) {
                 Some(layer) => read.layers.push(layer),
-                // What others wrote is as if it were not there.
+                // A file that others wrote is as if it were not there.
                 None if project_files.refusal(&file).is_some() => {}
                 None => {
                     let key = kind.keys().0;

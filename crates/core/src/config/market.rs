@@ -1,7 +1,7 @@
-//! Agents of a marketplace, which `windlass.agents` names: directories of files, and what servers list.
+//! Agents of a marketplace, which `windlass.agents` names: directories of files, and the lists of servers.
 //!
 //! The user did not choose these agents one by one, so they are the weakest source: every setting of the user
-//! for an agent overrides them. Rules that come over the network can only narrow what the user's rules allow,
+//! for an agent overrides them. Rules that come over the network can only narrow the user's own rules,
 //! and nothing is substituted in such a text: an agent that asks for `{env:KEY}` would carry the key to its
 //! provider.
 
@@ -69,7 +69,7 @@ pub struct KeptAgent {
     pub places: Places,
 }
 
-/// Reads what a server lists: the agents that can be used, and why others cannot.
+/// Reads a server's list: the agents that can be used, and why others cannot.
 ///
 /// It is `{"agents": [{"name": …, "file": "x.md", "version": …}, {"name": …, "prompt": …}]}`, the list alone, or
 /// OpenCode's own `{"agent": {"<name>": {…}}}`.
@@ -186,7 +186,7 @@ pub fn read_file(text: &str) -> Result<(Map<String, Value>, Places), String> {
     Ok((usable(definition), places))
 }
 
-/// Leaves out what a server has no say in.
+/// Leaves out the keys that a server has no say in.
 fn usable(mut definition: Map<String, Value>) -> Map<String, Value> {
     for key in ["disable", "disabled", "enabled"] {
         definition.shift_remove(key);

@@ -20,7 +20,7 @@ pub fn merged<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Map<String, Va
 /// Merges `upper` into `lower`: objects key by key, everything else replaced.
 ///
 /// `null` sets nothing, so the value below stays. A key that `upper` sets again keeps its place, also in
-/// `permission`, where the last match wins: `*` in a stronger source does not lift what a weaker one says
+/// `permission`, where the last match wins: `*` in a stronger source does not lift the rules that a weaker one has
 /// behind its own `*`. The lists `instructions` and `plugin` are joined without repeats, where a plugin is its
 /// package and the stronger version holds.
 pub fn merge(lower: &mut Map<String, Value>, upper: &Map<String, Value>) {

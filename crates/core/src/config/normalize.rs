@@ -84,7 +84,7 @@ impl Normalizer<'_> {
         self.layer.value.extend(below);
     }
 
-    /// Turns `mode.<name>` into a primary `agent.<name>`, below what `agent` itself says.
+    /// Turns `mode.<name>` into a primary `agent.<name>`, below the values of `agent` itself.
     fn modes(&mut self) {
         // A markdown agent's `mode` is inside its agent; at the top it is the deprecated key.
         let modes = match self.layer.value.shift_remove("mode") {

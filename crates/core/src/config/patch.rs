@@ -68,7 +68,7 @@ pub fn written(file: &Path, key: &str) -> Result<Option<Value>, PatchError> {
     Ok((|| root.value()?.as_object()?.get(key)?.value()?.to_serde_value())())
 }
 
-/// Writes a change into a file: objects are merged, null removes a key, other values replace what was there. Blocks.
+/// Writes a change into a file: objects are merged, null removes a key, other values replace the old ones. Blocks.
 ///
 /// A value that is hidden where the configuration is shown stays as it is.
 pub fn change(file: &Path, patch: Map<String, Value>) -> Result<(), PatchError> {
@@ -142,7 +142,7 @@ fn merge(object: &CstObject, patch: &Map<String, Value>) {
     }
 }
 
-/// Returns a value to be written, without what removes keys.
+/// Returns a value to be written, without the nulls that remove keys.
 fn input(value: &Value) -> CstInputValue {
     match value {
         Value::Null => CstInputValue::Null,

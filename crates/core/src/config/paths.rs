@@ -68,7 +68,7 @@ impl Paths {
         self.data.join("plans")
     }
 
-    /// Returns the directory of what was fetched.
+    /// Returns the directory of fetched files.
     pub fn cache(&self) -> PathBuf {
         self.data.join("cache")
     }

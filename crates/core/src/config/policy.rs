@@ -11,7 +11,7 @@ const OWN: [&str; 2] = ["todowrite", "todoread"];
 
 /// Permission to run a command outside its sandbox. Only a rule under this very name allows it: `"*": "allow"`
 /// speaks of
-/// what is asked for inside.
+/// the permissions that are asked for inside.
 pub const LEAVE_SANDBOX: &str = "sandbox";
 
 /// Permission of a sandboxed command to reach a host that the settings do not name. As [`LEAVE_SANDBOX`], only a rule
@@ -34,7 +34,7 @@ pub struct Layer {
     pub rules: Arc<[Rule]>,
 }
 
-/// The origin of a layer, which says what the layer means where no rule matches.
+/// The origin of a layer, which decides its action where no rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// The agent: the defaults, its own nature, the user's rules. Asks where nothing matches.
@@ -84,7 +84,7 @@ impl Policy {
         self
     }
 
-    /// Appends rules to what the agent may do, its floor included. An administrator and the sessions above stay.
+    /// Appends rules to the agent's own, its floor included. An administrator and the sessions above stay.
     pub fn extend(&mut self, rules: &[Rule]) {
         if rules.is_empty() {
             return;
@@ -138,8 +138,8 @@ impl Policy {
         agent.map(|layer| layer.about(permission)).unwrap_or_default()
     }
 
-    /// Returns every rule about a permission in the layer that denies a pattern, for the model to see what is
-    /// possible.
+    /// Returns every rule about a permission in the layer that denies a pattern, for the model to see the possible
+    /// calls.
     pub fn denial(&self, permission: &str, pattern: &str) -> Vec<Rule> {
         let denies = |layer: &&Layer| layer.evaluate(permission, pattern) == Action::Deny;
         self.layers.iter().find(denies).map(|layer| layer.about(permission)).unwrap_or_default()
@@ -162,7 +162,7 @@ impl Policy {
 }
 
 impl Layer {
-    /// Returns what this layer alone says.
+    /// Returns the action of this layer alone.
     pub fn evaluate(&self, permission: &str, pattern: &str) -> Action {
         if self.origin == Origin::Above && OWN.contains(&permission) {
             return Action::Allow;

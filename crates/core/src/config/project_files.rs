@@ -35,7 +35,7 @@ pub struct ProjectFiles {
     is_safe: Option<bool>,
     /// The user's own files and directories, which may also be within the project.
     users: Vec<PathBuf>,
-    /// Links may leave the project, because whoever started this process trusts it.
+    /// Links may leave the project, because the user that started this process trusts it.
     follows_links: bool,
     /// Directories of keys and records, and within them those that may be read.
     hidden: Vec<PathBuf>,
@@ -180,7 +180,7 @@ impl ProjectFiles {
         Ok((real, metadata))
     }
 
-    /// Judges what links lead to.
+    /// Judges the target of a link.
     fn check_target(&self, path: &Path, real: &Path, follows_links: bool) -> Result<(), Unreadable> {
         let Ok(below) = real.strip_prefix(&self.real_root) else {
             if follows_links {

@@ -30,7 +30,7 @@ impl ProjectPrograms {
     /// Finds the entries in which a project has a part.
     pub(super) fn new(layers: &[Layer], directory: &Path, worktree: &Path) -> Self {
         let mut named = BTreeSet::new();
-        // A plugin's part repeats what it was given.
+        // A plugin's part repeats the configuration that it was given.
         for layer in layers.iter().filter(|layer| layer.is_projects && layer.kind != Kind::Plugin) {
             for key in KEYS {
                 let entries = layer.value.get(key).and_then(Value::as_object).into_iter().flatten();

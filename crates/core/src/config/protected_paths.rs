@@ -14,7 +14,7 @@ use windlass_base::{
 
 use super::{Config, layer::Layer, reader};
 
-/// Directories within one of configuration whose files decide something.
+/// Directories within one of configuration with files that decide something.
 pub const SUBDIRECTORIES: [&str; 11] = [
     "agent",
     "agents",
@@ -34,14 +34,14 @@ pub const PACKAGE_FILES: [&str; 3] = ["package.json", "package-lock.json", "bun.
 /// Keys below which stand programs that are run without a question.
 const STARTED: [&str; 4] = ["mcp", "lsp", "formatter", "experimental"];
 
-/// Absolute paths, as they are named and as they lead once links are followed. None has to exist: what is put there
+/// Absolute paths, as they are named and as they lead once links are followed. None has to exist: a file put there
 /// is read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProtectedPaths {
     pub files: BTreeSet<PathBuf>,
-    /// Directories all of whose files decide.
+    /// Directories in which all files decide.
     pub trees: BTreeSet<PathBuf>,
-    /// Directories of configuration, some of whose files are protected.
+    /// Directories of configuration with some files that are protected.
     pub directories: BTreeSet<PathBuf>,
 }
 
@@ -80,7 +80,7 @@ impl ProtectedPaths {
 }
 
 fn add(paths: &mut BTreeSet<PathBuf>, path: &Path) {
-    // The kernel takes `..` behind a link for the parent of what it leads to.
+    // The kernel takes `..` behind a link for the parent of the link's target.
     let text = absolute(Path::new("/"), path);
     if text.as_os_str() != path.as_os_str() {
         paths.insert(real(path));

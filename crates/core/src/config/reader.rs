@@ -38,7 +38,7 @@ pub struct Sources {
     pub environment: Environment,
     pub layers: Vec<Layer>,
     pub findings: Findings,
-    /// Directories whose subdirectories hold agents, commands and skills as files, the weakest first.
+    /// Directories with subdirectories that hold agents, commands and skills as files, the weakest first.
     pub directories: Vec<PathBuf>,
     /// Every file that was looked for, and every file and directory of definitions that was read.
     pub watched: BTreeSet<PathBuf>,
@@ -60,7 +60,7 @@ pub fn read(
     read_again(environment, paths, directory, project_files, None)
 }
 
-/// Reads every source that exists; a file that is broken says what it said before.
+/// Reads every source that exists; a file that is broken says the same as before.
 pub fn read_again(
     environment: &Environment,
     paths: &Paths,
@@ -144,7 +144,7 @@ impl Reader<'_> {
         let findings = &mut self.sources.findings;
         let mut silent = Findings::default();
         let written = layer.written.take().map(|value| {
-            // The same keys under the same names, to be compared. What is wrong is told of these alone: a warning about a
+            // The same keys under the same names, to be compared. Faults are told of these alone: a warning about a
             // variable's value would say the value.
             let twin = Layer::new(layer.kind, &layer.source, &layer.base, Map::new());
             let mut twin = Layer { value, places: layer.places.clone(), ..twin };
@@ -162,8 +162,8 @@ impl Reader<'_> {
         self.sources.layers.push(layer);
     }
 
-    /// Parses a text with what it takes from variables and files. What a project that is not trusted takes from outside of
-    /// itself is held back by [`Gate::hold_back`].
+    /// Parses a text with its variables and files filled in. Values that an untrusted project takes from outside of
+    /// itself are held back by [`Gate::hold_back`].
     fn parse(&mut self, kind: Kind, source: String, base: &Path, text: &str) -> Layer {
         let is_projects = kind == Kind::File && self.project_files.has(Path::new(&source));
         let project_files = Some(self.project_files).filter(|_| is_projects);
@@ -174,8 +174,8 @@ impl Reader<'_> {
         Layer { written, ..layer::parse(place, text, findings) }
     }
 
-    /// Keeps what was held back of the project, and says so. `from` is the place of its layers, and `n_projects` their
-    /// number.
+    /// Keeps the parts of the project that were held back, and says so. `from` is the place of its layers, and
+    /// `n_projects` their number.
     fn settle(&mut self, mut gate: Gate, from: usize, n_projects: usize) {
         if !gate.is_open() {
             self.sources.watched.insert(self.paths.trust());
@@ -217,7 +217,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Lets a file that is broken say what it said before, if it was read before.
+    /// Gives a broken file its earlier content, if it was read before.
     fn keep(&mut self, source: &str) -> bool {
         let Some(layer) = self.before.and_then(|before| before.kept.get(source)) else { return false };
         self.sources.layers.push(layer.clone());

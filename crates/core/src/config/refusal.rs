@@ -20,7 +20,7 @@ impl From<&Refusal> for Warning {
 }
 
 impl Findings {
-    /// Warns of what is refused, once: all files of a directory may be refused for the same reason.
+    /// Warns of a refused file, once: all files of a directory may be refused for the same reason.
     pub fn refuse(&mut self, refusal: &Refusal) {
         let warning = Warning::from(refusal);
         if !self.warnings.contains(&warning) {

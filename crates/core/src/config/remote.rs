@@ -1,4 +1,4 @@
-//! An organisation's configuration that `auth.json` names: whose it is, and what was kept of the last fetch.
+//! An organisation's configuration that `auth.json` names: its owner, and the copy kept of the last fetch.
 
 use std::{
     io,
@@ -170,7 +170,7 @@ fn host(rest: &str) -> &str {
     }
 }
 
-/// Reads the first answer: what else to ask for.
+/// Reads the first answer: returns the request that has to follow.
 pub fn first_answer(text: &str, environment: &Environment) -> Result<Option<Request>, String> {
     let request = Answer::read(text)?.remote_config.map(|remote| Request {
         url: remote.url,

@@ -59,7 +59,7 @@ pub fn rules_from_config(value: &Value, home: &Path) -> Result<Vec<Rule>, String
 
 /// Does the same as [`rules_from_config`], but keeps the usable rules.
 ///
-/// An unusable action becomes `ask`: a typing error must not widen what is allowed.
+/// An unusable action becomes `ask`: a typing error must not widen the permissions.
 pub fn read_rules(value: &Value, home: &Path) -> (Vec<Rule>, Vec<Problem>) {
     let mut rules = Vec::new();
     let mut problems = Vec::new();
@@ -223,7 +223,7 @@ fn action(value: &Value, path: &[&str], problems: &mut Vec<Problem>) -> Action {
             "deny" => Some(Action::Deny),
             _ => None,
         },
-        // As in the deprecated `tools`. `true` would widen what is allowed by a word that may mean `ask`.
+        // As in the deprecated `tools`. `true` would widen the permissions by a word that may mean `ask`.
         Value::Bool(false) => Some(Action::Deny),
         Value::Bool(true) | Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
     };

@@ -37,7 +37,7 @@ const SECRET_ENDING: &str = "_API_KEY";
 /// Shorter values may be in a configuration by chance.
 const MIN_SECRET: usize = 8;
 
-/// A boundary, and what it cannot hold.
+/// A boundary, and the parts of it that cannot be held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drawn {
     pub boundary: Boundary,
@@ -47,7 +47,7 @@ pub struct Drawn {
 /// Paths to look at when the commands have ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watch {
-    /// Paths that would decide something and do not exist. Nothing can be mounted there: whoever runs the command has
+    /// Paths that would decide something and do not exist. Nothing can be mounted there: the caller of the command has
     /// to look for them afterwards.
     pub absent: Vec<PathBuf>,
     /// The repository that commands may work in, as it is now.
@@ -55,7 +55,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Returns what commands inside have made by now and may not leave. Does blocking reads.
+    /// Returns the paths that commands inside have made by now and may not leave. Does blocking reads.
     pub fn left(&self) -> Vec<PathBuf> {
         let made = self.absent.iter().filter(|path| path.symlink_metadata().is_ok()).cloned();
         made.chain(self.repository.iter().flat_map(Before::planted)).collect()
@@ -107,9 +107,9 @@ impl Sketch {
         let mut readable = expanded(&wanted.readable);
         readable.extend(places::shown(&config.environment));
         let project = project_of(config);
-        // Who works in such a place has it open already.
+        // A user that works in such a place has it open already.
         let is_open = |hidden: &Path| {
-            // Whoever lets commands write all of the home directory has not said that they may read its keys.
+            // A user that lets commands write all of the home directory has not said that they may read its keys.
             configured.iter().any(|it| it == hidden)
                 || readable.iter().any(|it| hidden.starts_with(it))
                 || project.iter().any(|it| it.starts_with(hidden))
@@ -141,7 +141,7 @@ impl Sketch {
         }
     }
 
-    /// Sketches the full boundary of a command whose writes alone are bounded: all but the store is read, and the agent
+    /// Sketches the full boundary of a command with bounded writes alone: all but the store is read, and the agent
     /// that signs for ssh is reached, as outside.
     pub fn of_writes(config: &Config, writes: Writes) -> Self {
         let own = &config.paths;

@@ -1,4 +1,4 @@
-//! The JSON schema of the configuration: it takes what the check lets pass, and refuses what that warns of.
+//! The JSON schema of the configuration: it takes values that the check lets pass, and refuses those that it warns of.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -36,7 +36,7 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// Takes a part of a server too, which changes what a weaker file says, and refuses keys of the other kind.
+/// Takes a part of a server too, which changes a weaker file's server, and refuses keys of the other kind.
 fn allow_parts_of_servers(schema: &mut Value) {
     let no_value = json!({"type": "null"});
     let Some(kinds) = schema["definitions"]["McpConfig"]["oneOf"].as_array_mut() else { return };
@@ -146,7 +146,7 @@ fn allow_null(schema: &mut Value) {
     }
 }
 
-/// Adds what `normalize` rewrites: deprecated forms, and those of newer versions.
+/// Adds the forms that `normalize` rewrites: deprecated ones, and those of newer versions.
 fn add_older_spellings(schema: &mut Value) {
     let deprecated = |value: &Value| {
         let mut value = value.clone();

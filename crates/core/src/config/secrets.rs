@@ -1,11 +1,11 @@
-//! Puts stars in the place of what is secret, wherever the configuration is shown.
+//! Puts stars in the place of secrets, wherever the configuration is shown.
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
 use serde_json::{Map, Value};
 use windlass_base::text::distance;
 
-/// Shorter texts are not looked for in what others wrote: they are words too often.
+/// Shorter texts are not looked for in texts that others wrote: they are words too often.
 const MIN_LEN: usize = 8;
 
 /// Shorter texts that were put into a URL are left.
@@ -59,7 +59,7 @@ const SECRET_WORDS: [&str; 15] = [
 /// Words that make a `key` a secret one.
 const KEY_KINDS: [&str; 7] = ["api", "access", "auth", "private", "secret", "license", "signing"];
 
-/// Objects whose values are all secret.
+/// Objects in which all values are secret.
 const SECRET_OBJECTS: [&str; 3] = ["headers", "environment", "env"];
 
 /// Words of a URL's parameters that hold a secret, beside those of any key.
@@ -99,7 +99,7 @@ pub fn known(path: &[&str], value: &Value) -> Vec<String> {
     found
 }
 
-/// Returns a value in whose texts the secrets are hidden wherever they are.
+/// Returns a value with the secrets in its texts hidden wherever they are.
 pub fn without(value: Value, secrets: &[String]) -> Value {
     match value {
         Value::String(text) => Value::from(secrets.iter().fold(text, |text, secret| hide(&text, secret))),
@@ -112,7 +112,7 @@ pub fn without(value: Value, secrets: &[String]) -> Value {
     }
 }
 
-/// Hides texts in all URLs of a value: what was put in for a variable or a file may be a key anywhere in one. A URL that
+/// Hides texts in all URLs of a value: a text put in for a variable or a file may be a key anywhere in one. A URL that
 /// is put in whole is looked at like any other.
 pub fn hide_in_urls(value: &mut Value, texts: &BTreeSet<String>) {
     match value {
@@ -191,7 +191,7 @@ pub fn is_placeholder(value: &str) -> bool {
 
 /// Puts stars in the place of a known secret wherever a text has it as a whole token.
 ///
-/// A text that is JSON stays JSON: what surrounds a token is left as it is.
+/// A text that is JSON stays JSON: the characters around a token are left as they are.
 pub fn hide(text: &str, secret: &str) -> String {
     if secret.chars().count() < MIN_LEN || is_placeholder(secret) {
         return text.to_owned();
@@ -368,7 +368,7 @@ pub fn command_line(line: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Masks what the URLs in a text carry.
+/// Masks the secrets that the URLs in a text carry.
 fn urls(text: &str) -> String {
     let mut masked = String::with_capacity(text.len());
     let mut rest = text;
@@ -421,7 +421,7 @@ fn is_secret_parameter(name: &str) -> bool {
     is_secret_name(name) || words(name).iter().any(|word| SECRET_PARAMETERS.contains(&word.as_str()))
 }
 
-/// Masks what has the shape of a well-known service's key.
+/// Masks words that have the shape of a well-known service's key.
 fn key_shapes(text: &str) -> String {
     let is_of_key = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
     let mut masked = String::with_capacity(text.len());

@@ -58,7 +58,7 @@ pub fn leaves(raw: &Map<String, Value>, layers: &[Layer]) -> Vec<Leaf> {
     leaves
 }
 
-/// Renders one line for each value, below it its source and what that overrode.
+/// Renders one line for each value, below it its source and the values that it overrode.
 pub fn render(leaves: &[Leaf], is_masked: bool) -> String {
     let mut text = String::new();
     let values = leaves.iter().flat_map(|leaf| {

@@ -1,4 +1,4 @@
-//! Keeps a project's file from changing, by keys of single agents, what stronger files say of these agents or of all.
+//! Keeps a project's file from changing, by keys of single agents, the rules of stronger files for these or all agents.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ use super::{
 /// Keys that take an agent away, so that another one answers.
 const AWAY: [&str; 2] = ["disable", "hidden"];
 
-/// Takes out of each project's layer what would loosen the layers above it that are not the project's.
+/// Takes out of each project's layer the rules that would loosen the layers above it that are not the project's.
 pub fn bound(layers: &mut [Layer], findings: &mut Findings) {
     for idx in (0..layers.len()).filter(|idx| layers[*idx].is_projects).collect::<Vec<_>>() {
         let Some((own, above)) = layers.get_mut(idx..).and_then(<[Layer]>::split_first_mut) else { continue };
@@ -58,7 +58,7 @@ fn sandboxes(own: &mut Map<String, Value>, above: &Map<String, Value>) -> Vec<St
         let both = decoded(&strong).zip(whole.get("sandbox").and_then(decoded));
         both.is_none_or(|(old, new)| {
             let (old, new) = (wanted(&old, name), wanted(&new, name));
-            // Outside, every sandbox is narrower, whatever it writes.
+            // Outside, every sandbox is narrower, wherever it may write.
             old.mode != SandboxMode::Off && !new.wider_than(&old).is_empty()
         })
     };
@@ -85,7 +85,7 @@ mod tests {
         Layer { is_projects, ..Layer::new(Kind::File, "f", Path::new("/"), value) }
     }
 
-    /// Returns what is left of a project's file, and the number of warnings.
+    /// Returns the rest of a project's file, and the number of warnings.
     fn left(project: &Value, above: &Value) -> (Value, usize) {
         let mut layers = [layer(&json!({}), false), layer(project, true), layer(above, false)];
         let mut findings = Findings::default();

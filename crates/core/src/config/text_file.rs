@@ -41,7 +41,7 @@ impl Unreadable {
         matches!(self, Unreadable::Io(error) if error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Returns the line and the column, 1-based, of what is wrong in the file.
+    /// Returns the line and the column, 1-based, of the fault in the file.
     pub fn position(&self) -> Option<(usize, usize)> {
         match self {
             Unreadable::NotUtf8 { line, column } => Some((*line, *column)),

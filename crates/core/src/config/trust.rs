@@ -1,4 +1,4 @@
-//! Trust in a project: what it brings acts once its user has said so, entry by entry as it was shown.
+//! Trust in a project: its entries act once its user has said so, one by one as they were shown.
 
 use std::{
     collections::BTreeSet,
@@ -19,7 +19,7 @@ mod scripts;
 
 /// Entries of a warning; the rest is counted.
 const MAX_NAMED: usize = 6;
-/// Entries and bytes of a question. A yes is about what was shown: the rest is asked about in the next one.
+/// Entries and bytes of a question. A yes is about the entries shown: the rest is asked about in the next one.
 const MAX_ASKED: usize = 40;
 const MAX_ASKED_BYTES: usize = 16 * 1024;
 
@@ -47,7 +47,7 @@ pub struct Held {
     /// The project's real directory.
     pub root: PathBuf,
     pub entries: Vec<Entry>,
-    /// Directories whose plugins and tools are not loaded.
+    /// Directories with plugins and tools that are not loaded.
     pub directories: BTreeSet<PathBuf>,
     /// The user's own language servers and formatters are off here: they run programs, plugins and build files of the
     /// project.
@@ -109,12 +109,12 @@ enum Word {
     Never,
 }
 
-/// Holds back what a project brings while its files are read.
+/// Holds back the parts of a project that may act, while its files are read.
 #[derive(Debug)]
 pub struct Gate {
     word: Word,
     held: Held,
-    /// The present source as it is written, where that is not what it says.
+    /// The present source as it is written, where its value is another one.
     written: Option<Map<String, Value>>,
     /// The sandbox that this process was started for.
     at_start: SandboxAtStart,
@@ -151,7 +151,7 @@ impl Gate {
         &self.held.root
     }
 
-    /// Returns what was held back.
+    /// Returns the parts that were held back.
     pub fn into_held(mut self) -> Held {
         let has_word = match &self.word {
             Word::All => true,
@@ -162,7 +162,7 @@ impl Gate {
         self.held
     }
 
-    /// Holds the user's own language servers and formatters back: what they start in a project is the project's.
+    /// Holds the user's own language servers and formatters back: their programs in a project are the project's.
     pub fn own_programs<'a>(&mut self, users: impl Iterator<Item = &'a Layer> + Clone) {
         let is_on = |key: &str| {
             let last = users.clone().filter_map(|layer| layer.value.get(key)).last();
@@ -197,7 +197,7 @@ impl Gate {
         is_admitted
     }
 
-    /// Returns true if a path, or what a pattern begins with, lies below the project's root once links are followed.
+    /// Returns true if a path, or the beginning of a pattern, lies below the project's root once links are followed.
     fn is_within(&self, path: &Path) -> bool {
         let is_pattern = |part: &Path| part.to_string_lossy().contains(['*', '?', '[', '{']);
         let named = path.ancestors().filter(|it| !is_pattern(it)).find_map(|it| it.canonicalize().ok());
@@ -211,7 +211,8 @@ impl Gate {
     }
 }
 
-/// Takes out of the layer of plugins in a sandbox what would start, send or allow something. Returns the warning about it.
+/// Takes out of the layer of plugins in a sandbox the keys that would start, send or allow something. Returns a
+/// warning.
 pub fn hold_hook_back(
     environment: &Environment,
     name: &str,
@@ -309,7 +310,7 @@ fn read(file: &Path) -> io::Result<Option<Map<String, Value>>> {
     }
 }
 
-/// Returns what is wrong with the file of trust, if anything. Does blocking reads.
+/// Returns the fault in the file of trust, if there is one. Does blocking reads.
 pub fn problem(paths: &Paths) -> Option<String> {
     match read(&paths.trust()) {
         Ok(Some(_)) => None,
@@ -338,7 +339,7 @@ fn change(paths: &Paths, root: &Path, edit: impl FnOnce(&mut Map<String, Value>)
     let owner = fs::metadata(root)?.uid();
     let file = paths.trust();
     if read(&file).is_err() {
-        // What others could have written is not kept.
+        // A file that others could have written is not kept.
         fs::remove_file(&file)?;
     }
     credential_file::change(&file, |entries| {

@@ -31,7 +31,7 @@ impl std::fmt::Display for Warning {
 }
 
 impl Warning {
-    /// Returns the message as it may be shown: without what is secret, and without numbers of system errors.
+    /// Returns the message as it may be shown: without secrets, and without numbers of system errors.
     pub fn shown_message(&self) -> String {
         text::without_number(&secrets::text(&self.message)).into_owned()
     }

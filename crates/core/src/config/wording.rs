@@ -1,4 +1,4 @@
-//! Serde's messages in the words of someone who writes JSON.
+//! Serde's messages in the words of a person that writes JSON.
 
 use windlass_base::text::head;
 
@@ -33,7 +33,7 @@ const EITHER: [(&str, &str); 4] = [
     ("PluginSpec", "\"package@version\" or [\"package\", {options}]"),
 ];
 
-/// Rewords a message of serde as the value and what is expected in its place.
+/// Rewords a message of serde as the value and the kind expected in its place.
 pub fn plain(message: &str) -> String {
     if let Some(key) = message.strip_prefix("missing field ") {
         return match key {

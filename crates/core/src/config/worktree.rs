@@ -40,7 +40,7 @@ pub fn worktree(environment: &Environment, directory: &Path) -> PathBuf {
     find(&Judge::new(environment), directory).root
 }
 
-/// Returns the directory, its parent, and so on up to the worktree's root; of what a link leads to where only
+/// Returns the directory, its parent, and so on up to the worktree's root; of a link's target where only
 /// that is within. Without a repository it is the directory alone: the ones above may be anybody's.
 pub fn upwards(directory: &Path, worktree: &Path) -> Vec<PathBuf> {
     if worktree == Path::new("/") {

@@ -8,7 +8,7 @@ use windlass_protocol::opencode::config::{McpConfig, ProviderConfig};
 
 use crate::config::{Config, Environment, fixture, paths::Paths};
 
-/// Loads what the user's file, a trusted project's file and a variable of the user say.
+/// Loads the settings of the user's file, a trusted project's file and a variable of the user.
 fn load(user: &Value, project: &Value, variable: &Value) -> (Config, TempDir) {
     let temporary = tempfile::tempdir().unwrap();
     let root = temporary.path().canonicalize().unwrap();

@@ -68,7 +68,7 @@ impl Of {
     }
 }
 
-/// Returns true if an object says something beside what a network by name has, even that it is nothing.
+/// Returns true if an object has keys other than those of a network by name, even with an empty value.
 fn has_unknown_part(limit: &Value) -> bool {
     limit
         .as_object()

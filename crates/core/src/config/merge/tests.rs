@@ -14,7 +14,7 @@ use crate::config::{
 
 use super::merged;
 
-/// A rule, layers from the weakest on, what they come to, and each value with the layers that say it, strongest first.
+/// A rule, layers from the weakest on, their merged value, and each value with the layers that say it, strongest first.
 struct Row {
     rule: &'static str,
     layers: Vec<Value>,

@@ -1,4 +1,4 @@
-//! Understands what restricts tools, agents and servers in other words than ours. Nothing of it may be dropped.
+//! Understands restrictions of tools, agents and servers in other words than ours. Nothing of them may be dropped.
 
 use std::path::Path;
 
@@ -156,7 +156,7 @@ impl Normalizer<'_> {
     fn permission(&mut self, owner: Owner<'_>, key: &str, value: Value) -> Value {
         let Value::Object(said) = value else {
             if !is_action(&value) {
-                // The check says so. The rules of other sources must not lift what was meant.
+                // The check says so. The rules of other sources must not lift the restriction that was meant.
                 self.limit(owner, Kind::Ask);
             }
             return value;
@@ -329,7 +329,7 @@ fn is_restricting(letters: &str) -> bool {
     has("readonly") || has("permission") || (has("tools") && limits.into_iter().any(has))
 }
 
-/// Returns a permission whose actions are in lower case.
+/// Returns a permission with its actions in lower case.
 fn in_lower_case(value: Value) -> Value {
     match value {
         Value::String(text) => match text.to_lowercase() {

@@ -7,7 +7,7 @@ use windlass_base::text::nearest;
 use super::{Normalizer, RENAMED};
 use crate::config::{known_keys, merge::merge};
 
-/// Keys of the whole file and of `windlass` that say what is not allowed, or that hold such keys.
+/// Keys of the whole file and of `windlass` that restrict something, or that hold such keys.
 const RESTRICTING: [&str; 5] = ["agent", "disabled_providers", "enabled_providers", "sandbox", "windlass"];
 
 impl Normalizer<'_> {

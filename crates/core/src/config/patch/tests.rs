@@ -1,4 +1,4 @@
-//! Files keep what a change does not name.
+//! Files keep the keys that a change does not name.
 
 use std::{fs, os::unix::fs::PermissionsExt, thread};
 

@@ -66,7 +66,7 @@ const CACHES: [&str; 20] = [
     ".m2/repository",
     ".nuget/packages",
 ];
-/// Variables that name such a cache, and what of the named directory is one.
+/// Variables that name such a cache, and the parts of the named directory that are one.
 const NAMED_CACHES: [(&str, &[&str]); 9] = [
     ("CARGO_HOME", &["registry", "git"]),
     ("npm_config_cache", &["_cacache", "_logs", "_npx"]),

@@ -1,4 +1,4 @@
-//! Finds what commands have put into a repository's own directories that git would obey, or that git does not put there.
+//! Finds files that commands have put into a repository's directories and that git would obey or does not put there.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -123,7 +123,7 @@ impl Before {
             // Git copies those of the main worktree, such as a sparse checkout.
             let settings = worktree.join("config.worktree");
             if !is_ours || settings.symlink_metadata().is_ok() && !has_plain_settings(&settings) {
-                // Without these it is no worktree, by whatever name it is found.
+                // Without these it is no worktree, by any name.
                 found.extend(existing(worktree, &["HEAD", "commondir", "config.worktree", "gitdir"]));
             }
         }
@@ -184,7 +184,7 @@ fn has_plain_settings(file: &Path) -> bool {
     text_file::read(file).is_ok_and(|text| settings(&text).iter().all(is_plain))
 }
 
-/// Returns the steps of a rebase that run a command. Git reads what is no text as well; what cannot be read is one itself.
+/// Returns the steps of a rebase that run a command. Git reads other bytes than text too; an unreadable file is one.
 fn commands(steps: &Path) -> Vec<String> {
     let Ok(bytes) = repository::read(steps) else { return vec!["(unread)".to_owned()] };
     let text = String::from_utf8_lossy(&bytes);

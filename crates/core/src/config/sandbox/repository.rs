@@ -101,7 +101,7 @@ fn setting(git: &Path, name: &str) -> Option<String> {
     values.next_back()?.value
 }
 
-/// Returns the directories of submodules, also of those in linked worktrees, and what pretends to be one: what once had a
+/// Returns the directories of submodules, also of those in linked worktrees, and of pretended ones: one that once had a
 /// `HEAD` gets it back. A module's name may have slashes.
 pub(super) fn modules(common: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Looks up what the settings say of the sandbox of an agent or a server.
+//! Looks up the settings of the sandbox of an agent or a server.
 
 use serde_json::{Value, json};
 use windlass_base::{names::Names, sandbox::Level};
@@ -29,7 +29,7 @@ pub struct Wanted {
     /// Places of credentials that can be read all the same.
     pub readable: Vec<String>,
     pub ask_less: bool,
-    /// Set when no command may run outside, whatever the machine holds.
+    /// Set when no command may run outside, on any machine.
     pub is_required: bool,
     /// Set when the user did not ask for this mode: it is then only for machines that can hold all of it.
     pub is_default: bool,
@@ -42,7 +42,7 @@ pub fn is_left_open(settings: &SandboxSettings, agent: &str) -> bool {
     wanted.mode == SandboxMode::Off && wanted.is_default && settings.at_start != SandboxAtStart::Off
 }
 
-/// Looks up the settings of an agent; what is said of it by name is stronger.
+/// Looks up the settings of an agent; those by its name are stronger.
 pub fn wanted(settings: &SandboxSettings, agent: &str) -> Wanted {
     let none = AgentSandbox::default();
     let own = settings.agents.get(agent).unwrap_or(&none);
@@ -150,7 +150,7 @@ impl Reach {
         }
     }
 
-    /// Returns, in words, what is reached here and not there.
+    /// Returns, in words, the places that are reached here and not there.
     fn wider_than(&self, old: &Self) -> Vec<String> {
         let mut acc = match (self, old) {
             (Self::Named(new), Self::Named(old)) => new.wider_than(old),
@@ -162,7 +162,7 @@ impl Reach {
         acc
     }
 
-    /// Returns what both reach.
+    /// Returns the network that both reach.
     fn narrowed(self, other: Self) -> Self {
         match (self, other) {
             (Self::Named(mine), Self::Named(others)) => Self::Named(mine.and(others)),
@@ -204,7 +204,7 @@ impl Reach {
 }
 
 impl Wanted {
-    /// Returns the sandbox that only bounds what is written, whose places [`Writes`](super::Writes) says.
+    /// Returns the sandbox that only bounds writes, to the places that [`Writes`](super::Writes) says.
     pub fn of_writes() -> Self {
         Self {
             mode: SandboxMode::WorkspaceWrite,
@@ -250,7 +250,7 @@ impl Wanted {
         acc
     }
 
-    /// Returns what both allow.
+    /// Returns the sandbox that both allow.
     fn narrowed(self, other: Self) -> Self {
         let both = |mine: Vec<String>, others: &[String]| -> Vec<String> {
             mine.into_iter().filter(|it| others.contains(it)).collect()

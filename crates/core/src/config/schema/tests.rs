@@ -148,7 +148,7 @@ fn is_taken(value: &Value) -> bool {
     findings.warnings.is_empty()
 }
 
-/// Returns every place where a value may stand, as a file with `PLACE` there and only what must stand beside
+/// Returns every place where a value may stand, as a file with `PLACE` there and only the values that must stand beside
 /// it.
 fn places(whole: &Value, schema: &Value, wrap: &dyn Fn(Value) -> Value, found: &mut Vec<Value>) {
     if let Some(name) = schema["$ref"].as_str() {

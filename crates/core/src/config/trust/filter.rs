@@ -1,4 +1,4 @@
-//! Tells what of a project's file only speaks or restricts, and holds back the rest.
+//! Tells which parts of a project's file only speak or restrict, and holds back the rest.
 
 use std::path::Path;
 
@@ -60,8 +60,8 @@ const PROGRAMS: &str = "those that are installed; they run programs, plugins and
 type Owner<'a> = Option<&'a str>;
 
 impl Gate {
-    /// Takes out of a project's source what does not act yet; `before` are the weaker layers, and `written` is the source
-    /// with its `{env:…}`, where it has such. What restricts holds in any case.
+    /// Takes out of a project's source the parts that do not act yet; `before` are the weaker layers, and `written` is
+    /// the source with its `{env:…}`, where it has such. Restrictions hold in any case.
     pub fn hold_back(&mut self, layer: &mut Layer, written: Option<Map<String, Value>>, before: &[Layer]) {
         if self.is_open() {
             return;
@@ -238,7 +238,7 @@ impl Gate {
     }
 
     fn admits_value(&mut self, layer: &Layer, path: &[&str], value: &Value) -> bool {
-        // What stands in the file is what people read, and what stays the same when a variable changes.
+        // People read the text that stands in the file, and it stays the same when a variable changes.
         if self.is_named(path) {
             let written = self.as_written(path).unwrap_or(value).clone();
             return self.admits_written(layer, path, &written, &[]);
@@ -318,9 +318,9 @@ fn is_no_wider(before: &[Layer], own: &Value, at_start: SandboxAtStart) -> bool 
 /// Returns the words for an entry, and all that it says for people.
 fn words(path: &[&str], value: &Value) -> (String, String) {
     let text = |key: &str| value.get(key).and_then(Value::as_str);
-    // What stands in a project's file is none of the user's, and stars would hide what a yes is about.
+    // No value in a project's file is the user's, and stars would hide the values that a yes is about.
     let all = Value::to_string;
-    // What stands beside the command acts as well: a variable may name a file to load.
+    // The keys beside the command act as well: a variable may name a file to load.
     let program = || {
         let words = value.get("command")?.as_array()?.iter().filter_map(Value::as_str).collect::<Vec<_>>();
         let command = words.into_iter().map(quoted).collect::<Vec<_>>().join(" ");

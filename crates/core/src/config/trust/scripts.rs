@@ -14,15 +14,15 @@ use sha2::{Digest, Sha256};
 use super::{Entry, Gate, quoted};
 use crate::config::{merge::plugin_path, text_file};
 
-/// Directories whose files the host loads, or runs as tools.
+/// Directories of files that the host loads, or runs as tools.
 const DIRECTORIES: [&str; 4] = ["plugin", "plugins", "tool", "tools"];
 /// Names directly below a project's directory that are no part of its plugins.
 const APART: [&str; 3] = [".gitignore", "opencode.json", "opencode.jsonc"];
 /// A directory that the installation of packages fills.
 const MODULES: &str = "node_modules";
-/// Directories whose texts only speak.
+/// Directories of texts that only speak.
 const SPEAKING: [&str; 8] = ["agent", "agents", "command", "commands", "mode", "modes", "skill", "skills"];
-/// Files and bytes that are looked at; more than that is not what anybody has read.
+/// Files and bytes that are looked at; a person has not read more than that.
 const MAX_FILES: usize = 2000;
 const MAX_BYTES: u64 = 64 << 20;
 /// Files that are named.
@@ -36,7 +36,7 @@ impl Gate {
         false
     }
 
-    /// Holds the plugins and tools of a directory back, unless they are what was trusted. Does blocking reads.
+    /// Holds the plugins and tools of a directory back, unless they are the trusted ones. Does blocking reads.
     pub fn scripts(&mut self, directory: &Path) {
         if self.is_open() {
             return;
@@ -46,7 +46,7 @@ impl Gate {
         if loaded.hashes.is_empty() {
             return;
         }
-        // They may import whatever lies beside them.
+        // They may import any file that lies beside them.
         let mut files = Files::below(directory);
         files.collect(directory);
         // A tool's program may lie elsewhere in the project.
@@ -94,8 +94,8 @@ fn program(file: &Path) -> Option<PathBuf> {
     path.is_file().then_some(path)
 }
 
-/// Returns what a plugin is made of that is named by a path, nothing for a package; none if that is too much. Does blocking
-/// reads.
+/// Returns the contents of a plugin that is named by a path, nothing for a package; none if they are too many. Does
+/// blocking reads.
 pub fn of_plugin(home: &Path, base: &Path, spec: &str) -> Option<Vec<u8>> {
     let Some(path) = plugin_path(home, base, spec) else { return Some(Vec::new()) };
     let mut files = Files::default();
@@ -112,7 +112,7 @@ pub fn of_plugin(home: &Path, base: &Path, spec: &str) -> Option<Vec<u8>> {
 struct Files {
     hashes: BTreeMap<PathBuf, Vec<u8>>,
     n_bytes: u64,
-    /// The targets of links by their paths: what lies behind two of them is read once.
+    /// The targets of links by their paths: a directory behind two of them is read once.
     links: BTreeMap<PathBuf, PathBuf>,
     /// Directories that were looked through: a link may lead back to one above it.
     visited: HashSet<(u64, u64)>,
@@ -126,8 +126,8 @@ impl Files {
         Self { root: Some(root.to_owned()), ..Self::default() }
     }
 
-    /// Returns true for what only speaks, for files whose entries are asked about by themselves, and for installed packages:
-    /// in their places alone, as elsewhere a plugin may load them, and a tool may be described by them.
+    /// Returns true for files that only speak, for those with entries that are asked about singly, and for installed
+    /// packages: in their places alone, as elsewhere a plugin may load them, and a tool may be described by them.
     fn is_apart(&self, path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let Some(inner) = self.root.as_ref().and_then(|root| path.strip_prefix(root).ok()) else {
