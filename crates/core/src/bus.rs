@@ -28,7 +28,7 @@ pub trait Subscriber: Send + Sync {
     fn deliver(&self, event: &Arc<Event>);
     /// Ends when the subscriber can take more.
     fn room(&self) -> BoxFuture<'_, ()>;
-    /// Returns how often the subscriber's high-water mark fits into what it has not read.
+    /// Returns how often the subscriber's high-water mark fits into its unread events.
     fn n_behind(&self) -> usize;
     /// Ends the subscriber: it was too far behind and gets no more events.
     fn cut_off(&self);

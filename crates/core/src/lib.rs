@@ -1,4 +1,4 @@
-//! What windlass is told and what it keeps: configuration, events, records, permissions, snapshots, terminals.
+//! The settings and the records of windlass: configuration, events, records, permissions, snapshots, terminals.
 
 pub mod bus;
 pub mod config;

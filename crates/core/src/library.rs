@@ -65,7 +65,7 @@ impl Agent {
         self.mode != AgentMode::Primary && !self.is_internal()
     }
 
-    /// Returns true for the agents that windlass uses itself, whatever the configuration changes about them.
+    /// Returns true for the agents that windlass uses itself, even if the configuration changes them.
     pub fn is_internal(&self) -> bool {
         self.native && matches!(self.name.as_str(), "title" | "summary" | "compaction")
     }
@@ -156,7 +156,7 @@ pub fn definitions(root: PathBuf) -> Target {
     Target::Tree { root, depth: markdown::MAX_DEPTH }
 }
 
-/// Returns the URLs among `instructions`, whose pages [`instructions`] needs.
+/// Returns the URLs among `instructions`; [`instructions`] needs their pages.
 pub fn instruction_urls(config: &Config) -> Vec<String> {
     let patterns = config.instructions.iter().map(|instruction| &instruction.pattern);
     patterns.filter(|pattern| instructions::is_url(pattern)).cloned().collect()

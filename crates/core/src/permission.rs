@@ -30,7 +30,7 @@ pub enum Verdict {
     /// The user decides.
     Ask,
     Deny {
-        /// Every rule about this permission, for the model to see what is possible.
+        /// Every rule about this permission, for the model to see the possible calls.
         rules: Vec<Rule>,
     },
 }
@@ -42,8 +42,8 @@ pub fn evaluate(permission: &str, pattern: &str, rules: &[Rule]) -> Action {
 
 /// Evaluates a policy for all patterns together.
 ///
-/// Answers are what the user said before and wants remembered: they stand in where the rules would ask, and nowhere
-/// else. A user who once approved `git *` has not taken back `git push *: deny`.
+/// Answers are the rules that the user wants remembered: they stand in where the rules would ask, and nowhere
+/// else. A user that once approved `git *` has not taken back `git push *: deny`.
 pub fn evaluate_all(ask: &Ask, policy: &Policy, answers: &[Rule]) -> Verdict {
     let mut verdict = Verdict::Allow;
     for pattern in &ask.patterns {
@@ -75,7 +75,7 @@ pub fn resolve(permission: &str, pattern: &str, policy: &Policy, answers: &[Rule
 
 /// Returns true if a call that may do anything has to be asked for: a file that rules are read from, or that
 /// git obeys,
-/// can allow or run whatever a command could.
+/// can allow or run anything that a command could.
 pub fn is_anything_restricted(permission: &str, policy: &Policy) -> bool {
     policy.is_restricted(permission) || (permission == "edit" && policy.is_restricted("bash"))
 }
@@ -89,7 +89,7 @@ pub fn denied_message(rules: &[Rule]) -> String {
     format!("{DENIED}{}", serde_json::to_string(rules).unwrap_or_default())
 }
 
-/// Reads the rules back from what the model was told, for people, who read no JSON.
+/// Reads the rules back from the message to the model, for people, because they read no JSON.
 pub fn denying_rules(message: &str) -> Option<Vec<Rule>> {
     serde_json::from_str(message.strip_prefix(DENIED)?).ok()
 }

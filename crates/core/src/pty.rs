@@ -35,7 +35,7 @@ pub mod output;
 
 use output::{Output, Position};
 
-/// Maximum number of terminals whose programs run.
+/// Maximum number of terminals with programs that run.
 pub const MAX_RUNNING: usize = 64;
 /// Maximum number of terminals that are kept after their programs have ended.
 const MAX_ENDED: usize = 16;
@@ -179,7 +179,7 @@ impl Terminals {
             lock(&terminal.info).title = title;
         }
         if let Some(size) = update.size {
-            // A terminal whose program has ended has no size any more.
+            // A terminal has no size any more once its program has ended.
             let _ = terminal.input.send(Input::Size(size)).await;
         }
         let info = terminal.info();
@@ -260,12 +260,12 @@ impl Terminal {
         self.state.borrow().is_ended
     }
 
-    /// Gives the program input; waits while it does not take what came before. Input behind its end is dropped.
+    /// Gives the program input; waits while it does not take the input before. Input behind its end is dropped.
     pub async fn write(&self, bytes: Bytes) {
         let _ = self.input.send(Input::Bytes(bytes)).await;
     }
 
-    /// Begins to read: from this many characters on, or only what comes from now on.
+    /// Begins to read: from this many characters on, or only the output from now on.
     pub fn read(self: &Arc<Self>, from: Option<u64>) -> Reader {
         let state = self.state.subscribe();
         let position = {
@@ -276,7 +276,7 @@ impl Terminal {
     }
 }
 
-/// A reader of a terminal. One that is slow misses what is not kept any more; nothing is stored for it.
+/// A reader of a terminal. One that is slow misses output that is not kept any more; nothing is stored for it.
 pub struct Reader {
     terminal: Arc<Terminal>,
     position: Position,

@@ -78,7 +78,7 @@ pub struct Snapshots {
 /// The files that a step changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StepChanges {
-    /// Those whose contents before the step are known, and those that it made.
+    /// Those with contents that are known from before the step, and those that it made.
     pub held: Vec<Change>,
     /// Those that were there before in no snapshot, or are in none now. To undo that they are there would be to remove
     /// them.
@@ -166,7 +166,7 @@ impl Snapshots {
         let changes = listing::unsaved(&self.git).await?;
         let is_due = state.refreshed.is_none_or(|refreshed| refreshed.elapsed() > REFRESH_EVERY);
         if is_due && began.elapsed() > SLOW {
-            // Files whose times changed and whose contents did not are read again and again until the index knows.
+            // Files with changed times and the same contents are read again and again until the index knows.
             listing::refresh(&self.git).await?;
             state.refreshed = Some(Instant::now());
         }
@@ -339,7 +339,7 @@ impl Snapshots {
         Ok(divided.await.map_err(io::Error::other)?)
     }
 
-    /// Brings files back to how they are in trees. `now` is a snapshot of the present: what it does not hold is
+    /// Brings files back to how they are in trees. `now` is a snapshot of the present: files that it does not hold are
     /// neither overwritten nor removed.
     pub async fn restore(
         &self,
@@ -357,7 +357,7 @@ impl Snapshots {
         prepared.await.map_err(io::Error::other)?
     }
 
-    /// Removes old snapshots; what cannot be removed is left to the next time.
+    /// Removes old snapshots; those that cannot be removed are left to the next time.
     async fn clean(&self) {
         if let Err(error) = cleaning::clean(&self.git, cleaning::QUOTA).await {
             tracing::warn!(%error, "old snapshots were not removed");
@@ -367,7 +367,7 @@ impl Snapshots {
         tokio::task::spawn_blocking(move || cleaning::remove_unused(&root, &own));
     }
 
-    /// Marks a tree as used now: what is old and not in the index is removed, unless a new tree needs it.
+    /// Marks a tree as used now: an old one that is not in the index is removed, unless a new tree needs it.
     fn freshen(&self, tree: &str) {
         let Some((directory, name)) = tree.split_at_checked(2) else { return };
         let object = self.git.directory().join("objects").join(directory).join(name);

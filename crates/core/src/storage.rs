@@ -162,7 +162,7 @@ pub enum Write {
         session_id: SessionId,
         todos: Vec<Todo>,
     },
-    /// Inserts what a removed answer cost, unless it is known.
+    /// Inserts the costs of a removed answer, unless they are known.
     Spent {
         session_id: SessionId,
         answer: SpentAnswer,
@@ -341,8 +341,8 @@ impl Storage {
             .await
     }
 
-    /// Stores the agent or model that the user chose for a session. It holds from now on, whatever the session's task
-    /// still writes, until that writes the same.
+    /// Stores the agent or model that the user chose for a session. It holds from now on against other writes of the
+    /// session's task, until that writes the same.
     pub async fn choose(
         &self,
         id: SessionId,
@@ -590,7 +590,7 @@ fn messages(connection: &Connection, id: &SessionId) -> Result<Vec<MessageWithPa
     Ok(messages)
 }
 
-/// Adds text that was shown but whose part was never finished, because the daemon was killed.
+/// Adds text that was shown but that belongs to a part never finished, because the daemon was killed.
 fn append_unfinished_text(
     connection: &Connection,
     id: &SessionId,

@@ -1,4 +1,4 @@
-//! Every subscriber gets what it asked for, in the order of publishing, for as long as it lives.
+//! Every subscriber gets the events that it asked for, in the order of publishing, for as long as it lives.
 
 use std::{collections::VecDeque, pin::pin, sync::Arc, task::Poll};
 

@@ -277,7 +277,7 @@ fn readable(skills: &[Skill], config: &Config) -> Vec<Rule> {
     outside.map(|it| rule("external_directory", &format!("{}/*", it.display()), Action::Allow)).collect()
 }
 
-/// Keeps saved tool outputs readable whatever the rules for files are, unless they deny that very directory.
+/// Keeps saved tool outputs readable under all rules for files, unless they deny that very directory.
 fn keep_tool_output_readable(agent: &mut Agent, config: &Config) {
     let pattern = format!("{}/*", config.paths.tool_output().display());
     for permission in ["external_directory", "read"] {

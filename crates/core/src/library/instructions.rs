@@ -115,7 +115,7 @@ impl Instructions {
             Unusable::Reason(reason) => {
                 self.warn(source, format!("is left out of the instructions: {reason}"));
             }
-            // Named by what is refused, so that all files of a directory make one warning.
+            // Named by the path that is refused, so that all files of a directory make one warning.
             Unusable::Refused(refusal) => {
                 let warning = Warning::from(refusal.as_ref());
                 self.warn(&warning.source, warning.message);

@@ -1,4 +1,5 @@
-//! Knows the files that decide what a session may do: by the names of configuration and of git's hooks and settings, and by what the configuration was read from.
+//! Knows the files that decide the rights of a session: by the names of configuration and of git's hooks and settings,
+//! and by the files that the configuration was read from.
 
 use std::{
     fs,
@@ -27,8 +28,8 @@ pub fn is_linked(path: &Path, protected: &ProtectedPaths) -> bool {
     protected.files.iter().any(|file| identity(file) == Some(own))
 }
 
-/// Returns true for a file of a repository, whatever that is called, or one that makes a directory a repository: git
-/// runs what its files name.
+/// Returns true for a file of a repository of any name, or one that makes a directory a repository: git
+/// runs the commands that its files name.
 fn is_repositorys(path: &Path) -> bool {
     let is_repository = |directory: &Path| {
         directory.join("HEAD").exists()

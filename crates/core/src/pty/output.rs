@@ -20,12 +20,12 @@ pub struct Output {
     /// UTF-16 units that were dropped: clients count characters as JavaScript does.
     n_dropped_units: u64,
     n_units: u64,
-    /// The beginning of a character whose end was not read yet.
+    /// The beginning of a character that was not read to its end yet.
     incomplete: Vec<u8>,
 }
 
 impl Output {
-    /// Appends what was read. A character that is cut off waits for its end; bytes that are no text become `�`.
+    /// Appends bytes that were read. A character that is cut off waits for its end; bytes that are no text become `�`.
     pub fn push(&mut self, read: &[u8]) {
         let joined;
         let mut rest = if self.incomplete.is_empty() {
@@ -94,7 +94,7 @@ impl Output {
         Position(self.n_dropped + offset as u64)
     }
 
-    /// Returns a piece of the output behind a position, and the position behind it. What is not kept any more is
+    /// Returns a piece of the output behind a position, and the position behind it. Output that is not kept any more is
     /// left out.
     pub fn after(&self, position: Position) -> (&str, Position) {
         let start = usize::try_from(position.0.saturating_sub(self.n_dropped)).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! Programs on terminals: what several readers see, input, size, the end and the limits.
+//! Programs on terminals: the output that several readers see, input, size, the end and the limits.
 
 use std::{
     collections::VecDeque, os::unix::process::ExitStatusExt, path::PathBuf, process::ExitStatus, sync::Arc,

@@ -1,4 +1,4 @@
-//! Removes snapshots that are old, that take too much room, or whose worktrees are no longer used.
+//! Removes snapshots that are old, that take too much room, or that are of worktrees no longer used.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ const UNUSED_DAYS: u64 = 30;
 /// the newest alone.
 pub const QUOTA: u64 = 512 << 10;
 
-/// Removes what no snapshot of the last days needs, and more where the rest takes more than `quota` kibibytes.
+/// Removes objects that no snapshot of the last days needs, and more where the rest takes more than `quota` kibibytes.
 pub async fn clean(git: &Git, quota: u64) -> Result<(), SnapshotError> {
     let mut expiries =
         [format!("{KEPT_DAYS}.days.ago"), "1.day.ago".to_owned(), "now".to_owned()].into_iter();

@@ -127,7 +127,7 @@ impl Git {
         Ok(write("info/exclude", &exclude)?)
     }
 
-    /// Runs a command and returns what it prints.
+    /// Runs a command and returns its output.
     pub async fn run(&self, args: &[&str]) -> Result<Vec<u8>, SnapshotError> {
         self.with_input(args, &[]).await
     }
@@ -161,7 +161,7 @@ impl Git {
         self.bounded(args.iter().map(OsString::from).chain(paths), &[], MAX_OUTPUT).await
     }
 
-    /// Runs a command and returns at most `max_output` bytes of what it prints.
+    /// Runs a command and returns at most `max_output` bytes of its output.
     pub async fn bounded(
         &self,
         args: impl Iterator<Item = OsString>,

@@ -46,7 +46,7 @@ impl FileStatus {
     }
 }
 
-/// Returns the paths whose state in the index is not that of the worktree.
+/// Returns the paths with another state in the index than in the worktree.
 pub async fn unsaved(git: &Git) -> Result<Vec<PathBuf>, SnapshotError> {
     let printed =
         git.run(&["ls-files", "-z", "--others", "--modified", "--deleted", "--exclude-standard"]).await?;
@@ -60,7 +60,7 @@ pub async fn unsaved(git: &Git) -> Result<Vec<PathBuf>, SnapshotError> {
     if paths.len() > MAX_FILES { Err(SnapshotError::TooMany) } else { Ok(paths) }
 }
 
-/// Has the index take over the times of files whose contents are the same.
+/// Has the index take over the times of files with the same contents.
 pub async fn refresh(git: &Git) -> Result<(), SnapshotError> {
     match git.run(&["update-index", "-q", "--refresh"]).await {
         // It ends with 1 where a file has changed.
@@ -174,7 +174,7 @@ pub async fn changes(
 const COARSE: Duration = Duration::from_millis(20);
 
 /// Returns the added files that were made before `began`, as far as the file system tells: git ignored them, somebody
-/// else made them before the work whose changes these are, or they were moved here.
+/// else made them before the work that these changes are of, or they were moved here.
 pub fn added_before(changes: &[Change], worktree: &Path, began: SystemTime) -> HashSet<PathBuf> {
     let is_old = |path: &Path| {
         let made = fs::symlink_metadata(worktree.join(path)).and_then(|metadata| metadata.created());

@@ -118,7 +118,7 @@ pub async fn restore(
             (None, Some(_)) => removed.push(path),
         }
     }
-    // Contents come first: what is not there any more must be found out before anything is changed.
+    // Contents come first: objects that are not there any more must be found out before anything is changed.
     for batch in batches(&written) {
         contents(git, &batch.iter().map(|it| &it.entry).collect::<Vec<_>>(), true).await?;
     }
@@ -301,7 +301,7 @@ fn write(
     }
     let whole = root.join(path);
     let present = match fs::symlink_metadata(&whole) {
-        // Empty once what came with it is removed.
+        // Empty once the files that came with it are removed.
         Ok(metadata) if metadata.is_dir() => {
             if fs::remove_dir(&whole).is_err() {
                 return Ok(false);
@@ -344,7 +344,7 @@ fn make(path: &Path, entry: &Entry, content: &[u8], replaced: Option<fs::Metadat
     file.write_all(content)?;
     let kept = replaced.map(|replaced| {
         let kept = replaced.permissions().mode() & NO_EXEC;
-        // A program may be run by all who may read it.
+        // All users that may read a program may run it.
         if is_program { kept | (kept & 0o444) >> 2 } else { kept }
     });
     entry.mode.or(kept).map_or(Ok(()), |mode| set_mode(path, mode))

@@ -88,7 +88,7 @@ pub fn stat(worktree: &File, path: &Path) -> nix::Result<FileStat> {
     fstatat(worktree, path, AtFlags::AT_SYMLINK_NOFOLLOW)
 }
 
-/// Returns the directories that are not ignored, and the files in them that say what is.
+/// Returns the directories that are not ignored, and the files in them that say which are.
 fn walk(root: &Path, ignored: &HashSet<PathBuf>) -> io::Result<Option<Vec<(PathBuf, Stamp)>>> {
     let settled = SystemTime::now() - SETTLED;
     let settled = settled.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -56,7 +56,7 @@ struct State {
     is_moving: bool,
 }
 
-/// A slot that is locked, and those of ended processes, whose records are about to be in the database.
+/// A slot that is locked, and those of ended processes, with records that are about to be in the database.
 pub struct Taken {
     own: File,
     ended: Vec<File>,
@@ -148,7 +148,7 @@ impl Slot {
         }
     }
 
-    /// Returns what is to be moved into the database; none while another move runs. [`Slot::end_move`] has to follow.
+    /// Returns the records to be moved to the database; none while another move runs. [`Slot::end_move`] has to follow.
     pub fn begin_move(&self) -> Option<Vec<Append>> {
         let mut state = lock(&self.0);
         if state.is_moving {
@@ -340,7 +340,7 @@ pub fn move_all(connection: &Connection, records: Vec<Append>) -> Result<(), Sto
     Ok(())
 }
 
-/// Reads a part with what was appended to it in the database.
+/// Reads a part with the text that was appended to it in the database.
 fn stored_part(connection: &Connection, id: &PartId) -> Result<Option<Part>, StorageError> {
     let mut statement = connection.prepare_cached("SELECT data FROM part WHERE id = ?1")?;
     let data: Option<String> = statement.query_row([id.as_str()], |row| row.get(0)).optional()?;

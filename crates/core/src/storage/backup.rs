@@ -48,7 +48,7 @@ pub fn directory(store: &Path) -> PathBuf {
     store.parent().unwrap_or(Path::new("/")).join("backup")
 }
 
-/// Makes a copy whose name begins with `name`, and removes the oldest ones.
+/// Makes a copy with a name that begins with `name`, and removes the oldest ones.
 fn make(store: &Path, name: &str, copy: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<PathBuf> {
     let directory = directory(store);
     DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
@@ -62,7 +62,7 @@ fn make(store: &Path, name: &str, copy: impl FnOnce(&Path) -> io::Result<()>) ->
     Ok(path)
 }
 
-/// Removes all copies but the newest, and what a process that was killed has left of one.
+/// Removes all copies but the newest, and the rest of one that a killed process has left.
 fn remove_old(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     let mut copies: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();

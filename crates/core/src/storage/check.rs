@@ -18,7 +18,7 @@ const MAX_PAGES: usize = 5;
 /// Rows that are named of one table.
 const MAX_ROWS: usize = 5;
 
-/// A table whose rows hold JSON.
+/// A table with rows that hold JSON.
 pub struct Table {
     pub name: &'static str,
     /// The expression that names a row.

@@ -79,12 +79,12 @@ impl PartRow<'_> {
         matches!(&*self.kind.0, "file" | "subtask")
     }
 
-    /// Returns true for what the user said, rather than windlass in the user's place.
+    /// Returns true for text from the user, rather than from windlass in the user's place.
     fn is_said(&self) -> bool {
         self.is_other() || self.synthetic != Some(true) && self.text().is_some()
     }
 
-    /// Returns true for what a model is asked about: a command of windlass or the shell asks for no answer.
+    /// Returns true for text that a model is asked about: a command of windlass or the shell asks for no answer.
     fn is_asked(&self) -> bool {
         let is_read = |text: &str| self.ignored != Some(true) && text != EXECUTED_BY_USER;
         self.is_other() || self.text().is_some_and(is_read)

@@ -7,7 +7,7 @@ use nix::sys::statvfs::statvfs;
 /// Bytes that a disk has left at most when it counts as full: SQLite makes some files by 32 KiB.
 const FULL: u64 = 64 * 1024;
 
-/// The reason for which a store is not opened whose file lost its contents.
+/// The reason for which a store with a file that lost its contents is not opened.
 pub const EMPTIED: &str = "it is empty, and was not before";
 
 /// Returns true if the store's file lost its contents, as other files show. SQLite would take it for a new database, and

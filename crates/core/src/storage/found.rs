@@ -58,7 +58,7 @@ pub struct FoundLine {
 }
 
 impl Storage {
-    /// Returns the sessions whose ids begin or end with `piece`, at most two.
+    /// Returns the sessions with ids that begin or end with `piece`, at most two.
     pub async fn ids_like(&self, piece: String) -> Result<Vec<SessionId>, StorageError> {
         self.reader
             .read(move |connection| {

@@ -1,4 +1,4 @@
-//! A session's messages by the page, and what is known of a session without reading them all.
+//! A session's messages by the page, and the facts about a session that are known without reading them all.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, de::IgnoredAny};
@@ -46,7 +46,7 @@ pub struct Range {
 }
 
 impl Storage {
-    /// Reads what a session is without its messages.
+    /// Reads a session's outline without its messages.
     pub async fn outline(&self, id: SessionId) -> Result<Option<Outline>, StorageError> {
         self.reader
             .read(move |connection| {

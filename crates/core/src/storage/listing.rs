@@ -1,4 +1,4 @@
-//! Sessions by what they are about, and the end of a session's messages, for clients that page backwards.
+//! Sessions by their subject, and the end of a session's messages, for clients that page backwards.
 
 use rusqlite::{Connection, params};
 use windlass_protocol::opencode::{

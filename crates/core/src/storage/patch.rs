@@ -1,4 +1,4 @@
-//! Settings of a session that clients change from outside of its task: they hold whatever that still writes.
+//! Settings of a session that clients change from outside of its task: they hold against all later writes of the task.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

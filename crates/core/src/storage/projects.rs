@@ -1,4 +1,4 @@
-//! Reads and writes projects: the worktrees that were worked in, and what their users have set.
+//! Reads and writes projects: the worktrees that were worked in, and their users' settings.
 
 use rusqlite::{OptionalExtension, params};
 use windlass_protocol::opencode::project::{ProjectTime, ProjectUpdate};

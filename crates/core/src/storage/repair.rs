@@ -1,4 +1,4 @@
-//! Saves what can be read of a damaged store into a new file.
+//! Saves the readable rows of a damaged store into a new file.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -42,7 +42,7 @@ pub struct Repaired {
     pub tables: Vec<(&'static str, usize, usize)>,
     /// Places at which rows could not be read.
     pub n_gaps: usize,
-    /// Sessions whose own rows were lost, made anew from their messages.
+    /// Sessions that lost their own rows and were made anew from their messages.
     pub n_remade: usize,
 }
 
@@ -77,7 +77,7 @@ pub fn repair(path: &Path) -> Result<Repaired, StorageError> {
     saved
 }
 
-/// Removes a database and what belongs to it.
+/// Removes a database and the files that belong to it.
 fn remove(path: &Path) {
     for end in ["", "-wal", "-shm"] {
         let mut name = path.as_os_str().to_owned();
@@ -187,7 +187,7 @@ fn copy(
     let json = table.json.and_then(|json| columns.iter().position(|column| *column == json));
     let mut take = |row: &Row<'_>| {
         let values = (0..columns.len()).map(|column| row.get(column)).collect::<Result<Vec<Value>, _>>();
-        // Text whose bytes are no text has no value.
+        // Text with bytes that are no text has no value.
         let understood = values.ok().filter(|values| {
             json.is_none_or(|at| match values.get(at) {
                 Some(Value::Text(data)) => (table.is_readable)(data).is_ok(),
@@ -301,7 +301,7 @@ fn unless_damaged(error: rusqlite::Error) -> Result<(), StorageError> {
     }
 }
 
-/// Makes sessions for messages whose session was lost. Returns their number.
+/// Makes sessions for messages that lost theirs. Returns their number.
 fn remake_sessions(target: &Connection) -> Result<usize, StorageError> {
     let mut lost: BTreeMap<SessionId, Session> = BTreeMap::new();
     let mut statement = target

@@ -42,7 +42,7 @@ pub fn keep(connection: &Connection, id: &MessageId) -> rusqlite::Result<()> {
 }
 
 impl Storage {
-    /// Reads what removed answers of a session cost.
+    /// Reads the costs of a session's removed answers.
     pub async fn spent(&self, id: SessionId) -> Result<Vec<SpentAnswer>, StorageError> {
         self.reader
             .read(move |connection| {

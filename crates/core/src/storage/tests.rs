@@ -1,4 +1,4 @@
-//! Written data is read back, whatever happened in between.
+//! Written data is read back, in spite of everything in between.
 
 use windlass_base::ids;
 use windlass_protocol::opencode::{

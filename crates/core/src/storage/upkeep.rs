@@ -7,8 +7,8 @@ use rusqlite::Connection;
 use super::{Storage, StorageError, open};
 
 impl Storage {
-    /// Moves the log into the file and empties it, unless somebody reads what that would overwrite. Then the next time
-    /// will do as well.
+    /// Moves the log into the file and empties it, unless somebody reads pages that it would overwrite. Then the next
+    /// time will do as well.
     pub async fn empty_log(&self) -> Result<(), StorageError> {
         self.writer
             .read(|connection| {

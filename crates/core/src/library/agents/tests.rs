@@ -440,7 +440,7 @@ fn a_rule_by_another_name_restricts() {
         check_rules(said.clone(), "build", &expected);
         check_rules(json!({"agent": {"a": said}}), "a", &expected);
     }
-    // No other name loosens, whatever the order.
+    // No other name loosens, in any order.
     for permission in [
         json!({"edit": "deny", "multiedit": "allow", "bash": "deny", "Bash": "allow"}),
         json!({"Write": "deny", "edit": {"*": "allow"}, "Bash(rm:*)": "deny", "Bash": "deny", "bash": "allow"}),
@@ -498,7 +498,7 @@ fn an_agent_whose_restriction_cannot_be_understood_is_left_out() {
         check_rules(text, "plan", &[("bash", "ls", Ask)]);
         check_rules(said, "general", &[("bash", "ls", Ask)]);
     }
-    // A broken `permission` asks also for what another source allows by name.
+    // A broken `permission` asks also for tools that another source allows by name.
     let text = json!({"permission": {"bash": "allow"}}).to_string();
     let (home, project) = (Path::new("/nowhere"), Path::new("/nowhere/project"));
     let variables = [("OPENCODE_CONFIG_CONTENT", text.as_str()), ("OPENCODE_PERMISSION", "[\"deny\"]")];

@@ -7,7 +7,7 @@ const ALL: &str = "$ARGUMENTS";
 /// Shell syntax in which even a quoted word may be evaluated.
 const NESTED: [&str; 9] = ["$(", "${", "$'", "((", "[[", "<<", "<(", ">(", "#"];
 
-/// A piece of a template whose arguments are filled in.
+/// A piece of a template with its arguments filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     Text(String),

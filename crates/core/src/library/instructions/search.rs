@@ -188,7 +188,7 @@ impl Ignored {
     }
 }
 
-/// Returns true for the system's virtual file systems, whose files may be endless.
+/// Returns true for the system's virtual file systems, in which files may be endless.
 fn is_of_kernel(path: &Path) -> bool {
     ["/proc", "/sys", "/dev"].iter().any(|directory| path == Path::new(directory))
 }

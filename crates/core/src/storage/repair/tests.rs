@@ -1,4 +1,4 @@
-//! Damaged stores: what is not hit stays readable, and a repair saves it.
+//! Damaged stores: rows that are not hit stay readable, and a repair saves them.
 
 use std::{collections::HashMap, fs, path::Path};
 
@@ -14,7 +14,7 @@ use crate::storage::{
 };
 
 const PAGE: usize = 4096;
-/// Maximum number of looks at a store whose threads are still ending.
+/// Maximum number of looks at a store with threads that are still ending.
 const N_TRIES: usize = 100_000;
 
 /// Repairs a store that was dropped, once its threads have let it go.
