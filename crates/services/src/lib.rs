@@ -1,4 +1,4 @@
-//! What a turn works with: tools, MCP and language servers, plugins.
+//! The means that a turn works with: tools, MCP and language servers, plugins.
 
 pub mod lsp;
 pub mod mcp;

@@ -207,7 +207,7 @@ impl Servers {
             }
         }
         if question.operation == Operation::WorkspaceSymbol {
-            // As in OpenCode, every running server is asked, whatever its kind of files.
+            // As in OpenCode, every running server is asked, for any kind of files.
             let others = self.others(&leased);
             let others = others.iter().map(|other| other.client.ask(question));
             results.extend(join_all(others).await.into_iter().flatten().flatten());

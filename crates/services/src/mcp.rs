@@ -208,8 +208,8 @@ impl Servers {
         servers
     }
 
-    /// Begins to connect to the new servers among `specs`, and drops those that are not among them. One whose
-    /// specification has changed serves until the new one has started or failed. Dropped servers end with the last
+    /// Begins to connect to the new servers among `specs`, and drops those that are not among them. One with a changed
+    /// specification serves until the new one has started or failed. Dropped servers end with the last
     /// lease, all others go on undisturbed. Returns at once.
     ///
     /// Must be called within the runtime.
@@ -327,8 +327,8 @@ impl ServersLease {
         told.collect()
     }
 
-    /// Calls a tool by its key and waits for the result. `caller` sees the newest of what the server reports meanwhile,
-    /// and answers what it wants.
+    /// Calls a tool by its key and waits for the result. `caller` sees the newest of the server's reports meanwhile,
+    /// and answers its requests.
     ///
     /// Tells the server if the call is cancelled, times out or is dropped.
     pub async fn call(
@@ -475,7 +475,7 @@ struct State {
     /// `None` until the server was asked for them.
     prompts: Option<Vec<McpPrompt>>,
     connection: Option<client::Connection>,
-    /// True from the end of a connection until it is decided what becomes of the server.
+    /// True from the end of a connection until the server's next state is decided.
     has_lost_connection: bool,
     /// True once the login that it had is no longer good.
     has_lost_login: bool,

@@ -72,7 +72,7 @@ impl Place {
 #[derive(Debug, Default, PartialEq)]
 pub struct Choice {
     pub specs: Vec<Spec>,
-    /// Known servers whose programs are not there: the program and the id of each.
+    /// Known servers without their programs on this machine: the program and the id of each.
     pub missing: Vec<(&'static str, &'static str)>,
 }
 
@@ -278,7 +278,7 @@ fn object(key: &str, value: Value) -> Map<String, Value> {
     Map::from_iter([(key.to_owned(), value)])
 }
 
-/// Chooses the servers for a file, whose path must have every link followed. Reads directories: call it on a
+/// Chooses the servers for a file; its path must have every link followed. Reads directories: call it on a
 /// blocking thread.
 pub fn choose(place: &Place, definitions: Vec<Definition>, path: &Path) -> Choice {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -336,7 +336,7 @@ fn cargo_workspace(root: PathBuf, worktree: &Path) -> PathBuf {
     found.unwrap_or(root)
 }
 
-/// Finds a program without searching the project, whose programs the user may not have meant to run.
+/// Finds a program without searching the project: the user may not have meant to run the programs there.
 fn on_path(name: &str, definition: &Definition, environment: &Environment) -> Option<PathBuf> {
     let own = definition.environment.get("PATH").map(String::as_str);
     program::find_outside(own.or_else(|| environment.get("PATH")), Path::new(name))

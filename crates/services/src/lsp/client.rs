@@ -62,7 +62,7 @@ pub struct Limits {
     pub work: Duration,
     /// Since its start, as long as a change waits for one that is starting.
     pub start: Duration,
-    /// Until it has published what is wrong with a changed file, as long as the change waits.
+    /// Until it has published the diagnostics of a changed file, as long as the change waits.
     pub diagnose: Duration,
 }
 
@@ -332,7 +332,7 @@ impl Client {
     }
 
     /// Gives the server the text of a file that was changed, as soon as it takes it, and waits until it has published or
-    /// answered what is wrong with it. Returns the diagnostics of all files that it has told of, by their URLs; none where
+    /// answered its diagnostics. Returns the diagnostics of all files that it has told of, by their URLs; none where
     /// it says nothing of this text, because those of an older one may be mended.
     pub async fn diagnose(self: Arc<Self>, path: PathBuf) -> BTreeMap<String, Vec<Value>> {
         let Some(uri) = documents::url(&path) else { return BTreeMap::new() };
@@ -353,7 +353,7 @@ impl Client {
         };
         let began = Instant::now();
         let end = began + self.limits.work;
-        // What it knows already is about the same text.
+        // Its earlier diagnostics are about the same text.
         let mut until = if is_new { end } else { began };
         let mut told_at = None;
         let mut answer = None;
@@ -398,7 +398,7 @@ impl Client {
         found
     }
 
-    /// Waits until the server has published what is wrong with a file once more, and returns that by its URL: many publish
+    /// Waits until the server has published the diagnostics of a file once more, and returns them by its URL: many publish
     /// an empty list first.
     pub async fn diagnose_again(self: Arc<Self>, path: PathBuf) -> BTreeMap<String, Vec<Value>> {
         let Some(uri) = documents::url(&path) else { return BTreeMap::new() };

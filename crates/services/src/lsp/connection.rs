@@ -41,7 +41,7 @@ pub struct Work {
     pub tokens: BTreeSet<String>,
 }
 
-/// Files whose diagnostics are kept, and diagnostics of each; a server may publish those of a whole project.
+/// Files with diagnostics that are kept, and diagnostics of each; a server may publish those of a whole project.
 pub const MAX_FILES: usize = 1000;
 pub const MAX_DIAGNOSTICS: usize = 100;
 
@@ -73,7 +73,7 @@ impl Connection {
         Self { peer, work: watch::Sender::default(), published: watch::Sender::default(), root, settings }
     }
 
-    /// Returns what the server has told of its work, now and as it changes.
+    /// Returns the server's reports of its work, now and as they change.
     pub fn work(&self) -> watch::Receiver<Work> {
         self.work.subscribe()
     }

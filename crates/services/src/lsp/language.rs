@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Languages whose id differs from their extensions.
+/// Languages with ids that differ from their extensions.
 const LANGUAGES: &[(&str, &str)] = &[
     ("bibtex", "bib bibtex"),
     ("c", "h"),
@@ -47,7 +47,7 @@ const LANGUAGES: &[(&str, &str)] = &[
     ("zig", "zon"),
 ];
 
-/// Languages whose id is their extension.
+/// Languages with their extension as the id.
 const AS_THEIR_EXTENSION: &[&str] = &[
     "abap",
     "astro",

@@ -1,4 +1,4 @@
-//! The pace of a server: the time that its word on a change is waited for, by what it took before. Pure.
+//! The pace of a server: the time that its word on a change is waited for, by the time that it took before. Pure.
 
 use std::time::Duration;
 

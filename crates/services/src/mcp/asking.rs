@@ -1,4 +1,4 @@
-//! Passes the requests that a server makes while it works on a call on to whoever made the call.
+//! Passes the requests that a server makes while it works on a call on to the caller.
 #![expect(deprecated, reason = "the newest revision deprecates sampling; the servers of today use it")]
 
 use rmcp::{
@@ -102,7 +102,7 @@ fn sampling(params: CreateMessageRequestParams) -> Result<Sampling, &'static str
     })
 }
 
-/// Returns the answer of whoever made the newest call; `None` without one, or when the server takes it back.
+/// Returns the answer of the newest call's caller; `None` without one, or when the server takes it back.
 async fn pass_on<T>(
     calls: &WatchedCalls,
     cancel: &CancellationToken,

@@ -289,7 +289,7 @@ impl Connection {
     }
 }
 
-/// Makes the error for a server that failed at `what`.
+/// Makes the error for a server that failed at the named operation.
 pub(super) fn failed(server: &str, what: &str, error: &ServiceError) -> CallError {
     CallError::Failed(match error {
         ServiceError::McpError(error) => with_pages(error),

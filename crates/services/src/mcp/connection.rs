@@ -169,8 +169,8 @@ impl Shared {
         self.changes.send_replace(());
     }
 
-    /// Records that a connection has ended: none of its tools is offered from now on. Prompts wait until it is decided
-    /// what becomes of the server.
+    /// Records that a connection has ended: none of its tools is offered from now on. Prompts wait until the server's
+    /// next state is decided.
     pub(super) fn lose(&self, slot: &Slot) {
         {
             let mut state = slot.lock();
@@ -185,7 +185,7 @@ impl Shared {
         self.changes.send_replace(());
     }
 
-    /// Records that a server has ended. Prompts wait for one whose status is then [`Status::Connecting`].
+    /// Records that a server has ended. Prompts wait for one if its status is then [`Status::Connecting`].
     fn end(&self, slot: &Slot, status: Status) {
         let was_connected = {
             let mut state = slot.lock();
@@ -211,7 +211,7 @@ async fn local(task: &Task<'_>, spawn: &Spawn<'_>) -> Status {
             Some(sandbox) => sandbox.spawn(spawn).await,
             None => process::spawn(spawn),
         };
-        // What came meanwhile, such as the end of what `session/new` waits for, is taken before the next start.
+        // Messages that came meanwhile, such as the last one that `session/new` waits for, are taken before the next start.
         tokio::task::yield_now().await;
         spawned
     };

@@ -1,4 +1,4 @@
-//! What requests to remote servers have in common.
+//! The common parts of requests to remote servers.
 
 /// Chooses the process's cryptography.
 pub(super) fn install_tls() {

@@ -1,4 +1,4 @@
-//! Reads a message that is too long to keep: what it answers, and its texts into a file.
+//! Reads a message that is too long to keep: the id that it answers, and its texts into a file.
 
 use std::{
     fs::{self, File},
@@ -36,7 +36,7 @@ enum Saved {
     Failed(io::Error),
 }
 
-/// The kinds of requests whose long answers can be shortened.
+/// The kinds of requests with long answers that can be shortened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Asked {
     Call,
@@ -74,7 +74,7 @@ impl Large {
         }
     }
 
-    /// Returns the id of what the message answers; `None` if it is no answer, or not all of one.
+    /// Returns the id of the request that the message answers; `None` if it is no answer, or not all of one.
     pub(super) fn id(&self) -> Option<Value> {
         if self.scan.is_call || !self.scan.frames.is_empty() { None } else { self.scan.id.clone() }
     }
@@ -152,7 +152,7 @@ impl Saved {
     /// Removes the file, which is named nowhere.
     fn remove(&mut self) {
         if let Self::In { path, .. } = self {
-            // What cannot be removed goes with the other old outputs.
+            // A file that cannot be removed goes with the other old outputs.
             let _ = fs::remove_file(path);
         }
     }

@@ -153,7 +153,7 @@ pub(super) async fn run(task: &Task<'_>, link: &Link) -> Status {
     }
 }
 
-/// The requests that are on their way to the server, and what comes back.
+/// The requests that are on their way to the server, and the messages that come back.
 struct Transport {
     link: Link,
     /// The requests by their names between us and the server.

@@ -1,4 +1,4 @@
-//! Logins at remote servers by OAuth: begun with an address for the browser, completed by what it brings back.
+//! Logins at remote servers by OAuth: begun with an address for the browser, completed by the code that it brings back.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ pub(super) use self::token::{LoggedIn, renewals_ended};
 const PORT: u16 = 19876;
 const PATH: &str = "/mcp/oauth/callback";
 
-/// Time for a server that wants a login to say what logins it knows.
+/// Time for a server that wants a login to say which logins it knows.
 const METADATA_LIMIT: Duration = Duration::from_secs(5);
 
 /// The name under which servers list us.
@@ -93,7 +93,7 @@ impl LoginPlace {
         blocking(move || store.remove()).await
     }
 
-    /// Says how the server answers without a token, and what it says of logins, a line for each.
+    /// Says how the server answers without a token, and its statements on logins, a line for each.
     pub async fn probe(&self) -> Result<Vec<String>, LoginError> {
         let mut lines = vec![format!("address: {}", self.shown_url())];
         lines.push(format!("login: {}", if self.has_token().await { "a token is kept" } else { "none" }));
@@ -121,7 +121,7 @@ impl LoginPlace {
         Ok(lines)
     }
 
-    /// The address without what may be a key.
+    /// The address without the parts that may be a key.
     fn shown_url(&self) -> String {
         Url::parse(&self.url).map_or_else(|_| self.url.clone(), |url| without_secrets(&url))
     }

@@ -39,7 +39,7 @@ impl Loss {
 }
 
 impl ServersLease {
-    /// Returns the servers whose tools are gone because their login has ended.
+    /// Returns the servers that lost their tools because their login has ended.
     pub fn with_lost_login(&self) -> Vec<&str> {
         let slots = self.slots.values().map(|leased| &leased.slot);
         slots.filter(|slot| slot.lock().has_lost_login).map(|slot| slot.spec.name.as_str()).collect()

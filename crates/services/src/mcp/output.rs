@@ -9,7 +9,7 @@ use windlass_protocol::opencode::part::FilePart;
 use super::{CallError, CallOutput};
 
 const MAX_ATTACHMENT_BYTES: usize = 10 * 1024 * 1024;
-/// The MIME type of a file whose type the server does not tell.
+/// The MIME type of a file if the server does not tell its type.
 pub(super) const UNKNOWN_MIME: &str = "application/octet-stream";
 
 /// Reads the answer to `tools/call`.

@@ -1,4 +1,4 @@
-//! Messages as lines on the pipes of a server: bounded, and answers only to what was asked.
+//! Messages as lines on the pipes of a server: bounded, and answers only to requests that were made.
 
 use std::{
     collections::HashMap,

@@ -33,7 +33,7 @@ pub enum Server {
     Remote {
         url: String,
         headers: BTreeMap<String, String>,
-        /// Who we are at its login; absent where it is switched off.
+        /// Our identity at its login; absent where it is switched off.
         oauth: Option<McpOauthClient>,
     },
     /// A server that lives in the client.

@@ -226,7 +226,7 @@ impl Posting<'_> {
     }
 }
 
-/// Returns the answer to a request that the server refused; `None` for one that it took, and for what needs none.
+/// Returns the answer to a request that the server refused; `None` for one that it took, and for other messages.
 fn refusal(line: &str, status: StatusCode, body: &[u8]) -> Option<String> {
     let Ok(ClientJsonRpcMessage::Request(request)) = serde_json::from_str(line) else { return None };
     let error = match serde_json::from_slice(body) {

@@ -1,4 +1,4 @@
-//! Requests over streamable HTTP whose answers may be of any length: long ones are saved and shortened, as on pipes.
+//! Requests over streamable HTTP with answers of any length: long ones are saved and shortened, as on pipes.
 
 use std::{
     borrow::Cow,
@@ -150,7 +150,7 @@ impl StreamableHttpClient for BoundedClient {
         }
         let request = with_headers(request, session_id.as_deref(), token, headers);
         let response = request.send().await.map_err(Failure::Client)?;
-        // What the server no longer has is not asked for until the call's time limit.
+        // Events that the server no longer has are not asked for until the call's time limit.
         let is_gone = matches!(
             response.status(),
             StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::GONE if is_resumed
@@ -192,7 +192,7 @@ impl BoundedClient {
     }
 
     /// Returns true if the server refuses even a ping in the session. One that answers the ping's id knows the session,
-    /// whatever it makes of pings.
+    /// even with an error.
     async fn has_forgotten(
         &self,
         uri: &str,
@@ -252,7 +252,7 @@ fn events<B: AsRef<[u8]> + Send>(
     batches.flat_map(futures_util::stream::iter)
 }
 
-/// Gives an error without an id that of the request whose answer it came in.
+/// Gives an error without an id that of the request that it answers.
 fn with_id(data: String, id: Option<&RequestId>) -> String {
     let Some(id) = id else { return data };
     match serde_json::from_str(&data) {

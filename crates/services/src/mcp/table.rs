@@ -22,7 +22,7 @@ pub(super) fn table(slots: &Slots, on_hidden: impl Fn(&McpTool, &McpTool)) -> Ta
     table
 }
 
-/// Returns the servers without those whose successor is connected.
+/// Returns the servers without those that have a connected successor.
 pub(super) fn serving(slots: &Slots) -> impl DoubleEndedIterator<Item = &Arc<Slot>> {
     let is_succeeded = |slot: &Slot| {
         let is_successor = |other: &Slot| {

@@ -54,7 +54,7 @@ async fn settled(specs: Vec<ServerSpec>) -> Servers {
     servers
 }
 
-/// Connects to a server whose time limit is a short one; a busy machine may start it too late.
+/// Connects to a server with a short time limit; a busy machine may start it too late.
 async fn connected(spec: &ServerSpec) -> Servers {
     for _ in 0..10 {
         let servers = settled(vec![spec.clone()]).await;

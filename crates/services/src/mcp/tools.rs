@@ -14,7 +14,7 @@ use super::McpTool;
 
 /// Maximum number of tools of one server: an endless list must end here.
 const MAX_TOOLS: usize = 2048;
-/// Maximum number of pages, for a list whose pages are empty.
+/// Maximum number of pages, for a list with pages that are empty.
 const MAX_PAGES: usize = 256;
 
 /// Returns all pages of a server's list of tools.

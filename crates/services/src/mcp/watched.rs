@@ -1,4 +1,4 @@
-//! The calls that a server works on: how far each has come, and the way to whoever made it.
+//! The calls that a server works on: how far each has come, and the way to its caller.
 
 use std::{
     collections::HashMap,
@@ -30,7 +30,7 @@ const MAX_PAGES: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct WatchedCalls {
     calls: Mutex<HashMap<ProgressToken, Arc<Watched>>>,
-    /// What the server wants to know at the moment.
+    /// Number of questions that the server asks at the moment.
     n_asking: AtomicUsize,
     /// Pages that the user opens or has opened, by the server's ids.
     pages: Mutex<HashMap<String, Option<Completion>>>,
@@ -43,7 +43,7 @@ pub(super) struct AskedPage<'a> {
 }
 
 impl AskedPage<'_> {
-    /// Notes that the user has opened it, and what is to be done when the server has done with it.
+    /// Notes that the user has opened it, and the completion to run when the server has done with it.
     pub(super) fn opened(self, completion: Completion) {
         lock(self.pages).insert(self.id.clone(), Some(completion));
     }
@@ -68,8 +68,8 @@ impl Drop for Asking<'_> {
 }
 
 impl WatchedCalls {
-    /// Returns the way to whoever made the newest call. A server does not say which of its calls it asks for, so there is
-    /// none while it works for several sessions: nobody is shown what is another's.
+    /// Returns the way to the newest call's caller. A server does not say which of its calls it asks for, so there is
+    /// none while it works for several sessions: no session is shown another's requests.
     pub(super) fn newest(&self) -> Option<mpsc::Sender<Wish>> {
         let calls = lock(&self.calls);
         let callers = || calls.values().filter_map(|call| Some((call.order, call.caller.as_ref()?)));
@@ -128,7 +128,7 @@ impl WatchedCalls {
     }
 }
 
-/// One call: its newest sign of progress, and the way to whoever made it.
+/// One call: its newest sign of progress, and the way to its caller.
 #[derive(Debug)]
 pub(super) struct Watched {
     order: u64,

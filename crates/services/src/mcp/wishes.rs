@@ -1,4 +1,4 @@
-//! Requests of a server that works on a call (elicitation, sampling), and the caller who answers them.
+//! Requests of a server that works on a call (elicitation, sampling), and the caller that answers them.
 
 use futures_util::future::{BoxFuture, ready};
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::Progress;
 
-/// Whoever makes a call: sees how far it has come, and answers what the server wants meanwhile.
+/// The caller of a tool: sees how far the call has come, and answers the server's requests meanwhile.
 pub trait Caller: Send + Sync {
     /// Returns the session that makes the call.
     fn session(&self) -> &str {
@@ -31,7 +31,7 @@ impl Caller for () {
     fn progressed(&self, _: &Progress) {}
 }
 
-/// Words for the user, and what is wanted.
+/// Words for the user, and the input that is wanted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Elicitation {
     pub message: String,

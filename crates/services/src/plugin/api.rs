@@ -36,7 +36,7 @@ pub enum ApiBody {
 /// The function that answers the requests of plugins.
 pub type Api = Arc<dyn Fn(ApiRequest) -> BoxFuture<'static, ApiResponse> + Send + Sync>;
 
-/// Returns a function that refuses what would lead out of the sandbox of the plugins' process: commands and terminals,
+/// Returns a function that refuses requests that lead out of the sandbox of the plugins' process: commands and terminals,
 /// answers to permissions, changes of rules and of the configuration, and other directories than their own.
 pub fn held(api: Api, directory: &Path) -> Api {
     let directory = directory.to_owned();
@@ -56,7 +56,7 @@ pub fn held(api: Api, directory: &Path) -> Api {
     })
 }
 
-/// Returns true for a request that reads, or that does what the rules of its session bound.
+/// Returns true for a request that reads, or that the rules of its session bound.
 fn is_harmless(request: &ApiRequest) -> bool {
     let path = request.path.split('?').next().unwrap_or_default();
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
@@ -70,14 +70,14 @@ fn is_harmless(request: &ApiRequest) -> bool {
     }
 }
 
-/// Returns true for a request that names no other directory: what is there has other rules.
+/// Returns true for a request that names no other directory: other rules hold there.
 fn is_about(request: &ApiRequest, directory: &Path) -> bool {
     let query = request.path.split_once('?').map_or("", |(_, query)| query);
     let decoded = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let in_query = pairs.filter(|(key, _)| decoded(key) == "directory").map(|(_, value)| decoded(value));
     let is_named = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("x-opencode-directory");
-    // The SDK escapes what it puts there.
+    // The SDK escapes the directory that it puts there.
     let of_headers = request.headers.iter().filter(is_named);
     let of_headers = of_headers.map(|(_, value)| percent_decode_str(value).decode_utf8_lossy().into_owned());
     in_query.chain(of_headers).all(|named| Path::new(&named) == directory)

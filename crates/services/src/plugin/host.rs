@@ -47,7 +47,7 @@ pub struct HookError {
 }
 
 impl HookError {
-    /// Returns the words for a model whose call failed by it: the plugin's own, where it threw them.
+    /// Returns the words for a model with a call that failed by it: the plugin's own, where it threw them.
     pub fn for_model(self) -> String {
         if self.is_thrown { self.message } else { self.to_string() }
     }
@@ -111,7 +111,7 @@ impl Host {
         self.first.installed()
     }
 
-    /// Returns what each process runs, and the sandbox that it was started in.
+    /// Returns the share that each process runs, and the sandbox that it was started in.
     pub fn shares(&self) -> Vec<(part::Share, Option<Enclosure>)> {
         self.parts().map(|it| (it.share(), it.sandbox().cloned())).collect()
     }
@@ -146,7 +146,7 @@ impl Host {
         self.parts().any(|it| it.leaves_out(name))
     }
 
-    /// Returns what the plugins offer, as far as they are loaded.
+    /// Returns the offer of the plugins, as far as they are loaded.
     pub fn offer(&self) -> Arc<Offer> {
         let first = self.first.offer();
         let Some(second) = self.second.as_ref().map(|it| it.offer()) else { return first };
@@ -285,7 +285,7 @@ impl Host {
         join_all(self.parts().map(|it| it.memory())).await.into_iter().flatten().reduce(|all, it| all + it)
     }
 
-    /// Returns the process whose plugins have a part in a provider. The user's own come first.
+    /// Returns the process with plugins that have a part in a provider. The user's own come first.
     fn part_of(&self, provider: &str) -> &part::Part {
         let has_it = |part: &&Arc<part::Part>| {
             let offer = part.offer();

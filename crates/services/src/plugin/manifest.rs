@@ -121,7 +121,7 @@ fn manifest(project_files: &ProjectFiles, name: String, file: &Path) -> Result<O
 }
 
 impl Manifest {
-    /// Returns the files whose change changes the tool.
+    /// Returns the files that change the tool when they change.
     pub fn files(&self) -> impl Iterator<Item = PathBuf> {
         let programs = self.command.iter().map(PathBuf::from).filter(|word| word.is_absolute());
         std::iter::once(self.file.clone()).chain(programs)

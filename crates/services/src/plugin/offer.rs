@@ -19,14 +19,14 @@ pub struct Offer {
     pub tools: Vec<Arc<PluginTool>>,
     /// Logins, one for each provider.
     pub logins: Vec<Login>,
-    /// The providers whose models a plugin lists.
+    /// The providers with models that a plugin lists.
     pub models: Vec<String>,
     /// The program that runs them, with its version.
     pub runtime: String,
 }
 
 impl Offer {
-    /// Adds what others offer behind these. Of two logins at a provider the first stands, of two tools the last.
+    /// Adds the offers of others behind these. Of two logins at a provider the first stands, of two tools the last.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         self.plugins.extend(other.plugins.iter().cloned());
@@ -44,8 +44,8 @@ impl Offer {
     }
 }
 
-/// Splits off the tools whose schema, written as JSON by the plugin, is none; providers refuse a request with one of
-/// them. Each is named with the reason.
+/// Splits off the tools with a schema, written as JSON by the plugin, that is none; providers refuse a request with
+/// one of them. Each is named with the reason.
 pub fn usable(tools: Vec<Arc<PluginTool>>) -> (Vec<Arc<PluginTool>>, Vec<Report>) {
     let mut reports = Vec::new();
     let is_usable = |tool: &Arc<PluginTool>| {
@@ -138,7 +138,7 @@ pub struct Choice {
     pub hint: Option<String>,
 }
 
-/// Options that plugins set for a provider whose login is stored.
+/// Options that plugins set for a provider with a stored login.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LoadedLogin {

@@ -55,7 +55,7 @@ const MAX_SHOWN: usize = 300;
 pub struct Installed {
     /// Directories of packages, by their entries.
     pub packages: BTreeMap<String, PathBuf>,
-    /// Directories of plugins and tools whose own dependencies are there.
+    /// Directories of plugins and tools with their own dependencies in place.
     pub dependencies: BTreeSet<PathBuf>,
 }
 
@@ -184,14 +184,14 @@ pub async fn install(config: &Config, spec: &str) -> Result<(), String> {
     installed.map_err(|reason| format!("Failed to install plugin {wanted}: {reason}"))
 }
 
-/// Installs packages into the `node_modules` of a directory of their own, in the place of what is there.
+/// Installs packages into the `node_modules` of a directory of their own, in the place of the old one.
 pub async fn install_into(config: &Config, place: &Path, wanted: &[String]) -> Result<(), String> {
     let prepare = |new: &Path| fs::write(new.join(MANIFEST), "{}\n");
     staged(config, &config.paths.cache().join("packages"), prepare, wanted, None, place).await
 }
 
 /// Installs into a new directory within another one, which `prepare` fills first, and puts it, or a part of it, in the
-/// place of what is there: whatever ends in between, that is whole.
+/// place of the old one: a process that ends in between leaves that whole.
 async fn staged(
     config: &Config,
     within: &Path,
@@ -217,7 +217,7 @@ async fn staged(
 struct Stage(PathBuf);
 
 impl Stage {
-    /// Moves what was installed to its place, and what is there away. Does blocking writes.
+    /// Moves the installed packages to their place, and the old ones away. Does blocking writes.
     fn put(&self, installed: &Path, place: &Path) -> io::Result<()> {
         if let Some(parent) = place.parent() {
             fs::create_dir_all(parent)?;
@@ -313,7 +313,7 @@ fn installer(config: &Config, wanted: &[String]) -> Result<(PathBuf, Vec<OsStrin
             return Err("there is no Bun and no npm to install it; install one".to_owned());
         }
     };
-    // Names are no options, whatever they begin with; Bun has no such mark.
+    // Names are no options, even with a dash at the beginning; Bun has no such mark.
     let is_npm = args == NPM;
     let end = (is_npm && !wanted.is_empty()).then(|| OsString::from("--"));
     let args = args.iter().map(OsString::from).chain(end).chain(wanted.iter().map(OsString::from));

@@ -140,7 +140,7 @@ impl Plan {
         self.plugins.is_empty() && self.tools.is_empty()
     }
 
-    /// Returns the files whose change makes another plan.
+    /// Returns the files that make another plan when they change.
     pub fn files(&self) -> impl Iterator<Item = PathBuf> {
         let plugins = self.plugins.iter().filter_map(|it| match &it.source {
             Source::Path(path) => Some(path.clone()),
@@ -166,7 +166,7 @@ impl Plan {
         self.package_files.iter()
     }
 
-    /// Returns what each entry runs, and its present state.
+    /// Returns the code that each entry runs, and its present state.
     pub fn programs(&self) -> Vec<(String, String, String)> {
         let states = self.files().zip(&self.stamps).map(|(file, stamp)| {
             let file = file.display().to_string();
@@ -187,7 +187,7 @@ fn package_files(config: &Config, plan: &Plan) -> Vec<PathBuf> {
     files.filter(|file| config.project_files.refusal(file).is_none()).collect()
 }
 
-/// Returns true for a package whose logins come with us.
+/// Returns true for a package with logins that come with us.
 pub fn is_superseded(spec: &str) -> bool {
     SUPERSEDED.iter().any(|it| spec.contains(it))
 }

@@ -54,7 +54,7 @@ pub(super) struct Process {
     read_login: ReadLogin,
     pub fetches: Fetches,
     offer: SharedOffer,
-    /// The plugin whose code ran last.
+    /// The plugin that ran code last.
     at: Mutex<Option<String>>,
     /// The reason for an end that was seen before it came.
     end: Mutex<Option<String>>,
@@ -137,7 +137,7 @@ impl Process {
         let (reader, writer) = channel.into_split();
         match self.peer.serve(reader, writer, |incoming| self.receive(incoming)).await {
             Ok(()) => "closed its channel".to_owned(),
-            // Plugins share the process with what writes the protocol, so one of them has written over it.
+            // Plugins share the process with the code that writes the protocol, so one of them has written over it.
             Err(error) => {
                 let reason = format!("{error}; {} ran last", self.blamed());
                 lock(&self.end).get_or_insert(reason).clone()
@@ -182,7 +182,7 @@ impl Process {
             }
         };
         if matches!(outcome, Err(CallError::Silent { .. })) {
-            // The request's limit may be shorter than what a process that is busy may take.
+            // The request's limit may be shorter than the time that a busy process may take.
             let process = self.clone();
             tokio::spawn(async move { process.check(ping_limit).await });
         }
@@ -230,7 +230,7 @@ impl Process {
         self.peer.answer(id, result);
     }
 
-    /// Takes in what a call says until the guard is dropped.
+    /// Takes in the messages of a call until the guard is dropped.
     pub fn listen(self: &Arc<Self>, call: &str) -> (CallReceivers, Listening) {
         let (question_sender, questions) = mpsc::channel(MAX_QUESTIONS);
         let (progress_sender, progress) = watch::channel(Progress::default());
@@ -250,7 +250,7 @@ impl Process {
         lock(&self.end).clone()
     }
 
-    /// Returns the plugin whose code ran last.
+    /// Returns the plugin that ran code last.
     pub fn last_plugin(&self) -> Option<String> {
         lock(&self.at).clone()
     }

@@ -40,7 +40,7 @@ impl Runtime {
     }
 }
 
-/// Finds the program for a directory; the error says how to get one. One of the project's runs only what is held. Does
+/// Finds the program for a directory; the error says how to get one. One of the project's runs held plugins only. Does
 /// blocking reads.
 pub fn find(config: &Config, is_held: bool) -> Result<Runtime, String> {
     let search = config.environment.get("PATH");

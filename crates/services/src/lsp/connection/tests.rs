@@ -8,7 +8,7 @@ use windlass_base::rpc_peer::framing::Decoder;
 
 use super::*;
 
-/// The server's end of a connection: what it reads, and what it says.
+/// The server's end of a connection: the messages that it reads, and those that it sends.
 struct Server {
     pipe: DuplexStream,
     decoder: Decoder,

@@ -1,4 +1,4 @@
-//! Long messages are read in pieces of any size, whatever order their keys have.
+//! Long messages are read in pieces of any size, with their keys in any order.
 
 use serde_json::json;
 

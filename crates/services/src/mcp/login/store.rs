@@ -96,7 +96,7 @@ impl Store {
             let entries = credential_file::read(file)?.unwrap_or_default();
             match self.entry_of(&entries) {
                 Some(entry) if entry.tokens.is_some() => return Ok(Some(entry)),
-                // One without a token says who we are, and hides no login.
+                // One without a token names our client, and hides no login.
                 entry => found = found.or(entry),
             }
         }

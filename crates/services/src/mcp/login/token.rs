@@ -1,5 +1,5 @@
-//! Requests with the token of a login: a renewal that has begun is finished, whatever becomes of the request that needed
-//! it, because the server takes the old token only once.
+//! Requests with the token of a login: a renewal that has begun is finished, even if the request that needed it is
+//! dropped, because the server takes the old token only once.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! A call of a plugin's tool on its way: what it says meanwhile, and its answer.
+//! A call of a plugin's tool on its way: its messages meanwhile, and its answer.
 
 use std::sync::Arc;
 

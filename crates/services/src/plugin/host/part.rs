@@ -184,7 +184,7 @@ impl Part {
         &self.shared.setup.installed
     }
 
-    /// Returns what it runs.
+    /// Returns the share of the plugins that it runs.
     pub fn share(&self) -> Share {
         self.shared.setup.share
     }
@@ -226,7 +226,7 @@ impl Part {
         !self.shared.is_sound(name)
     }
 
-    /// Returns what the plugins offer, as far as they are loaded.
+    /// Returns the offer of the plugins, as far as they are loaded.
     pub fn offer(&self) -> Arc<Offer> {
         lock(&self.shared.offer).clone()
     }
@@ -359,7 +359,7 @@ impl Part {
         process.request("memory", Value::Null, AFTERMATH).await.ok()?.as_u64()
     }
 
-    /// Tells the user, once, that the variables of these plugins are kept from what runs outside.
+    /// Tells the user, once, that the variables of these plugins are kept from programs that run outside.
     pub fn tell_of_variables(&self) {
         if self.shared.has_told_of_variables.swap(true, Ordering::Relaxed) {
             return;
@@ -420,7 +420,7 @@ impl Part {
     }
 }
 
-/// Returns what a hook changed, or its failure.
+/// Returns the changes of a hook, or its failure.
 fn changes(process: &Process, hook: &str, answer: Outcome) -> Result<Value, HookError> {
     let error = |plugin, hook: &str, message, is_thrown| {
         let hook = hook.to_owned();

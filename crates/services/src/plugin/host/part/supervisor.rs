@@ -37,7 +37,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Time after which an end counts as the first one again.
 const STEADY: Duration = Duration::from_secs(60);
-/// Exit code of a program that cannot run the host, whose last line says why.
+/// Exit code of a program that cannot run the host and says why in its last line.
 const REFUSED: i32 = 78;
 
 /// Says why a process did not load its plugins, behind its name.
@@ -76,7 +76,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken, _end: Drop
             () = tokio::time::sleep(pause) => {}
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
-        // What the user has not accepted, or refused, must not come in by a new start.
+        // Code that the user has not accepted, or refused, must not come in by a new start.
         let plan = shared.clone();
         let changed = blocking(move || plan.setup.plan.changed()).await;
         if let Some(file) = changed {
@@ -149,7 +149,7 @@ async fn spawn(
 ) -> std::io::Result<(Child, UnixStream)> {
     let config = &shared.setup.config;
     let (ours, theirs) = UnixStream::pair()?;
-    // What is set for it stays in a sandbox, which leaves keys out.
+    // Variables that are set for it stay in a sandbox, which leaves keys out.
     let mut environment = match shared.setup.sandbox {
         Some(_) => BTreeMap::new(),
         None => config.environment.variables.clone(),
@@ -184,7 +184,7 @@ async fn converse(
     let (of_stdout, of_stderr) = (last_line.clone(), last_line.clone());
     let told = shared.clone();
     let mut log = AbortOnDropHandle::new(tokio::spawn(async move {
-        // The host puts the plugin's name in front of what the console prints.
+        // The host puts the plugin's name in front of the console's output.
         let flooded = |line: &str| {
             let name = line.strip_prefix('[').and_then(|line| line.split_once("] "));
             let plugin = name.map_or_else(|| "A plugin".to_owned(), |(name, _)| format!("The plugin {name}"));
@@ -218,7 +218,7 @@ async fn converse(
             result = using => result.err(),
             () = process.lost.cancelled() => Some("is stuck".to_owned()),
             status = child.wait() => {
-                // What it said before it ended.
+                // The messages that it sent before it ended.
                 let _ = tokio::time::timeout(AFTERMATH, &mut serving).await;
                 Some(status.map_or_else(|error| error.to_string(), &mut describe))
             }
