@@ -334,7 +334,7 @@ pub fn schema(name: &str) -> &'static Value {
     SCHEMAS.get(name).unwrap_or(&Value::Null)
 }
 
-/// Permissions whose name is not that of a built-in tool.
+/// Permissions with names that are not those of built-in tools.
 pub const OTHER_PERMISSIONS: [&str; 7] =
     ["doom_loop", "external_directory", REACH_HOST, "plan_enter", "plan_exit", LEAVE_SANDBOX, mcp::SAMPLING];
 
@@ -387,7 +387,7 @@ impl ToolCx<'_> {
     }
 }
 
-/// The one who allowed a call.
+/// The source of the permission for a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AllowedBy {
     /// The rules, an answer given before or a plugin: nobody was asked.
@@ -410,9 +410,9 @@ impl fmt::Display for AllowedBy {
 pub trait Host: Send + Sync {
     /// Waits until every pattern is allowed; fails with the error that the tool must return.
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>>;
-    /// Like [`Host::ask`], and says who allowed it.
+    /// Like [`Host::ask`], and returns the source of the permission.
     fn ask_who(&self, ask: Ask) -> BoxFuture<'_, Result<AllowedBy, ToolError>>;
-    /// Like [`Host::ask`], for calls whose effect the patterns do not show: also asks if the rules allow the
+    /// Like [`Host::ask`], for calls with effects that the patterns do not show: also asks if the rules allow the
     /// patterns but would ask about or deny anything else.
     fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>>;
     /// Returns the policy that decides about the call.
@@ -428,7 +428,7 @@ pub trait Host: Send + Sync {
     fn subtask(&self, subtask: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
     /// Asks the user; returns one list of answers for each question.
     fn question(&self, questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, ToolError>>;
-    /// Asks the user for what an MCP server wants: as it is where the front end can show that, else by questions.
+    /// Asks the user for the wish of an MCP server: as it is where the front end can show that, else by questions.
     fn grant_wish(
         &self,
         _: ServerWish,
@@ -471,7 +471,7 @@ pub trait Host: Send + Sync {
     fn sample(&self, _: Sampling) -> BoxFuture<'_, Result<Sampled, ToolError>> {
         Box::pin(std::future::ready(Err(ToolError::Model("no model can be asked here".to_owned()))))
     }
-    /// Returns what language servers had not said in time of the session's changes, where that can be told later.
+    /// Returns the late errors of language servers on the session's changes; none where they cannot be told later.
     fn late_errors(&self) -> Option<&LateErrors> {
         None
     }

@@ -33,7 +33,7 @@ impl Environment {
             None => SandboxAtStart::Unsaid,
             Some("0" | "off" | "false") => SandboxAtStart::Off,
             Some("1" | "true" | "workspace-write") => SandboxAtStart::Usual,
-            // Any other word may mean something else, but no more than that.
+            // Any other word means at most that.
             Some(_) => SandboxAtStart::ReadOnly,
         }
     }

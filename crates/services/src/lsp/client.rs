@@ -331,8 +331,8 @@ impl Client {
         self.was_slow.load(Ordering::Relaxed)
     }
 
-    /// Gives the server the text of a file that was changed, as soon as it takes it, and waits until it has published or
-    /// answered its diagnostics. Returns the diagnostics of all files that it has told of, by their URLs; none where
+    /// Gives the server the text of a file that was changed, as soon as it takes it, and waits until it has published
+    /// or answered its diagnostics. Returns those of all files that it has told of, by their URLs; none where
     /// it says nothing of this text, because those of an older one may be mended.
     pub async fn diagnose(self: Arc<Self>, path: PathBuf) -> BTreeMap<String, Vec<Value>> {
         let Some(uri) = documents::url(&path) else { return BTreeMap::new() };
@@ -398,8 +398,8 @@ impl Client {
         found
     }
 
-    /// Waits until the server has published the diagnostics of a file once more, and returns them by its URL: many publish
-    /// an empty list first.
+    /// Waits until the server has published the diagnostics of a file once more, and returns them by its URL: many
+    /// publish an empty list first.
     pub async fn diagnose_again(self: Arc<Self>, path: PathBuf) -> BTreeMap<String, Vec<Value>> {
         let Some(uri) = documents::url(&path) else { return BTreeMap::new() };
         let mut published = self.connection.published();

@@ -211,7 +211,7 @@ async fn local(task: &Task<'_>, spawn: &Spawn<'_>) -> Status {
             Some(sandbox) => sandbox.spawn(spawn).await,
             None => process::spawn(spawn),
         };
-        // Messages that came meanwhile, such as the last one that `session/new` waits for, are taken before the next start.
+        // Messages that came meanwhile, such as the end that `session/new` waits for, are taken before the next start.
         tokio::task::yield_now().await;
         spawned
     };

@@ -36,7 +36,7 @@ pub enum ApiBody {
 /// The function that answers the requests of plugins.
 pub type Api = Arc<dyn Fn(ApiRequest) -> BoxFuture<'static, ApiResponse> + Send + Sync>;
 
-/// Returns a function that refuses requests that lead out of the sandbox of the plugins' process: commands and terminals,
+/// Returns a function that refuses requests that lead out of the plugins' sandbox: commands and terminals,
 /// answers to permissions, changes of rules and of the configuration, and other directories than their own.
 pub fn held(api: Api, directory: &Path) -> Api {
     let directory = directory.to_owned();

@@ -195,7 +195,7 @@ struct State {
     target: Target,
     before: Option<Vec<u8>>,
     now: Option<Vec<u8>>,
-    /// The file whose content was moved here.
+    /// The file with the content that was moved here.
     moved_from: Option<PathBuf>,
     /// Set if a section of the patch was about it.
     is_touched: bool,

@@ -65,7 +65,7 @@ const GRACE: Duration = Duration::from_secs(3);
 const DRAIN: Duration = Duration::from_millis(100);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 const CHUNK_BYTES: usize = 32 * 1024;
-/// Shells whose language is that of `sh`, as far as models write it.
+/// Shells with the language of `sh`, as far as models write it.
 const SHELLS_LIKE_SH: [&str; 15] = [
     "ash", "bash", "dash", "hush", "ksh", "lksh", "mksh", "oksh", "osh", "posh", "rbash", "sash", "sh",
     "yash", "zsh",
@@ -100,7 +100,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let args: Args = arguments("bash", input)?;
     let timeout_ms = match args.timeout {
         None => default_timeout_ms(cx.config),
-        // Parts of a millisecond are nothing to wait for; what is beyond every clock is cut by the cast.
+        // Parts of a millisecond are nothing to wait for; a time beyond every clock is cut by the cast.
         Some(given) if given > 0.0 => given.ceil() as u64,
         Some(given) => {
             return Err(ToolError::Model(format!(
@@ -313,7 +313,7 @@ pub struct Needs {
     pub targets: Vec<Target>,
 }
 
-/// Finds what a command line needs before it may run.
+/// Finds the [`Needs`] of a command line before it may run.
 pub async fn needs(config: &Config, command: &str, workdir: &Path) -> Result<Needs, ToolError> {
     if let Some(reason) = line::refusal(command) {
         return Err(ToolError::Model(reason));
@@ -364,7 +364,7 @@ enum Ending {
     Aborted,
 }
 
-/// Reads what the command says until it ends or has to be ended.
+/// Reads the command's output until it ends or has to be ended.
 async fn supervise(cx: &ToolCx<'_>, mut child: Child, line: &Line, mut hosts: Hosts) -> (Ending, Output) {
     let mut pump = Pump {
         cx,
@@ -395,7 +395,7 @@ async fn supervise(cx: &ToolCx<'_>, mut child: Child, line: &Line, mut hosts: Ho
     };
     match &mut ending {
         Ending::Exited(_) => {
-            // Whatever is left in the background may hold the pipe open for ever.
+            // Processes left in the background may hold the pipe open for ever.
             let _ = timeout(DRAIN, pump.read_to_end()).await;
             child.kill_group();
         }
@@ -417,7 +417,7 @@ async fn supervise(cx: &ToolCx<'_>, mut child: Child, line: &Line, mut hosts: Ho
     (ending, pump.output)
 }
 
-/// Carries what the child says to the output and, now and then, to the user.
+/// Carries the child's text to the output and, now and then, to the user.
 struct Pump<'a> {
     cx: &'a ToolCx<'a>,
     stdout: Pipe<ChildStdout>,
@@ -488,7 +488,7 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
         let read = reader.take(CHUNK_BYTES as u64).read_buf(&mut self.buffer).await;
         self.n_given = match read {
             Ok(n_read) if n_read > 0 => n_complete(&self.buffer),
-            // The end, or a pipe that cannot be read any more: what is left is handed out as it is.
+            // The end, or a pipe that cannot be read any more: the remaining bytes are handed out as they are.
             Ok(_) | Err(_) => {
                 self.reader = None;
                 self.buffer.len()

@@ -39,7 +39,7 @@ pub(super) struct Diagnosed {
     pub words: String,
 }
 
-/// What servers had not said in time of the files that a session has changed. Shared with the calls of a step.
+/// Errors that servers had not told in time of the files that a session has changed. Shared with the calls of a step.
 #[derive(Clone, Default)]
 pub struct LateErrors(Arc<Mutex<Vec<Late>>>);
 
@@ -52,7 +52,7 @@ struct Late {
 }
 
 impl LateErrors {
-    /// Notes what is still to come behind a change of files. What was to come of their older texts is given up.
+    /// Notes the errors that are still to come behind a change of files. Those of the older texts are given up.
     async fn note(&self, changed: &[&Target], later: Vec<Later>) {
         let mut new = Vec::new();
         for later in later {
@@ -120,7 +120,7 @@ pub(super) async fn behind(cx: &ToolCx<'_>, changed: &[&Target]) -> Diagnosed {
     let (root, policy) = (&cx.config.directory, cx.host.policy());
     let others = found.into_iter().filter_map(|(path, diagnostics)| {
         let name = display(path.strip_prefix(root).ok()?);
-        // A server reads what the model may not.
+        // A server reads files that the model may not.
         let ask = Ask {
             permission: "read".to_owned(),
             patterns: vec![name.clone()],

@@ -217,7 +217,7 @@ fn line_trimmed<'a>(content: &Content<'a>, old: &'a str) -> Vec<Cow<'a, str>> {
     starts.map(|start| content.block(start..start + wanted.len(), old).into()).collect()
 }
 
-/// Returns the block between the given first and last lines whose inner lines are most similar.
+/// Returns the block between the given first and last lines with the most similar inner lines.
 fn block_anchor<'a>(content: &Content<'a>, old: &'a str) -> Vec<Cow<'a, str>> {
     let wanted: Vec<&str> = old.lines().map(str::trim).collect();
     let [first, inner @ .., last] = wanted.as_slice() else { return Vec::new() };

@@ -35,7 +35,7 @@ pub trait Editor: Send + Sync {
     ) -> BoxFuture<'static, Result<(), EditorFailure>>;
 }
 
-/// Reason why an editor did not do what it was asked for.
+/// Reason why an editor did not carry out a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EditorFailure {
     /// It has ended its connection.

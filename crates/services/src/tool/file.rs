@@ -249,7 +249,7 @@ enum ReadGate {
     Known(Option<FileStamp>),
 }
 
-/// A file before a change: what the model knows of it, and the text that the editor has and that is not saved.
+/// A file before a change: the state that the model knows, and the text that the editor has and that is not saved.
 pub(crate) struct Before {
     gate: ReadGate,
     unsaved: Option<String>,
@@ -360,7 +360,7 @@ pub(crate) async fn put(cx: &ToolCx<'_>, swaps: Vec<Swap>) -> Result<(), ToolErr
 /// Files that were changed, each with its new state.
 type Written = Vec<(Swap, Option<FileStamp>)>;
 
-/// Refuses a change of a file that is not any more on the disk what the user was shown. Blocks.
+/// Refuses a change of a file if its content on the disk is no longer the one that the user was shown. Blocks.
 fn check_unchanged(swaps: &[Swap]) -> Result<(), ToolError> {
     for swap in swaps {
         // The path to delete may be a link.
@@ -432,7 +432,7 @@ impl Shown {
 impl Change {
     /// Compares the texts. Blocks for as long as the comparison takes.
     pub(crate) fn new(path: &Path, before: Option<Vec<u8>>, after: String) -> Self {
-        // Nearly every file is text; looking for what is not takes several times as long.
+        // Nearly every file is text; looking for other bytes takes several times as long.
         let old_text = before.as_deref().map(|bytes| {
             str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
         });

@@ -52,7 +52,7 @@ pub(super) struct Formatter {
     /// With their dots.
     extensions: Vec<String>,
     environment: BTreeMap<String, String>,
-    /// What has to be there; `None` for a command that the user gave.
+    /// The things that have to be there; `None` for a command that the user gave.
     needs: Option<Needs>,
 }
 
@@ -124,7 +124,7 @@ pub struct FormatterState {
     pub name: String,
     /// With their dots.
     pub extensions: Vec<String>,
-    /// True if its program and what it needs are there.
+    /// True if its program and its needs are there.
     pub is_enabled: bool,
 }
 
@@ -147,7 +147,7 @@ pub(super) fn matching(config: &Config, path: &Path) -> Vec<Formatter> {
     configured(config).into_iter().filter(|it| it.takes(path)).collect()
 }
 
-/// Returns the formatters for a file whose programs are there, with their programs.
+/// Returns the formatters for a file that have their programs in place, with these programs.
 pub(super) async fn found(cx: &ToolCx<'_>, target: &Target) -> Vec<(Formatter, PathBuf)> {
     let formatters = matching(cx.config, &target.path);
     if formatters.is_empty() {
@@ -209,7 +209,7 @@ async fn run_one(
     let mut environment = cx.config.environment.variables.clone();
     environment.insert("FILE".to_owned(), file.into_owned());
     environment.extend(formatter.environment.iter().map(|(name, value)| (name.clone(), value.clone())));
-    // It runs what the project says, as a command of the agent would.
+    // It runs code of the project, as a command of the agent would.
     let agents = std::iter::once(cx.agent).chain(cx.agents_above.iter().map(String::as_str));
     let projects = &cx.config.project_programs;
     let is_projects = projects.names("formatter", &formatter.name) || projects.holds(program);
@@ -278,7 +278,7 @@ fn filled_in(word: &str, file: &str) -> String {
     }
 }
 
-/// Waits for a formatter and for what it says.
+/// Waits for a formatter and for its output.
 async fn end(child: &mut Child) -> Result<(), String> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (said, complaint, status) = tokio::join!(head(stdout), head(stderr), child.wait());
@@ -295,7 +295,7 @@ async fn end(child: &mut Child) -> Result<(), String> {
     }
 }
 
-/// Returns the beginning of what comes through a pipe, and reads the rest.
+/// Returns the beginning of a pipe's output, and reads the rest.
 async fn head(pipe: Option<impl AsyncRead + Unpin>) -> String {
     let Some(mut pipe) = pipe else { return String::new() };
     let mut bytes = Vec::new();

@@ -106,7 +106,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     })
 }
 
-/// Decides which files may be searched without asking: those whose lines `read` would show.
+/// Decides which files may be searched without asking: those with lines that `read` would show.
 struct Guard {
     policy: Policy,
     answers: Vec<Rule>,

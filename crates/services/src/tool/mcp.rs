@@ -103,7 +103,7 @@ pub(super) fn offering<'a>(servers: &'a [ServersLease], server: &str) -> Result<
     })
 }
 
-/// Returns true if no resource may be read, whatever the rules allow for files.
+/// Returns true if no resource may be read, even if the rules allow reading files.
 pub fn is_denied(policy: &Policy) -> bool {
     let may_mean_one = |pattern: &str| {
         let literal = pattern.split(['*', '?']).next().unwrap_or_default();

@@ -43,7 +43,7 @@ pub fn row(tool: &Arc<PluginTool>) -> Tool {
     }
 }
 
-/// Asks for permission, calls the tool, and answers what it asks meanwhile.
+/// Asks for permission, calls the tool, and answers its questions meanwhile.
 pub(super) async fn run(cx: &ToolCx<'_>, tool: &PluginTool, input: Value) -> Result<ToolOutput, ToolError> {
     let Some(plugins) = cx.plugins else {
         return Err(ToolError::Internal(format!("there is no host for the tool {}", tool.id)));
@@ -100,7 +100,7 @@ fn row_permission(tool: &PluginTool) -> String {
     super::permission_name(&tool.id).to_owned()
 }
 
-/// Waits for the answer of a tool. A refusal of what it asked ends the call as one of ours.
+/// Waits for the answer of a tool. A refusal of its question ends the call as one of ours.
 async fn converse(cx: &ToolCx<'_>, mut call: Call) -> Result<ToolAnswer, ToolError> {
     let (mut refused, mut shown_title) = (None, None);
     let answer = loop {

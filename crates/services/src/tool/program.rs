@@ -97,7 +97,7 @@ pub(super) async fn run(
         }
         None => ended.tool_output,
     };
-    // What failed is told as it was said; a success is read.
+    // A failure is told in its own words; a success is read.
     match tool_output.metadata.get("exit").and_then(Value::as_i64) {
         Some(0) => result(manifest, tool_output),
         Some(_) | None => Err(ToolError::Model(tool_output.output)),
@@ -194,7 +194,7 @@ fn start(cx: &ToolCx<'_>, manifest: &Manifest, sandbox: Option<&Sandbox>) -> std
 async fn collect(pipe: Option<impl AsyncRead + Unpin>, text: &mut Vec<u8>) {
     let Some(pipe) = pipe else { return };
     let mut kept = pipe.take(MAX_OUTPUT);
-    // What cannot be read any more has ended.
+    // A pipe that cannot be read any more has ended.
     let _ = kept.read_to_end(text).await;
     let _ = tokio::io::copy(&mut kept.into_inner(), &mut tokio::io::sink()).await;
 }

@@ -81,7 +81,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         })
         .await?;
     path::unmoved(cx, &target).await?;
-    // What is read may be changed next, and then its server should be there.
+    // A file that is read may be changed next, and then its server should be there.
     cx.lsp.start(cx.config, &target.real).await;
     let window = Window {
         offset: args.offset.unwrap_or(1).max(1),
@@ -385,7 +385,7 @@ struct Lines {
     has_more: bool,
 }
 
-/// Reads lines and keeps at most the window, whatever the size of the file or of a line.
+/// Reads lines and keeps at most the window, for any size of the file or of a line.
 fn read_lines(file: impl Read, window: Window, is_counted: bool, stopped: &AtomicBool) -> io::Result<Lines> {
     let mut reader = BufReader::with_capacity(64 * 1024, file);
     let mut lines = Lines::default();

@@ -16,7 +16,7 @@ use super::{ToolCx, ToolError, ToolOutput, blocking, path::display};
 
 /// Minimum time that a saved output stays readable (facts: OpenCode §5).
 const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// Time for which an output stays whatever its size.
+/// Time for which an output of any size stays.
 const IN_USE: Duration = Duration::from_secs(60 * 60);
 /// Bytes of all saved outputs.
 pub const MAX_SAVED: u64 = 1 << 30;

@@ -122,7 +122,7 @@ fn literal_end(glob: &str) -> &str {
 pub(crate) struct Walk<'a> {
     pub root: &'a Path,
     pub unread: &'a Unread,
-    /// True to visit files and directories whose name begins with a dot.
+    /// True to visit files and directories with names that begin with a dot.
     pub is_hidden_included: bool,
     pub included: &'a Included,
     /// Globs of paths to leave out, in addition to ignore files.

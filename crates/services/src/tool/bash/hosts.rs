@@ -32,8 +32,8 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Returns the questions of a command that is about to be started, and its proxy's way to ask them; none come from a
-    /// command whose network is not one by name.
+    /// Returns the questions of a command that is about to be started, and its proxy's way to ask them; none come from
+    /// a command with a network that is not one by name.
     pub async fn new(cx: &ToolCx<'_>, is_by_name: bool) -> (Self, Option<Asking>) {
         let (questions, asked) = mpsc::channel(MAX_WAITING);
         let hosts = Self { asked, open: None, known: BTreeMap::new(), n_asked: 0 };

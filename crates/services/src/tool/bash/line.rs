@@ -71,7 +71,7 @@ pub fn read(text: &str) -> Line {
     line
 }
 
-/// The words of a command that say what it does.
+/// The words of a command that name its action.
 enum Reach {
     /// The words that count for every command of its name.
     Name,
@@ -110,7 +110,7 @@ impl Reader {
         self.visit(text, root, 0);
     }
 
-    /// Finds the variables that a text sets, and what the grammar does not see as the shell does.
+    /// Finds the variables that a text sets, and the parts that the grammar does not see as the shell does.
     fn survey(&mut self, text: &str, root: Node<'_>) {
         let has_arithmetic = text.contains("((") || text.contains("[[");
         each_below(root, |node| {
@@ -200,8 +200,8 @@ impl Reader {
         self.run(&words, Some(written), is_fed(text, node), 0);
     }
 
-    /// Reads one command, as written and with the bytes before its first word: notes what it is called, and goes on to
-    /// the command that it runs in turn. Returns how many words say what it does; none where only all of them do.
+    /// Reads one command, as written and with the bytes before its first word: notes its name, and goes on to
+    /// the command that it runs in turn. Returns how many words name its action; none where only all of them do.
     fn run(
         &mut self,
         words: &[Word],
@@ -244,7 +244,7 @@ impl Reader {
         n_words
     }
 
-    /// Adds what `always` allows: the command's beginning, by its plain name and as written, or nothing but its text.
+    /// Adds the patterns that `always` allows: the command's beginning, by its plain name and as written, or its text.
     fn offer(&mut self, name: &str, words: &[Word], (text, n_before): (&str, usize), n_words: Option<usize>) {
         let is_literal = |text: &str| !text.contains(['*', '?']);
         let beginning = joined(words.get(..n_words.unwrap_or(usize::MAX)).unwrap_or(words));
@@ -293,7 +293,7 @@ impl Reader {
     }
 
     fn is_set(&self, variable: &str) -> bool {
-        // `$@` and `$1` are what `set` or a function's caller says.
+        // `$@` and `$1` are the words of `set` or of a function's caller.
         variable.chars().all(|c| c.is_ascii_digit()) || self.assigned.contains(variable)
     }
 

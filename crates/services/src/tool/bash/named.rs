@@ -1,4 +1,4 @@
-//! Looks up where the paths lead that a command names, and what its globs match elsewhere.
+//! Looks up where the paths lead that a command names, and which paths its globs match elsewhere.
 
 use std::{
     fs,
@@ -20,7 +20,7 @@ use super::{
     line::Line,
 };
 
-/// Entries that are looked at for what a glob matches.
+/// Entries that are looked at for the matches of a glob.
 const MAX_ENTRIES: usize = 4096;
 
 /// The directory that a command runs in and the paths that it names.
@@ -38,7 +38,7 @@ pub async fn judge(config: &Config, workdir: &Path, line: &Line) -> Result<Named
     for text in line.paths.iter().filter(|text| !is_pseudo_file(text)) {
         let expanded = home::expand(home, text);
         match expanded.strip_prefix('~') {
-            // Another user's home, or what else the shell makes of `~x`.
+            // Another user's home, or another path that the shell makes of `~x`.
             Some(_) => homes.extend(text.split('/').next().map(PathBuf::from)),
             None => paths.extend(readings(workdir, &expanded)),
         }
@@ -57,7 +57,7 @@ pub async fn judge(config: &Config, workdir: &Path, line: &Line) -> Result<Named
 }
 
 /// Returns the question about the files that a line's redirections write, marked if one of them decides something: they
-/// are changes of files, whatever command they stand behind.
+/// are changes of files, behind any command.
 pub async fn written(
     config: &Config,
     workdir: &Path,
@@ -91,8 +91,8 @@ pub async fn written(
     .await
 }
 
-/// Returns the paths that a text may mean. The kernel takes `..` behind a link for the parent of what it leads to, while the shell's own
-/// `cd` takes it for the end of the text.
+/// Returns the paths that a text may mean. The kernel takes `..` behind a link for the parent of the link's target,
+/// while the shell's own `cd` takes it for the end of the text.
 fn readings(workdir: &Path, text: &str) -> Vec<PathBuf> {
     let as_text = absolute(workdir, text);
     let as_followed = workdir.join(text);
@@ -100,7 +100,7 @@ fn readings(workdir: &Path, text: &str) -> Vec<PathBuf> {
     std::iter::once(as_text).chain(Some(as_followed).filter(|_| has_parent)).collect()
 }
 
-/// Returns what a glob within the project matches, links among it.
+/// Returns the matches of a glob within the project, links among them.
 fn matches(roots: &Roots, glob: &Path) -> Vec<PathBuf> {
     let mut n_left = MAX_ENTRIES;
     let mut found = vec![PathBuf::new()];

@@ -25,7 +25,7 @@ pub(super) struct Output {
     directory: PathBuf,
     /// The last bytes.
     tail: Vec<u8>,
-    /// The same as text for the user to watch, which never changes what it has said.
+    /// The same as text for the user to watch, which never changes once it is shown.
     live: String,
     /// Bytes of all that text.
     n_printed: usize,
@@ -87,7 +87,7 @@ impl Output {
         }
     }
 
-    /// Hands what has come since to the file. Dropping it loses nothing.
+    /// Hands the text that has come since to the file. Dropping it loses nothing.
     pub(super) async fn save(&mut self) {
         let Some(saving) = self.saving.as_ref().filter(|_| !self.unsaved.is_empty()) else { return };
         if let Ok(permit) = saving.sender.reserve().await {

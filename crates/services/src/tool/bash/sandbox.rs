@@ -1,4 +1,4 @@
-//! A command's sandbox: when it is used, and what is said and asked when it refused something.
+//! A command's sandbox: when it is used, and the words and questions after a refusal.
 
 use std::{
     fs, io,
@@ -40,12 +40,12 @@ const READ_ONLY: [&str; 4] = ["Read-only file system", "EROFS", "os error 30", "
 /// Words for something mounted where another file would be put, as at each path that is protected.
 const BUSY: [&str; 3] = ["Device or resource busy", "EBUSY", "os error 16"];
 const NOT_PERMITTED: [&str; 3] = ["Permission denied", "EACCES", "os error 13"];
-/// Told of a command that fails in bounds that nobody has asked for: what is missing there has no words of its own.
+/// Told of a command that fails in bounds that nobody has asked for: missing processes and sockets are not named.
 const OUT_OF_REACH: &str = "Other processes and the sockets of services are out of its reach; \
                             only a rule of the user for `sandbox` lets it run outside.";
 /// Bytes of the line that says so.
 const MAX_SIGN: usize = 300;
-/// Other names that are tried for what is moved aside.
+/// Other names that are tried for a file that is moved aside.
 const MAX_NAMES: usize = 100;
 
 /// Sandbox of a command.
@@ -137,7 +137,7 @@ pub(in crate::tool) async fn around(
             cx.host.ask(leave).await.map(|()| None)
         }
         Surroundings::Inside(mut sandbox) => {
-            // What the command runs may be another script by the next time, which a command inside has written.
+            // The script that the command runs may be another one by the next time, written by a command inside.
             leave.always.clear();
             sandbox.leave = Some(leave);
             Ok(Some(*sandbox))
@@ -145,9 +145,9 @@ pub(in crate::tool) async fn around(
     }
 }
 
-/// Draws the sandbox of a command that nobody is asked about although others are: it writes what `edit` may without a
-/// question, however harmless its name looks. None where there is no such command, or the machine does not hold the full
-/// level.
+/// Draws the sandbox of a command that nobody is asked about although others are: it writes where `edit` may without a
+/// question, even if its name looks harmless. None where there is no such command, or the machine does not hold the
+/// full level.
 async fn bounded(cx: &ToolCx<'_>, asks: &[(Ask, bool)]) -> Result<Option<Sandbox>, ToolError> {
     let (policy, answers) = (cx.host.policy(), cx.host.answers().await);
     let Some(let_through) = unasked::let_through(asks, &policy, &answers) else { return Ok(None) };
@@ -217,7 +217,7 @@ pub async fn around_projects_program(
     Sandbox::new(config, wanted, Level::Full).await.map(Some)
 }
 
-/// Returns the sandbox that agents' commands run in, and what this machine can hold; none if they run outside.
+/// Returns the sandbox that agents' commands run in, and the level of this machine; none if they run outside.
 async fn wanted_of(
     config: &Config,
     agents: impl Iterator<Item = &str> + Clone,
@@ -330,7 +330,7 @@ impl Sandbox {
         Ok((!moved.is_empty()).then(told))
     }
 
-    /// Says what the sandbox refused, and offers to run the command `outside`.
+    /// Reports the sandbox's refusals, and offers to run the command `outside`.
     pub(in crate::tool) async fn explain(
         mut self,
         cx: &ToolCx<'_>,

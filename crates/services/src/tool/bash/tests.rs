@@ -16,7 +16,7 @@ use crate::tool::{
     fake::{Project, one},
 };
 
-/// Much less than what it would take otherwise, on a busy machine too.
+/// Much less than the time that it would take otherwise, on a busy machine too.
 const SOON: Duration = Duration::from_secs(20);
 
 async fn check(command: &str, output: &str, exit: i32) {

@@ -8,18 +8,18 @@ use windlass_core::{
 };
 use windlass_protocol::opencode::permission::{Action, Rule};
 
-/// A name that no rule means: what is said of it is said of everything else.
+/// A name that no rule means: a rule about it is about everything else.
 const ANYTHING: &str = "\0";
 
 /// The source of a command's leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LetThrough {
     Rules,
-    /// The user, who has seen one like it and said that all of them may run: where `edit` asks, they may write.
+    /// The user, after having seen one like it and said that all of them may run: where `edit` asks, they may write.
     Always,
 }
 
-/// Returns who lets the whole line through unasked; none if somebody is asked about it, or about no command at all.
+/// Returns the source of the whole line's leave; none if somebody is asked about it, or about no command at all.
 pub(super) fn let_through(asks: &[(Ask, bool)], policy: &Policy, answers: &[Rule]) -> Option<LetThrough> {
     if policy.evaluate("bash", ANYTHING) == Action::Allow {
         return None;
@@ -33,7 +33,7 @@ pub(super) fn let_through(asks: &[(Ask, bool)], policy: &Policy, answers: &[Rule
     if is_allowed(&[]) { Some(LetThrough::Rules) } else { is_allowed(answers).then_some(LetThrough::Always) }
 }
 
-/// Returns what such a command may write. A rule that speaks of no place, such as `*.lock`, closes everything.
+/// Returns the places that such a command may write to. A rule that speaks of no place, such as `*.lock`, closes all.
 pub(super) fn writes(config: &Config, policy: &Policy, answers: &[Rule], by: LetThrough) -> Writes {
     let may_ask = by == LetThrough::Always;
     let is_allowed = |pattern: &str| match permission::resolve("edit", pattern, policy, answers) {

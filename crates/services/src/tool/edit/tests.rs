@@ -127,7 +127,7 @@ async fn failures_say_what_to_do() {
     assert_eq!(project.content("a.txt"), "a b\na b\n");
 }
 
-/// Byte order mark and line ends stay those of the file, whatever the model writes; only the named text is
+/// Byte order mark and line ends stay those of the file for any text that the model writes; only the named text is
 /// replaced.
 #[test]
 fn an_exact_edit_is_a_plain_replacement_in_the_files_own_form() {

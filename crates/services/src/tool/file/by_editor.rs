@@ -17,8 +17,8 @@ use crate::tool::{
     path::display,
 };
 
-/// Writes texts by the editor, and what it has no request for by ourselves: deletions, what is no text, and files
-/// whose text it does not tell. `guards` keep other changes off the files.
+/// Writes texts by the editor, and changes that it has no request for by ourselves: deletions, contents that are no
+/// text, and files with a text that it does not tell. `guards` keep other changes off the files.
 pub(super) async fn put(
     cx: &ToolCx<'_>,
     editor: Arc<dyn Editor>,
@@ -38,7 +38,7 @@ pub(super) async fn put(
     writing.await.map_err(|error| ToolError::Internal(format!("a change ended early: {error}")))?
 }
 
-/// Changes, sorted by who writes them.
+/// Changes, sorted by their writers.
 #[derive(Default)]
 struct Sorted {
     /// The editor, of files as they are on the disk.
@@ -49,7 +49,7 @@ struct Sorted {
 }
 
 impl Sorted {
-    /// Refuses a change of a file that is not any more in the editor what the user was shown.
+    /// Refuses a change of a file if its text in the editor is no longer the one that the user was shown.
     async fn add(&mut self, cx: &ToolCx<'_>, swap: Swap) -> Result<(), ToolError> {
         let is_text = text_of(swap.after.as_deref()).is_some()
             && swap.before.as_deref().is_none_or(|before| text_of(Some(before)).is_some());
@@ -60,7 +60,7 @@ impl Sorted {
             Buffer::Unsaved(_) if !is_text => return Err(editor::is_unsaved(&swap.path)),
             Buffer::Unsaved(_) => &mut self.unsaved,
             Buffer::Saved if is_text => &mut self.saved,
-            // It may not have open what it does not tell, and notices if the disk changes.
+            // It may not have a file open that it does not tell of, and notices if the disk changes.
             Buffer::Saved | Buffer::Unknown => &mut self.by_us,
         };
         list.push(swap);

@@ -26,7 +26,7 @@ pub(crate) struct Swap {
     pub real: PathBuf,
     pub before: Option<Vec<u8>>,
     pub after: Option<Vec<u8>>,
-    /// The file whose permissions a new file gets.
+    /// The file that a new file gets its permissions from.
     pub like: Option<PathBuf>,
 }
 
@@ -163,7 +163,7 @@ fn overwrite(path: &Path, content: &[u8]) -> io::Result<()> {
     file.write_all(content)?;
     file.set_len(content.len() as u64)?;
     if file.metadata()?.permissions() != permissions {
-        // A write clears setuid and setgid. A user who may not restore them loses them rightly.
+        // A write clears setuid and setgid. A user that may not restore them loses them rightly.
         let _ = file.set_permissions(permissions);
     }
     Ok(())

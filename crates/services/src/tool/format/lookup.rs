@@ -37,7 +37,7 @@ impl Lookup {
         }
     }
 
-    /// Finds a program, if what it needs is there.
+    /// Finds a program, if its needs are there.
     pub fn program(&self, name: &str, needs: Option<Needs>) -> Option<PathBuf> {
         let search = self.environment.get("PATH");
         let Some(needs) = needs else { return program::find(search, &self.directory, Path::new(name)) };

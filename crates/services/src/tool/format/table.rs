@@ -1,4 +1,4 @@
-//! The formatters that are known, and what has to be there for each (facts: OpenCode §12.2).
+//! The formatters that are known, and the needs of each (facts: OpenCode §12.2).
 
 /// A known formatter.
 pub(super) struct Row {

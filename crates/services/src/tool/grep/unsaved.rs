@@ -22,7 +22,7 @@ const MAX_ASKED: usize = 32;
 /// Time that it has for all of them.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Returns the files whose unsaved texts count: none unless the editor gives such.
+/// Returns the files with unsaved texts that count: none unless the editor gives such.
 pub(super) fn wanted(cx: &ToolCx<'_>) -> BTreeSet<PathBuf> {
     let is_offered = cx.host.editor().is_some_and(|editor| editor.reads());
     if is_offered { cx.host.known_paths().into_iter().collect() } else { BTreeSet::new() }

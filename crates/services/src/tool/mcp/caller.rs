@@ -14,7 +14,7 @@ use crate::{
 /// The permission to ask the session's model for a server.
 pub(crate) const SAMPLING: &str = "sampling";
 
-/// Times that a form is shown again whose answers do not fit.
+/// Times that a form with unfitting answers is shown again.
 const MAX_ATTEMPTS: usize = 3;
 
 const OPENED: &str = "Done";

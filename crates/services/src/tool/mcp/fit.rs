@@ -59,7 +59,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Returns what a value must do to be within the bounds of its schema, behind "must"; `None` if it is.
+/// Returns the bound of its schema that a value breaks, worded to follow "must"; `None` if it breaks none.
 pub(super) fn misfit(schema: &Value, value: &Value) -> Option<String> {
     match value {
         Value::Number(number) => {

@@ -1,6 +1,6 @@
 //! The one form of a resource's URI, however it is escaped.
 
-/// Times that a URI is decoded whose escapes are escaped themselves.
+/// Times that a URI with escapes that are escaped themselves is decoded.
 const MAX_ROUNDS: usize = 64;
 
 /// The ports that need not be named.
@@ -66,7 +66,7 @@ fn authority(scheme: &str, authority: &str) -> String {
     format!("{user}{name}{port}")
 }
 
-/// Removes dot segments and empty segments from a path; what is behind it stays.
+/// Removes dot segments and empty segments from a path; the text behind it stays.
 fn path(text: &str) -> String {
     let (path, rest) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
     let is_rooted = path.starts_with('/');

@@ -20,7 +20,7 @@ const MAX_TAGS: usize = 200_000;
 /// Maximum number of open elements of [`FORMATTING`]; more are left out.
 const MAX_FORMATTING: usize = 8;
 
-/// Elements whose content is not meant to be read, and those whose content is not markup.
+/// Elements with content that is not meant to be read, and those with content that is not markup.
 const UNREAD: [&str; 14] = [
     "script", "style", "noscript", "iframe", "object", "applet", "template", "svg", "math", "textarea",
     "xmp", "noembed", "noframes", "frameset",
@@ -72,7 +72,7 @@ const CELLS: [&str; 3] = ["td", "th", "caption"];
 const ATTRIBUTES: [(&str, &[&str]); 4] =
     [("a", &["href", "title"]), ("img", &["src", "alt", "title"]), ("code", &["class"]), ("ol", &["start"])];
 
-/// Elements whose text is separated from the text before them.
+/// Elements with text that is separated from the text before them.
 const APART: [&str; 3] = ["td", "th", "option"];
 
 /// Elements that end a line.

@@ -115,7 +115,7 @@ async fn the_question_names_what_will_be_requested() {
     );
 }
 
-/// Makes a project whose host answers by these rules.
+/// Makes a project with a host that answers by these rules.
 fn ruled(rules: Vec<Rule>) -> Project {
     let mut project = Project::new();
     project.host.rules = rules.clone();

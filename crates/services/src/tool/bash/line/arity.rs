@@ -1,6 +1,6 @@
-//! Knows how many words of a command say what it does, which `always` remembers (facts: OpenCode §4.4).
+//! Knows how many words of a command name its action; `always` remembers these (facts: OpenCode §4.4).
 
-/// Returns how many words of a command say what it does.
+/// Returns how many words of a command name its action.
 pub fn arity(name: &str, subcommand: Option<&str>) -> usize {
     let is_deep = THREE_WORDS_AFTER
         .iter()
@@ -15,7 +15,7 @@ pub fn arity(name: &str, subcommand: Option<&str>) -> usize {
     }
 }
 
-/// Commands that say what they do with two words.
+/// Commands that name their action with two words.
 #[rustfmt::skip]
 const TWO_WORDS: [&str; 64] = [
     "bazel", "brew", "bun", "cargo", "cdk", "cf", "cmake", "composer", "consul", "crictl", "deno", "docker",

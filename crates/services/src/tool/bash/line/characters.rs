@@ -1,11 +1,11 @@
-//! Refuses characters that show something other than what runs.
+//! Refuses characters that show something other than the command that runs.
 
 use super::tree::parse;
 
 /// Returns the reason why a command is not even looked at.
 pub fn refusal(command: &str) -> Option<String> {
     let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-    // They reorder what is shown; no command needs them.
+    // They reorder the text that is shown; no command needs them.
     let is_bidirectional = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let is_blank_alike = |c: char| {
         (c.is_whitespace() && !c.is_ascii())

@@ -92,7 +92,7 @@ impl Reader {
         let rest = words.get(at..).unwrap_or_default();
         let is_joined = wrapper.is_joined;
         if rest.is_empty() || is_joined && rest[0].value().starts_with(":::") {
-            // Many start a shell then, `exec` changes what later commands read, `parallel` runs its input's lines.
+            // Many start a shell then, `exec` changes the input of later commands, `parallel` runs its input's lines.
             let reads_input = is_fed && wrapper.name != "xargs" || is_joined;
             self.line.is_plain &= !self.is_appended_to && !reads_input;
             return Reach::Whole;
@@ -258,7 +258,7 @@ impl Reader {
         reach
     }
 
-    /// Reads git's subcommand behind the options before it, and what its subcommands are told to run.
+    /// Reads git's subcommand behind the options before it, and the commands that its subcommands are told to run.
     fn git(&mut self, words: &[Word], depth: usize) -> Reach {
         let mut at = 1;
         while let Some(option) = words.get(at).filter(|it| it.value().starts_with('-')) {

@@ -2,7 +2,7 @@
 
 use super::word::Word;
 
-/// Commands whose operands are files.
+/// Commands with files as operands.
 #[rustfmt::skip]
 const FILE_COMMANDS: [&str; 61] = [
     ".", "base64", "cat", "chgrp", "chmod", "chown", "cmp", "comm", "cp", "cut", "diff", "du", "file", "git", "head",
@@ -12,7 +12,7 @@ const FILE_COMMANDS: [&str; 61] = [
     "zip", "gunzip", "gzip", "nano", "code", "zcat",
 ];
 
-/// Commands whose first operand is a pattern or a program, unless an option gives that.
+/// Commands with a pattern or a program as the first operand, unless an option gives that.
 const AFTER_A_PATTERN: [&str; 9] = ["awk", "egrep", "fgrep", "gawk", "grep", "jq", "rg", "sed", "yq"];
 const PATTERN_OPTIONS: [&str; 5] = ["-e", "-f", "--expression", "--file", "--regexp"];
 

@@ -1,4 +1,4 @@
-//! Parses shell text within bounds, and finds what the grammar does not see of it.
+//! Parses shell text within bounds, and finds the parts that the grammar does not see of it.
 
 use std::ops::ControlFlow;
 
@@ -66,7 +66,8 @@ pub(super) fn words_behind_redirections(statement: Node<'_>) -> Vec<(usize, usiz
     words
 }
 
-/// Returns true if the line tells a command's standard input: by a redirection or a pipe, of it or around it. What a function is fed its callers say.
+/// Returns true if the line tells a command's standard input: by a redirection or a pipe, of it or around it. The
+/// callers of a function say its input.
 pub(super) fn is_fed(text: &str, command: Node<'_>) -> bool {
     let of = |node: Node<'_>| text.get(node.byte_range()).unwrap_or_default();
     let is_input = |node: Node<'_>| match node.kind() {
@@ -81,7 +82,7 @@ pub(super) fn is_fed(text: &str, command: Node<'_>) -> bool {
             "redirected_statement" | "command" => it.children(&mut cursor).any(is_input),
             "pipeline" => it.named_child(0) != inner,
             "process_substitution" => of(it).starts_with('>'),
-            // The grammar hangs what follows a document in a pipe below the document.
+            // The grammar hangs the commands behind a document in a pipe below the document.
             kind => matches!(kind, "heredoc_redirect" | "function_definition"),
         };
         if is_fed {
@@ -93,8 +94,8 @@ pub(super) fn is_fed(text: &str, command: Node<'_>) -> bool {
     false
 }
 
-/// Returns true if lines hold what the grammar reads as other words than the shell: a backslash that joins two words
-/// over a line's end, or one that begins a line.
+/// Returns true if lines hold text that the grammar reads as other words than the shell: a backslash that joins two
+/// words over a line's end, or one that begins a line.
 pub(super) fn hides_text(text: &str) -> bool {
     let bytes = text.as_bytes();
     let joins_words = text.match_indices("\\\n").any(|(at, _)| {
@@ -107,8 +108,8 @@ pub(super) fn hides_text(text: &str) -> bool {
         || lines.any(|line| line.strip_prefix('\\').is_some_and(|rest| rest.starts_with(char::is_alphabetic)))
 }
 
-/// Returns true if a quoted text looks like an array's element whose subscript runs something, which arithmetic does
-/// as soon as it meets the text: `a[$(rm x)]`.
+/// Returns true if a quoted text looks like an array's element with a subscript that runs something, which arithmetic
+/// does as soon as it meets the text: `a[$(rm x)]`.
 pub(super) fn is_subscript_code(quoted: &str, has_arithmetic: bool) -> bool {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let last_code = quoted.rfind("$(").max(quoted.rfind('`'));

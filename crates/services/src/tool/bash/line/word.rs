@@ -164,7 +164,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Skips what is between brackets, and returns it.
+    /// Skips the text between brackets, and returns it.
     fn skip_nested(&mut self, open: char, close: char) -> String {
         let (mut skipped, mut depth) = (String::new(), 1);
         while let Some(c) = self.rest.next() {

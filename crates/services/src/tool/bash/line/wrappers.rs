@@ -6,7 +6,7 @@ pub struct Wrapper {
     pub name: &'static str,
     /// Single letters without a value.
     pub flags: &'static str,
-    /// Single letters whose value is the rest of the word or the next word.
+    /// Single letters with a value, which is the rest of the word or the next word.
     pub values: &'static str,
     /// Long options without a value; with `=` at the end those with one.
     pub long: &'static [&'static str],
@@ -16,7 +16,7 @@ pub struct Wrapper {
     pub has_assignments: bool,
     /// Letters after which nothing runs.
     pub harmless: &'static str,
-    /// The letter of the option whose value is shell text.
+    /// The letter of the option with shell text as its value.
     pub text: Option<char>,
     /// The remaining words are joined to shell text.
     pub is_joined: bool,
@@ -104,7 +104,7 @@ pub const FD_COMMANDS: [&str; 4] = ["-x", "-X", "--exec", "--exec-batch"];
 pub const GIT_VALUES: [&str; 8] =
     ["-C", "-c", "--attr-source", "--config-env", "--git-dir", "--namespace", "--super-prefix", "--work-tree"];
 
-/// Variables whose values a shell runs or reads commands from.
+/// Variables with values that a shell runs or reads commands from.
 #[rustfmt::skip]
 pub const STEERING: [&str; 11] = [
     "BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4", "SHELLOPTS", "BASHOPTS", "BASH_CMDS", "BASH_ALIASES",
