@@ -196,6 +196,25 @@ fn files_stay_small_and_clean() {
     report(problems);
 }
 
+/// A comment that names its thing needs none of these words, or nearly none.
+#[test]
+fn comments_name_the_thing_they_are_about() {
+    const RIDDLES: [&str; 4] = ["what", "who", "whoever", "whatever"];
+    const MAX_RIDDLES: usize = 50;
+    let is_riddle = |line: &str| {
+        line.trim_start().starts_with("//")
+            && line
+                .split(|char: char| !char.is_alphanumeric())
+                .any(|word| RIDDLES.iter().any(|riddle| word.eq_ignore_ascii_case(riddle)))
+    };
+    let mut found = Vec::new();
+    for (path, text) in sources() {
+        let lines = text.lines().enumerate().filter(|(_, line)| is_riddle(line));
+        found.extend(lines.map(|(idx, line)| format!("{}:{}: {}", path.display(), idx + 1, line.trim())));
+    }
+    assert!(found.len() <= MAX_RIDDLES, "more than {MAX_RIDDLES}:\n{}", found.join("\n"));
+}
+
 #[test]
 fn modules_have_no_mod_rs() {
     let problems = rust_files().into_iter().filter(|(path, _)| path.ends_with("mod.rs"));
