@@ -23,7 +23,7 @@ const MAX_HEAD: usize = 16 << 10;
 /// Connections that are served at once.
 const MAX_CONNECTIONS: usize = 32;
 
-/// The error of a login whose time is over.
+/// The error of a login that timed out.
 pub const NOBODY_CAME: &str = "the browser did not come back within 5 minutes; begin again";
 
 /// The open server.
@@ -58,8 +58,8 @@ impl BrowserReturn {
         &self.address
     }
 
-    /// Waits for the browser with this state and returns what it brings; anything else that comes is sent away. `None`
-    /// if the time is over.
+    /// Waits for the browser with this state and returns its parameters; any other request is sent away. `None` if the
+    /// time is over.
     pub async fn wait(&self, state: &str) -> Option<Map<String, Value>> {
         let served = async {
             let mut open = FuturesUnordered::new();
@@ -83,7 +83,7 @@ impl BrowserReturn {
     }
 }
 
-/// Serves one connection; returns what it brings.
+/// Serves one connection; returns its parameters.
 async fn serve(mut stream: TcpStream, path: &str, state: &str) -> Option<Map<String, Value>> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

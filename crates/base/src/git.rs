@@ -29,7 +29,7 @@ pub mod repository;
 pub mod settings;
 pub mod view;
 
-/// Bytes of what git says when it fails.
+/// Bytes that are kept of git's error output.
 const MAX_ERROR: u64 = 4_000;
 
 /// Variables by which git would work with another repository, or with settings for one.
@@ -93,7 +93,7 @@ impl Program {
     }
 }
 
-/// The reason for which git did not do what it was asked.
+/// The reason for which git did not do its work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GitError {
     #[error("git cannot be run: {0}")]
@@ -134,7 +134,7 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs git to its end, or until it has printed `max_output` bytes, and returns what it printed.
+    /// Runs git to its end, or until it has printed `max_output` bytes, and returns its output.
     pub async fn output(self) -> Result<Vec<u8>, GitError> {
         let start_failed = |error: io::Error| GitError::Start(cause::innermost(&error));
         let (environment, args) = (self.environment(), self.arguments());
@@ -204,7 +204,7 @@ impl Run<'_> {
         let paths =
             [("GIT_COMMON_DIR", self.place.and_then(|it| it.common_dir)), ("GIT_INDEX_FILE", self.index)];
         for (name, path) in paths {
-            // These are files of ours, whose paths are made of text.
+            // These are files of ours, with paths that are text.
             environment.extend(path.map(|path| (name.to_owned(), path.display().to_string())));
         }
         environment

@@ -87,7 +87,7 @@ pub fn follow(id: &str) {
     let digits = id.split_once('_').and_then(|(_, body)| body.get(..12));
     let Some(stamp) = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()) else { return };
     let now = clock_stamp();
-    // The digits begin anew every two years, so "ahead" is what is less than half of that away.
+    // The digits begin anew every two years, so a stamp counts as ahead if it is less than half of that away.
     let ahead = stamp.wrapping_sub(now) & LOW_48_BITS;
     if ahead < 1 << 47 {
         LAST.fetch_max(now.saturating_add(ahead), Ordering::Relaxed);

@@ -24,11 +24,11 @@ pub fn is_blocked_above(root: &Path) -> bool {
 }
 
 fn is_special(file: &Path) -> bool {
-    // A link is opened as what it leads to.
+    // A link is opened as its target.
     fs::metadata(file).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
-/// Returns the `info/exclude` of a directory that is a repository, or what a walk opens to find it.
+/// Returns the `info/exclude` of a directory that is a repository, or the file that a walk opens to find it.
 fn exclude_file(directory: &Path) -> Option<PathBuf> {
     let git = directory.join(".git");
     let metadata = fs::symlink_metadata(&git).ok()?;

@@ -1,4 +1,4 @@
-//! Finds files whose names look like one that does not exist: another space, quote, dash, or composed letters.
+//! Finds files with names that look like one that does not exist: another space, quote, dash, or composed letters.
 
 use std::{
     fs,

@@ -47,7 +47,7 @@ pub fn is_media(mime: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! Types by what a file holds, and what is declared in other spellings.
+    //! Types by the content of a file, and declared types in other spellings.
 
     use base64::prelude::BASE64_STANDARD;
 

@@ -1,4 +1,4 @@
-//! Sums of money in decimal arithmetic: tenths of cents add up to what a person would calculate.
+//! Sums of money in decimal arithmetic: tenths of cents add up to the sum that a person would calculate.
 
 use std::ops::{Add, Div, Mul};
 
@@ -14,7 +14,7 @@ const DOLLAR: i128 = 1_000_000_000_000_000;
 pub struct Money(i128);
 
 impl Money {
-    /// Reads a number as the decimal that it was written as; what is negative or no number is nothing.
+    /// Reads a number as the decimal that it was written as; a negative or infinite number or NaN is zero.
     pub fn from_dollars(amount: f64) -> Self {
         if !amount.is_finite() || amount <= 0.0 {
             return Self::default();

@@ -69,7 +69,7 @@ pub enum Verdict {
 }
 
 impl Host {
-    /// Reads a host as programs write it, such as `0x7f.1` or `BÜCHER.example.`; none for what is no host.
+    /// Reads a host as programs write it, such as `0x7f.1` or `BÜCHER.example.`; none for a text that is no host.
     pub fn parse(text: &str) -> Option<Self> {
         let is_bare_address = text.parse::<IpAddr>().is_ok_and(|it| it.is_ipv6());
         let text = if is_bare_address { format!("[{text}]") } else { text.to_owned() };
@@ -127,7 +127,7 @@ impl Host {
     /// Fails with the address and its kind if the host may not be there.
     ///
     /// A host that is named exactly may be in a private network. Only an address that is itself named, and `localhost`,
-    /// leads to this machine or to a service of its link: otherwise those who answer for a name would choose among these.
+    /// leads to this machine or to a service of its link: otherwise the owners of a name would choose among these.
     pub fn check(&self, is_exact: bool, found: &[SocketAddr]) -> Result<(), (IpAddr, &'static str)> {
         let may_be = |address: IpAddr, kind: &str| {
             is_exact
@@ -150,7 +150,7 @@ impl fmt::Display for Host {
 }
 
 impl Names {
-    /// Reads a setting. The error names what cannot be understood.
+    /// Reads a setting. The error names the part that cannot be understood.
     pub fn parse(setting: &NamedNetwork) -> Result<Self, String> {
         let ports = setting.ports.clone().unwrap_or_else(|| USUAL_PORTS.to_vec());
         let read = |texts: &[String], ports: Option<&[u16]>| -> Result<Vec<Pattern>, String> {
@@ -183,7 +183,7 @@ impl Names {
         self.lists.iter().flat_map(|it| &it.deny).any(|it| it.matches(host, port))
     }
 
-    /// Returns an address that is denied by itself, under whatever name it was found.
+    /// Returns an address that is denied by itself, under any name.
     pub fn denied(&self, found: &[SocketAddr]) -> Option<IpAddr> {
         found.iter().find(|it| self.denies(&Host::at(it.ip()), it.port())).map(SocketAddr::ip)
     }
@@ -342,8 +342,9 @@ fn port_number(text: &str) -> Option<u16> {
     text.parse().ok().filter(|port| is_number && *port != 0)
 }
 
-/// Returns true for a name whose parts have letters, digits, `-` and `_` alone, and for an address in brackets: what
-/// else a URL may have, such as a bare IPv6 address whose end is taken for a port, would not be what its writer meant.
+/// Returns true for a name made of parts with letters, digits, `-` and `_` alone, and for an address in brackets: other
+/// hosts of a URL, such as a bare IPv6 address with an end that is taken for a port, would not be the ones that its
+/// writer meant.
 fn is_plain(host: &str) -> bool {
     if let Some(address) = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
         return !address.is_empty() && address.chars().all(|it| it.is_ascii_hexdigit() || ":.".contains(it));

@@ -9,7 +9,7 @@ const STICKY: u32 = 0o1000;
 const WRITABLE_BY_GROUP: u32 = 0o020;
 const WRITABLE_BY_ALL: u32 = 0o002;
 
-/// The users whose files are taken.
+/// The users that files are accepted from.
 #[derive(Debug, Clone)]
 pub struct Owners {
     uids: Vec<u32>,
@@ -17,7 +17,7 @@ pub struct Owners {
     accounts: OnceLock<Accounts>,
 }
 
-/// The reason why a file may not be what the user put there.
+/// The reason why a file may not be the one that the user put there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// It belongs to this user.

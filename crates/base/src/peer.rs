@@ -35,7 +35,7 @@ mod elsewhere {
         true
     }
 
-    /// Judges nothing: this system does not tell whose a socket is.
+    /// Judges nothing: this system does not tell the owner of a socket.
     pub fn of_socket(_: u32, _: u64) -> Standing {
         Standing::Unknown
     }

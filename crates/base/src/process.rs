@@ -95,11 +95,11 @@ pub struct Child {
     /// Set after the leader was waited for: its number may belong to another process by then.
     is_reaped: bool,
     registration: Option<Registration>,
-    /// Tells the exit status before the child has cleared away what it ran in.
+    /// Tells the exit status before the child has cleared away its surroundings.
     report: Option<pipe::Receiver>,
     /// The end at which a sandbox's launcher hands over the listener of its command's network.
     pub door: Option<UnixStream>,
-    /// What serves the child's network, and ends with it.
+    /// The proxy for the child's network, which ends with the child.
     pub proxy: Option<AbortOnDropHandle<()>>,
     /// The write end of the child's input; set if [`Spawn::stdin`] asked for it.
     pub stdin: Option<ChildStdin>,
@@ -129,7 +129,7 @@ pub fn spawn_with_step(
     run(command, spawn)
 }
 
-/// Starts a child as [`spawn`] does, which writes the exit status of what it runs to [`REPORT`], as the four bytes of
+/// Starts a child as [`spawn`] does, which writes the exit status of its program to [`REPORT`], as the four bytes of
 /// `wait(2)`, once that and all that it started have ended. A channel is its descriptor [`CHANNEL`].
 pub fn spawn_reporting(
     spawn: &Spawn<'_>,
@@ -171,7 +171,8 @@ fn with_pipes(spawn: &Spawn<'_>) -> Command {
         .stdin(if spawn.stdin { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    // Without a terminal of its own, what would ask there fails at once instead of waiting, or drawing over the screen.
+    // Without a terminal of its own, a program that would ask there fails at once instead of waiting, or drawing over
+    // the screen.
     lead_session(&mut command, false);
     command
 }
@@ -276,7 +277,7 @@ fn lead_session(command: &mut Command, has_terminal: bool) {
     }
 }
 
-/// Runs a child to its end and returns what it printed, cut to `max_bytes`.
+/// Runs a child to its end and returns its output, cut to `max_bytes`.
 pub async fn output(spawn: &Spawn<'_>, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut child = self::spawn(spawn)?;
     let mut printed = Vec::new();
@@ -315,7 +316,7 @@ fn die_with_parent(command: &mut Command) {
 }
 
 impl Child {
-    /// The process group, whose leader it is.
+    /// The process group that it leads.
     pub fn group(&self) -> Pid {
         self.group
     }
@@ -365,7 +366,7 @@ impl Child {
         }
     }
 
-    /// Asks the reaper to kill descendants that left the group and whose parents have ended.
+    /// Asks the reaper to kill descendants that left the group and lost their parents.
     fn kill_later(&self) {
         if let Some(registration) = &self.registration {
             registration.kill_later();

@@ -16,8 +16,8 @@ pub fn find(search: Option<&str>, directory: &Path, program: &Path) -> Option<Pa
     directories.map(|it| directory.join(it).join(program)).find(|file| is_program(file))
 }
 
-/// Finds a program in the absolute directories of `search`: those that are relative are a project's, whose programs the
-/// user may not have meant to run.
+/// Finds a program in the absolute directories of `search`: those that are relative are a project's, with programs that
+/// the user may not have meant to run.
 pub fn find_outside(search: Option<&str>, program: &Path) -> Option<PathBuf> {
     find(Some(&absolute_directories(search)), Path::new("/"), program)
 }

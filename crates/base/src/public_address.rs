@@ -22,7 +22,7 @@ impl Resolve for PublicNames {
     }
 }
 
-/// Fails for a URL whose host is itself an address that is not public, but for one of this machine: no name is looked up
+/// Fails for a URL with an address for its host that is not public, but for one of this machine: no name is looked up
 /// for it.
 pub fn check_literal(url: &Url) -> Result<(), String> {
     let host = url.host_str().unwrap_or_default();
@@ -33,7 +33,7 @@ pub fn check_literal(url: &Url) -> Result<(), String> {
     }
 }
 
-/// Returns true for a URL whose host says that it is this machine.
+/// Returns true for a URL with a host that names this machine.
 pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     literal(host).map_or_else(|| is_localhost(host), |it| it.to_canonical().is_loopback())

@@ -1,4 +1,4 @@
-//! An ordered queue whose pushes never wait; producers of bulk wait for room before they produce more.
+//! An ordered queue with pushes that never wait; producers of bulk wait for room before they produce more.
 //!
 //! A slow reader thereby slows the session that floods it, while answers and cancellation still pass: the
 //! queue's size is bounded by the high-water mark plus the amount that each producer makes between two waits.
@@ -110,12 +110,12 @@ impl<T> Queue<T> {
         self.lock().list.is_empty()
     }
 
-    /// Returns the weight of what waits to be read.
+    /// Returns the weight of the items that wait to be read.
     pub fn weight(&self) -> usize {
         self.lock().weight
     }
 
-    /// Returns how often the high-water mark fits into what waits to be read.
+    /// Returns how often the high-water mark fits into the items that wait to be read.
     pub fn n_behind(&self) -> usize {
         self.lock().weight / self.high_water.max(1)
     }

@@ -159,8 +159,8 @@ impl Peer {
         self.send(&answer, Weight::Reply);
     }
 
-    /// Reads and writes until the other closes a pipe, has written what cannot be read, or reads nothing. What it says
-    /// of its own accord goes to `on_incoming`, in its order.
+    /// Reads and writes until the other closes a pipe, has written a message that cannot be read, or reads nothing. Its
+    /// requests and notifications go to `on_incoming`, in its order.
     pub async fn serve(
         &self,
         reader: impl AsyncRead + Unpin,
@@ -197,7 +197,7 @@ impl Peer {
         if let Some(pipe) = direct.as_ref()
             && self.n_written.load(Ordering::Acquire) == n_before
         {
-            // What fails now fails in the writer's task too, which ends the connection.
+            // A write that fails now fails in the writer's task too, which ends the connection.
             let n_written = (&*pipe).write(&bytes).unwrap_or(0);
             self.n_written.fetch_add(n_written as u64, Ordering::Release);
             bytes.drain(..n_written);
@@ -232,7 +232,7 @@ impl Peer {
         let mut decoder = Decoder::new(self.framing);
         let mut chunk = vec![0; READ_BYTES];
         loop {
-            // One that asks and does not read what it is answered is not listened to.
+            // A peer that asks and does not read the answers is not listened to.
             self.outgoing.room().await;
             match reader.read(&mut chunk).await {
                 Ok(0) | Err(_) => return Ok(()),
@@ -246,7 +246,7 @@ impl Peer {
         }
     }
 
-    /// Hands an answer to who waits for it, and returns anything else.
+    /// Hands an answer to the caller that waits for it, and returns anything else.
     fn receive(&self, mut message: Value) -> Option<Incoming> {
         let params = message.get_mut("params").map(Value::take).unwrap_or_default();
         match (message.get("method").and_then(Value::as_str), message.get("id")) {

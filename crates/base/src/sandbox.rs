@@ -1,4 +1,4 @@
-//! The boundary around a command: what it may write, read and reach, held by the kernel.
+//! The boundary around a command: the limits of its writing, reading and reach, held by the kernel.
 //!
 //! With Landlock alone, a command restricts itself between its fork and its program. In the full level the daemon starts
 //! this very program again as a launcher ([`COMMAND`]), which draws the boundary and starts the command in it. Nothing

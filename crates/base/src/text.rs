@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Decodes UTF-8 with replacement characters for what is damaged.
+/// Decodes UTF-8 with replacement characters for damaged bytes.
 ///
 /// `from_utf8_lossy` looks at each byte of sound text, `from_utf8` at words.
 pub fn decode(bytes: &[u8]) -> Cow<'_, str> {

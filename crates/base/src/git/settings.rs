@@ -1,7 +1,7 @@
 //! Reads the text of a git configuration line by line (git-config(1), "Syntax").
 //!
 //! A value that goes on over several lines is cut at the first, and its further lines are read as settings of their own:
-//! who looks for what is harmless finds too much rather than too little.
+//! a search for harmful settings finds too many rather than too few.
 
 /// A setting of a file, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub fn settings(text: &str) -> Vec<Setting> {
     found
 }
 
-/// Returns a value without its quotes and what is a comment.
+/// Returns a value without its quotes and its comment.
 fn unquoted(text: &str) -> String {
     let (mut value, mut n_kept, mut is_quoted) = (String::new(), 0, false);
     let mut letters = text.trim().chars();

@@ -2,7 +2,7 @@
 //!
 //! git reads the configuration and the hooks in the common directory, which the environment may name, and everything
 //! of the worktree alone (`HEAD`, the index) in the repository's own. So a common directory of ours, with links to the
-//! data, keeps the configuration out as a whole, whatever git learns to read from it.
+//! data, keeps the configuration out as a whole, even if later versions of git read more of it.
 
 use std::{
     fs, io,

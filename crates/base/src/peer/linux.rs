@@ -1,4 +1,4 @@
-//! Reads `/proc` for the owner of a socket, and for what holds a process.
+//! Reads `/proc` for the owner of a socket, and for the windlass or sandbox that holds a process.
 
 use std::{
     collections::BTreeSet,
@@ -39,7 +39,7 @@ static RECENT: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 
 /// Asks for the other end of a connection that was just taken; `own_inode` is that of its socket.
 ///
-/// A connection may be over by now, and a port be somebody else's: what was sent before would count as theirs.
+/// A connection may be over by now, and a port be somebody else's: data sent before would count as theirs.
 pub fn other_end(own_inode: u64, own: SocketAddr, other: SocketAddr) -> OtherEnd {
     let (client, server) = socket::ends(other, own);
     // Behind the question about the client, so that it was connected when that was answered.
@@ -96,7 +96,7 @@ pub fn of_process(user: u32, pid: Option<i32>) -> Standing {
     of_user(user).unwrap_or_else(seen)
 }
 
-/// Judges a user; `None` for our own, whose processes differ.
+/// Judges a user; `None` for our own, because its processes differ.
 fn of_user(user: u32) -> Option<Standing> {
     match (user, geteuid().as_raw()) {
         (user, own) if user == own => None,

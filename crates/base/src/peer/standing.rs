@@ -1,4 +1,4 @@
-//! What is known of a caller.
+//! The kernel's knowledge of a caller.
 
 /// A caller as far as the kernel tells of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum Standing {
     Gone,
     /// A process of this user in a sandbox or a container that this process is not in.
     Confined,
-    /// A process of this user that hides what it has open.
+    /// A process of this user that hides its open files.
     Hidden,
     /// Nothing is known, or only that it is root's.
     Unknown,

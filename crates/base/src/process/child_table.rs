@@ -87,7 +87,7 @@ impl Drop for Registration {
 }
 
 struct ChildTable {
-    /// Set by [`open`]. Unset in unit tests, whose program is no reaper; nothing is registered then.
+    /// Set by [`open`]. Unset in unit tests, because their program is no reaper; nothing is registered then.
     tags: Option<Tags>,
     n_children: u64,
     /// Children and the groups that they lead.

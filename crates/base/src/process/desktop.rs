@@ -15,8 +15,8 @@ use super::{SERVER_PASSWORD, search};
 /// The system's program that opens an address.
 const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
-/// Starts the program given in the background, so that a browser that it starts is no descendant of ours: what we have
-/// started is refused by our server.
+/// Starts the program given in the background, so that a browser that it starts is no descendant of ours: our server
+/// refuses processes that we have started.
 const IN_BACKGROUND: &str = r#"command -v "$0" > /dev/null || exit 127
 "$0" "$1" &"#;
 

@@ -60,15 +60,15 @@ impl std::fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// Returns the authority of a user, which is made with the first use: its key lies in `hidden`, and what commands
-    /// trust in `shown`. Does blocking reads.
+    /// Returns the authority of a user, which is made with the first use: its key lies in `hidden`, and the
+    /// certificates for commands in `shown`. Does blocking reads.
     pub fn of(hidden: &Path, shown: &Path) -> io::Result<Arc<Self>> {
         let known = |known: &[(PathBuf, Arc<Self>)]| {
             known.iter().find(|(directory, _)| directory == hidden).map(|(_, it)| it.clone())
         };
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("the proxy's authority: {error}"));
-        // Those that come meanwhile wait for what is made.
+        // Other callers wait until the authority is made.
         let mut all = lock(&KNOWN);
         if let Some(authority) = known(&all) {
             authority.show().map_err(named)?;
@@ -117,7 +117,7 @@ impl Authority {
         VARIABLES.iter().map(move |name| ((*name).to_owned(), trusted.clone()))
     }
 
-    /// Returns what speaks for a host to a command.
+    /// Returns the acceptor that speaks for a host to a command.
     pub(super) fn acceptor(&self, host: &str) -> io::Result<TlsAcceptor> {
         if let Some(acceptor) = lock(&self.hosts).get(host) {
             return Ok(acceptor.clone());
@@ -141,7 +141,7 @@ impl Authority {
         Ok(acceptor)
     }
 
-    /// Returns what speaks to a host, which has to show a certificate that the machine trusts.
+    /// Returns the connector that speaks to a host, which has to show a certificate that the machine trusts.
     pub(super) fn connector(&self) -> &TlsConnector {
         self.connector.get_or_init(|| {
             let mut roots = RootCertStore::empty();
@@ -162,7 +162,7 @@ fn parameters() -> CertificateParams {
     parameters
 }
 
-/// Makes a key, and returns it with its certificate; what another process has made meanwhile stands.
+/// Makes a key, and returns it with its certificate; a key that another process has made meanwhile is kept.
 fn make(hidden: &Path) -> io::Result<String> {
     let key = KeyPair::generate().map_err(io::Error::other)?;
     let certificate = parameters().self_signed(&key).map_err(io::Error::other)?;

@@ -55,12 +55,12 @@ pub enum Answer {
     Unasked,
 }
 
-/// Says what is decided about a pattern; none where a person has to.
+/// Returns the decision about a pattern; none where a person has to decide.
 pub type Decide = dyn Fn(&str) -> Option<Answer> + Send + Sync;
 
 /// The way to ask about hosts.
 pub struct Asking {
-    /// Says what rules and remembered answers decide about a pattern.
+    /// Returns the decision of the rules and remembered answers about a pattern.
     pub decided: Box<Decide>,
     pub questions: mpsc::Sender<Question>,
 }
@@ -104,7 +104,7 @@ impl Gate {
         &self.names
     }
 
-    /// Returns the sentences about what was refused so far.
+    /// Returns the sentences about the connections that were refused so far.
     pub fn refusals(&self) -> Vec<String> {
         lock(&self.refused).values().cloned().collect()
     }
@@ -235,7 +235,7 @@ async fn connect(found: &[SocketAddr]) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-/// Looks up a name. A lookup whose connection is gone keeps its place until it has ended.
+/// Looks up a name. A lookup that has lost its connection keeps its place until it has ended.
 async fn look_up(host: &Host, port: u16) -> io::Result<Vec<SocketAddr>> {
     let name = host.as_str().to_owned();
     let lookup = async {

@@ -1,4 +1,4 @@
-//! Placeholders: what a command has in the place of a key, which the proxy puts in for named hosts alone.
+//! Placeholders: a command has them in the place of keys, which the proxy puts in for named hosts alone.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -11,7 +11,7 @@ use crate::{
     names::{Host, Names},
 };
 
-/// Beginning of every placeholder, by which a reader of a log knows what it is.
+/// Beginning of every placeholder, by which a reader of a log recognises it.
 const BEGINNING: &str = "windlass-placeholder-";
 const CHARS: usize = 32;
 
@@ -86,8 +86,8 @@ pub(super) struct HostKeys {
 }
 
 impl HostKeys {
-    /// Puts the keys into the headers of a request: addresses and bodies are what hosts store and show. The error names the
-    /// variable whose value does not fit.
+    /// Puts the keys into the headers of a request: hosts store and show addresses and bodies. The error names the
+    /// variable with a value that does not fit.
     pub fn put(&self, headers: &mut HeaderMap) -> Result<(), String> {
         for (name, value) in headers.iter_mut() {
             let Ok(text) = value.to_str() else { continue };

@@ -10,7 +10,7 @@ const MAX_HEADER: usize = 8 << 10;
 const MAX_BODY: usize = 16 << 20;
 /// A buffer that was larger for one message is made smaller again.
 const MAX_KEPT: usize = 1 << 20;
-/// Bytes of what is no header that an error shows.
+/// Bytes that an error shows of a text that is no header.
 const MAX_SHOWN: usize = 60;
 
 /// Separation of one message from the next.
@@ -49,7 +49,7 @@ pub enum FramingError {
 pub struct Decoder {
     framing: Framing,
     buffer: Vec<u8>,
-    /// The length of the message whose header has been read.
+    /// The length of the message after the header that has been read.
     body: Option<usize>,
     /// Bytes of the buffer that hold no end of a line.
     n_searched: usize,

@@ -9,7 +9,7 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// The other end of a connection: what it reads, and what it says.
+/// The other end of a connection: the messages that it reads, and those that it sends.
 struct Other {
     pipe: DuplexStream,
     decoder: Decoder,

@@ -15,7 +15,7 @@ pub(super) struct Identity {
     inode: u64,
     /// None where the file system does not tell.
     created: Option<SystemTime>,
-    /// Of files, and of directories whose entries are given to the command one by one.
+    /// Of files, and of directories that are given to the command entry by entry.
     changed: Option<(i64, i64)>,
 }
 

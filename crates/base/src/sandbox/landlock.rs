@@ -13,7 +13,7 @@ use landlock::{
 
 use super::boundary::{Boundary, Level};
 
-/// The newest interface whose rights are asked for; an older kernel gives what it has.
+/// The newest interface that rights are asked of; an older kernel gives those it has.
 const NEWEST: ABI = ABI::V9;
 
 /// Rights that a writable directory does not give: to make devices, as root could, and to use sockets of services.
@@ -36,7 +36,7 @@ pub(super) fn ruleset(boundary: &Boundary) -> Result<Option<OwnedFd>, RulesetErr
     let is_full = boundary.level == Level::Full;
     let write = AccessFs::from_write(NEWEST);
     let mut handled = write;
-    // In the full level a mount hides what must not be read.
+    // In the full level a mount hides the paths that must not be read.
     let hides = !is_full && !boundary.hidden.is_empty();
     if hides {
         handled |= AccessFs::ReadFile;
@@ -45,7 +45,7 @@ pub(super) fn ruleset(boundary: &Boundary) -> Result<Option<OwnedFd>, RulesetErr
         // The launcher closes the sockets that were there before; those of the command itself may be anywhere.
         handled.remove(AccessFs::ResolveUnix);
     }
-    // A right to read would hold for what is hidden below as well.
+    // A right to read would hold for the hidden paths below as well.
     let is_above_hidden = |path: &&PathBuf| hides && is_above_any(path, &boundary.hidden);
     let (above_hidden, writable): (Vec<_>, Vec<_>) = boundary.writable.iter().partition(is_above_hidden);
     let mut rules = Ruleset::default()
@@ -74,14 +74,14 @@ pub(super) fn ruleset(boundary: &Boundary) -> Result<Option<OwnedFd>, RulesetErr
 }
 
 /// Returns everything but the hidden paths. Landlock only adds rights, so every directory above a hidden path is given
-/// up for what is in it now.
+/// up for its present entries.
 fn readable(hidden: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut ahead = vec![PathBuf::from("/")];
     while let Some(directory) = ahead.pop() {
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
             let path = entry.path();
-            // A rule about a link would be one about what it leads to.
+            // A rule about a link would be one about its target.
             if hidden.contains(&path) || entry.file_type().is_ok_and(|it| it.is_symlink()) {
                 continue;
             }

@@ -1,8 +1,9 @@
 //! The launcher: draws a boundary around a command, or draws it and waits for the command.
 //!
 //! In the full level it stays outside and starts the first process of new namespaces, which starts the command, buries
-//! what loses its parents, and takes everything with it when the command ends. It reports that to the daemon before the
-//! kernel clears the namespaces away. The first process dies with the launcher, the launcher with the daemon.
+//! the processes that lose their parents, and takes everything with it when the command ends. It reports that to the
+//! daemon before the kernel clears the namespaces away. The first process dies with the launcher, the launcher with the
+//! daemon.
 #![expect(
     clippy::disallowed_methods,
     reason = "the command is the launcher's own child, within its boundary"
@@ -154,7 +155,7 @@ struct Handed {
     door: Option<OwnedFd>,
 }
 
-/// Two pipes between the launcher and the first process, and what the daemon handed down.
+/// Two pipes between the launcher and the first process, and the descriptors that the daemon handed down.
 struct Pipes {
     go: (PipeReader, PipeWriter),
     status: (PipeReader, PipeWriter),
@@ -276,7 +277,8 @@ fn inside(order: &mut Order, input: Option<Input>, pipes: Pipes, sockets: &[Path
     }
     // By its path, which leads to the new mounts; the old directory is below them.
     chdir(order.directory.as_path()).or_else(|_| chdir(Path::new("/")))?;
-    // The command inherits what is blocked; the first process of a namespace ignores what it has no handler for.
+    // The command inherits the blocked signals; the first process of a namespace ignores those that it has no handler
+    // for.
     SigSet::all().thread_unblock()?;
     let code = match order.command.first() {
         Some(program) => run_command(order, program, channel)?,
@@ -290,7 +292,7 @@ fn inside(order: &mut Order, input: Option<Input>, pipes: Pipes, sockets: &[Path
     status.write_all(&code.to_le_bytes())
 }
 
-/// Runs the command and buries everybody who has lost his parents. Returns its status, as `wait(2)` has it.
+/// Runs the command and buries every process that has lost its parent. Returns its status, as `wait(2)` has it.
 fn run_command(order: &Order, program: &OsStr, channel: Option<OwnedFd>) -> io::Result<i32> {
     let started = command(order).spawn();
     // The command has its copy; its end must be seen.

@@ -1,4 +1,4 @@
-//! The file system as a command sees it: everything read-only but the writable paths, without what is hidden.
+//! The file system as a command sees it: everything read-only but the writable paths, without the hidden ones.
 
 use std::{
     collections::BTreeMap,
@@ -87,12 +87,12 @@ pub(super) fn apply(boundary: &Boundary, sockets: &[PathBuf]) -> io::Result<()> 
     for directory in emptied {
         sys::make_path_read_only(directory, false)?;
     }
-    // Its files are the kernel's settings; what a process may change of itself, it changes by system calls.
+    // Its files are the kernel's settings; a process changes its own by system calls.
     let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     mount_new("proc", Path::new("/proc"), flags, "")
 }
 
-/// Parents come before what is below them.
+/// Parents come before the paths below them.
 fn views(boundary: &Boundary, sockets: &[PathBuf]) -> BTreeMap<PathBuf, View> {
     let Boundary { writable, protected, hidden, shown, sockets: open, .. } = boundary;
     let mut views = BTreeMap::new();
@@ -143,7 +143,7 @@ fn tree(path: &Path, view: View) -> io::Result<Option<(OwnedFd, bool)>> {
     Ok(Some((tree, is_directory)))
 }
 
-/// Makes what a mount can be attached to.
+/// Makes the directory or file that a mount can be attached to.
 fn make_place(path: &Path, is_directory: bool) -> io::Result<()> {
     if is_directory {
         return fs::create_dir_all(path);

@@ -46,7 +46,7 @@ pub fn begin() {
     }
 }
 
-/// Tries once what this machine can hold, and remembers it.
+/// Tries once which level this machine can hold, and remembers it.
 pub async fn level() -> &'static Found {
     FOUND.get_or_init(probe).await
 }

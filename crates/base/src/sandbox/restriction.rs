@@ -105,7 +105,7 @@ impl Restriction {
 }
 
 #[expect(unsafe_code, reason = "the trait demands that nothing but system calls is made")]
-// SAFETY: `apply` makes system calls over what is there already; errors hold a number.
+// SAFETY: `apply` makes system calls over values that are there already; errors hold a number.
 unsafe impl BeforeProgram for Restriction {
     fn apply(&self) -> io::Result<()> {
         Restriction::apply(self)

@@ -72,8 +72,8 @@ const NAMESPACES: [libc::c_int; 8] = [
 
 /// Makes the filter: a search for the call's number, and behind it the rules that look at arguments.
 ///
-/// The kernel walks through a filter for every call that exists when it is installed, which a search makes a tenth of
-/// what a list costs.
+/// The kernel walks through a filter for every call that exists when it is installed, which a search makes ten times
+/// cheaper than a list.
 pub(super) fn program(network: Network) -> Result<BpfProgram, Error> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let refusal = libc::EPERM.cast_unsigned();
@@ -155,9 +155,9 @@ fn fail_with(error: u32) -> sock_filter {
     answer_with(libc::SECCOMP_RET_ERRNO | error)
 }
 
-/// Returns the instructions before all others: they end a process of another architecture, whose numbers mean other
-/// calls, and refuse the numbers of the x32 interface, under which all calls exist a second time. The number is loaded
-/// behind them.
+/// Returns the instructions before all others: they end a process of another architecture, because its numbers mean
+/// other calls, and refuse the numbers of the x32 interface, under which all calls exist a second time. The number is
+/// loaded behind them.
 fn beginning(arch: TargetArch) -> BpfProgram {
     const X32: u32 = 0x4000_0000;
     let load = |offset| instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset);
@@ -171,7 +171,7 @@ fn beginning(arch: TargetArch) -> BpfProgram {
     };
     // 64 bits, little-endian.
     let machine = u32::from(machine) | 0x8000_0000 | 0x4000_0000;
-    // The first words of what a filter sees are the number of the call and the architecture.
+    // The first words of a filter's input are the number of the call and the architecture.
     let mut program = vec![
         load(4),
         jump(libc::BPF_JEQ, 1, 0, machine),

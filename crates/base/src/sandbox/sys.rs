@@ -150,7 +150,7 @@ pub(super) fn filter_calls(program: &[sock_filter]) -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_seccomp, mode, 0, &raw const program) }).map(drop)
 }
 
-/// Closes standard output and error, so that who reads them sees their end.
+/// Closes standard output and error, so that their readers see the end.
 pub(super) fn close_output() {
     for number in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
         // SAFETY: nothing here owns these descriptors, and nothing is written to them behind this call.
@@ -199,12 +199,12 @@ pub(super) fn raise_loopback() -> io::Result<()> {
         *to = *from as libc::c_char;
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
-    // SAFETY: the structure is what this request reads, and lives over the call.
+    // SAFETY: the structure is the one that this request reads, and lives over the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
     check(c_long::from(result)).map(drop)
 }
 
-/// Lets a signal do what it does by default.
+/// Lets a signal have its default effect.
 pub(super) fn reset_signal(number: Signal) {
     // SAFETY: the default action runs no code of ours.
     let _ = unsafe { signal(number, SigHandler::SigDfl) };

@@ -1,4 +1,4 @@
-//! Asks the kernel who has a socket open: by its table of one connection, or by that of all.
+//! Asks the kernel for the owner of a socket: by its table of one connection, or by that of all.
 
 use std::{
     fs, io,
@@ -43,7 +43,7 @@ impl End {
     }
 }
 
-/// Returns the ends of a connection, the one whose own address is `first` before the other.
+/// Returns the ends of a connection, the one at the address `first` before the other.
 pub fn ends(first: SocketAddr, second: SocketAddr) -> (Option<End>, Option<End>) {
     let asked = ask(first, second).and_then(|found| Ok((found, ask(second, first)?)));
     match asked {
