@@ -184,7 +184,7 @@ impl Engine {
         })
     }
 
-    /// Ends the subagents in the background of a session whose work the user stops.
+    /// Ends the subagents in the background of a session that the user stops.
     pub(super) fn cancel_background(&self, parent: &SessionId) {
         for child in self.background().end(parent) {
             self.cancel(&child);

@@ -58,7 +58,7 @@ impl Engine {
         Ok(routes)
     }
 
-    /// Routes a provider that is known in a directory, in place of what was set for it before.
+    /// Routes a provider that is known in a directory, in place of the route that was set for it before.
     pub async fn route_provider(
         &self,
         directory: &Path,

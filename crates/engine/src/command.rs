@@ -1,4 +1,4 @@
-//! Slash commands: which one a prompt calls, and what it says to the model in the user's place (facts: OpenCode §6.9).
+//! Slash commands: which one a prompt calls, and its words to the model in the user's place (facts: OpenCode §6.9).
 
 use std::{path::Path, sync::Arc};
 
@@ -43,7 +43,7 @@ pub struct Invoked {
     pub command: Command,
     /// Text behind the name.
     pub arguments: String,
-    /// The whole of what was typed.
+    /// The whole typed text.
     typed: String,
     /// Other parts of the prompt.
     others: Vec<PromptPart>,
@@ -115,7 +115,7 @@ pub fn take(
     Ok(Some(Invoked { command, arguments, typed, others, is_subtask }))
 }
 
-/// Returns true if a prompt calls a command that is not there, and whose name is such as prompts of servers have.
+/// Returns true if a prompt calls a command that is not there, by a name such as prompts of servers have.
 pub fn may_be_a_servers(loaded: &Loaded, offered: &[Command], input: &PromptInput) -> bool {
     let is_missing = |name: &str| name.contains(':') && !names(loaded, offered).any(|known| known == name);
     match &input.invocation {
@@ -134,8 +134,8 @@ pub fn names<'a>(loaded: &'a Loaded, offered: &'a [Command]) -> impl Iterator<It
     loaded.commands.keys().map(String::as_str).chain(offered.iter().map(|command| command.name.as_str()))
 }
 
-/// Returns the command that words call and what stands behind its name: of several names that they begin with,
-/// the longest.
+/// Returns the command that words call and the words after its name: of several names that they begin with, the
+/// longest.
 fn called<'a>(loaded: &Loaded, offered: &[Command], words: &'a str) -> Option<(&'a str, &'a str)> {
     let rest = words.trim_start().strip_prefix('/')?;
     // A name may have spaces: a file's may.
@@ -166,7 +166,7 @@ fn named_model(loaded: &Loaded, command: &Command) -> Result<Option<ModelRef>, E
     }))
 }
 
-/// Returns what a prompt's typed texts say together, and its other parts.
+/// Returns a prompt's typed texts as one, and its other parts.
 fn split(directory: &Path, parts: &[PromptPart]) -> (String, Vec<PromptPart>) {
     let mut typed = String::new();
     let mut others = Vec::new();
@@ -189,7 +189,7 @@ fn split(directory: &Path, parts: &[PromptPart]) -> (String, Vec<PromptPart>) {
     (typed, others)
 }
 
-/// Returns what was typed.
+/// Returns the typed text.
 pub fn words(parts: &[PromptPart]) -> String {
     let typed = parts.iter().filter_map(|part| match part {
         PromptPart::Text { text, is_synthetic: false, is_ignored: false } => Some(text.as_str()),
@@ -250,7 +250,7 @@ pub async fn begin(
     let policy = toolbox::policy(cx, state, &[]);
     let mut parts = Vec::new();
     let pieces = match &command.body {
-        // A skill is read, not carried out: whoever wrote it is not who wrote the project's commands.
+        // A skill is read, not carried out: its author is not the author of the project's commands.
         Body::Skill(skill) if skill.location.is_some() => template::expand_words(&text, &arguments),
         // The built-in one explains places.
         Body::Skill(_) => template::append_words(&text, &arguments),
@@ -370,7 +370,7 @@ async fn skill_text(cx: &TurnCx<'_>, command: &Command) -> Result<String, Engine
     read.map_err(|reason: String| EngineError::new(EngineErrorKind::InvalidInput, reason))
 }
 
-/// Returns the files that a command's text mentions by `@path`, as attachments. What is no file is words.
+/// Returns the files that a command's text mentions by `@path`, as attachments. A mention of no file is text.
 ///
 /// So is a file that the rules would ask for or deny: the model may read it by `read`, which asks.
 async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], policy: &Policy) -> Vec<PromptPart> {
@@ -412,7 +412,7 @@ async fn mentioned_files(cx: &TurnCx<'_>, pieces: &[template::Piece], policy: &P
 
 /// Returns the subagents that the template itself names by `@name`.
 ///
-/// Those in the arguments are among the prompt's `others`: what was piped in or printed names nobody.
+/// Those in the arguments are among the prompt's `others`: text that was piped in or printed names no subagent.
 fn mentioned_agents(cx: &TurnCx<'_>, template: &str, others: &[PromptPart]) -> Vec<PromptPart> {
     let name = |part: &PromptPart| match part {
         PromptPart::Agent { name } => Some(name.clone()),
@@ -458,7 +458,7 @@ fn subtask(cx: &TurnCx<'_>, command: &Command, prompt: String) -> Result<PromptP
     Ok(PromptPart::Subtask { prompt, description, agent, model })
 }
 
-/// Gives the command to a subagent; its answer is what the model goes on from.
+/// Gives the command to a subagent; the model goes on from its answer.
 async fn begin_subtask(
     cx: &mut TurnCx<'_>,
     state: &mut SessionState,

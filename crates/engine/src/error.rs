@@ -36,7 +36,7 @@ pub enum EngineErrorKind {
     ContextOverflow,
     /// The provider failed.
     Provider,
-    /// The store failed; what a session holds in memory may be ahead of it.
+    /// The store failed; a session's memory may be ahead of it.
     Store,
     /// Our own fault.
     Internal,

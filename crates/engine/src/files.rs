@@ -1,4 +1,4 @@
-//! A directory's files, their versions and its worktrees, for people who look at them through a front end.
+//! A directory's files, their versions and its worktrees, for people at a front end.
 
 pub mod branch;
 mod find;

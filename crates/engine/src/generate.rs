@@ -128,10 +128,10 @@ async fn ask(
     }
 }
 
-/// Returns the agent in an answer, or what is wrong with it.
+/// Returns the agent in an answer, or a sentence about the fault in it.
 fn read(answer: &str, taken: &[&str]) -> Result<GeneratedAgent, String> {
     let end = answer.rfind('}').map(|at| at + 1);
-    // Models like to put a fence or a sentence around what they were asked for.
+    // Models like to put a fence or a sentence around the JSON that they were asked for.
     let json = answer.find('{').zip(end).filter(|(start, end)| start < end);
     let json = json.and_then(|(start, end)| answer.get(start..end));
     let json = json.ok_or("it holds no JSON object")?;
@@ -152,7 +152,7 @@ fn read(answer: &str, taken: &[&str]) -> Result<GeneratedAgent, String> {
     })
 }
 
-/// Returns a name that is safe as a file's: whatever is no letter or digit becomes one hyphen.
+/// Returns a name that is safe as a file's: characters that are no letter or digit become one hyphen.
 pub fn sanitized(identifier: &str) -> String {
     let lower = identifier.to_lowercase();
     let words = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());

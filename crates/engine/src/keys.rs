@@ -122,7 +122,7 @@ impl Engine {
         Ok((accounts, has_free))
     }
 
-    /// Says what is wrong with the name of a provider that is not known, and what would add it.
+    /// Returns the fault in the name of a provider that is not known, and the way to add it.
     pub async fn unknown_provider(&self, directory: &Path, id: &str) -> Result<String, EngineError> {
         let known = self.read_files(directory).await?.catalog.known();
         let near = nearest(id, known.iter().map(String::as_str)).map(str::to_owned);
@@ -193,7 +193,7 @@ impl Engine {
     }
 }
 
-/// Returns what keys for these providers would give.
+/// Returns the offers that keys for these providers would give.
 fn offers(loaded: &Loaded, ids: &[String]) -> Vec<Offer> {
     let keyed = with_keys(loaded, ids, "key");
     ids.iter().map(|id| offer(loaded, &keyed, id)).collect()

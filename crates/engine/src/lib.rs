@@ -197,7 +197,7 @@ struct OpenSession {
     directories: Arc<[PathBuf]>,
     client_prompt: Option<Arc<ClientPrompt>>,
     tickets: Arc<Tickets>,
-    /// A subagent's: what was told in the session it works for.
+    /// A subagent's: the warnings that were told in the session it works for.
     warning_log: Option<WarningLog>,
     /// Absent while the session is idle: it is rebuilt from the store by the next prompt.
     task: Option<Task>,
@@ -224,7 +224,7 @@ pub struct NewSession {
     pub model: Option<SessionModel>,
     /// Rules for this session only.
     pub permission: Option<Vec<Rule>>,
-    /// Whatever the client keeps with it.
+    /// The client's own data about it.
     pub metadata: Option<Map<String, Value>>,
 }
 
@@ -233,7 +233,7 @@ impl Engine {
         Self::with_hooks(environment, paths, Vec::new())
     }
 
-    /// Makes an engine whose hooks change every configuration that is read, in this order.
+    /// Makes an engine with hooks that change every configuration that is read, in this order.
     pub fn with_hooks(environment: Environment, paths: Paths, hooks: Vec<Hook>) -> Self {
         let bus = Bus::default();
         let clients = Clients::new(bus.clone());
@@ -330,7 +330,7 @@ impl Engine {
         diagnostics::inspect::inspect(self, directory, name, model).await
     }
 
-    /// Has a model, the default one unless another is named, write an agent that does what `wanted` says.
+    /// Has a model, the default one unless another is named, write an agent for the task in `wanted`.
     pub async fn generate_agent(
         &self,
         directory: &Path,
@@ -410,7 +410,7 @@ impl Engine {
         lock(&self.0.sessions).insert(id.clone(), open);
     }
 
-    /// Opens a subagent's session with what its parent uses, unless it is open already.
+    /// Opens a subagent's session with the settings of its parent, unless it is open already.
     fn register_child(
         &self,
         id: &SessionId,
@@ -446,8 +446,8 @@ impl Engine {
         }
     }
 
-    /// Lists up to `limit` root sessions, most recently changed first: of one directory or all, behind the session
-    /// whose last change and id are given.
+    /// Lists up to `limit` root sessions, most recently changed first: of one directory or all, behind the session with
+    /// the last change and id that are given.
     pub async fn list_sessions(
         &self,
         directory: Option<String>,
@@ -575,7 +575,7 @@ impl Engine {
         }
     }
 
-    /// Cancels a session's turns, waits for them and frees what the session held. False when it was not open.
+    /// Cancels a session's turns, waits for them and frees the session's resources. False when it was not open.
     pub async fn close_session(&self, id: &SessionId) -> bool {
         let Some(open) = lock(&self.0.sessions).remove(id) else { return false };
         open.tickets.cancel_all();

@@ -1,4 +1,4 @@
-//! Logins for front ends: the ways there are, one of them done, and what an organisation asks for.
+//! Logins for front ends: the ways there are, one of them done, and an organisation's terms.
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
@@ -70,7 +70,7 @@ impl Engine {
         self.store(way.provider.to_owned(), entry).await
     }
 
-    /// Asks an organisation for what it wants of those who log in.
+    /// Asks an organisation for its terms of a login.
     pub async fn organisation(&self, url: &str) -> Result<Organisation, String> {
         #[derive(Deserialize)]
         struct Document {

@@ -1,5 +1,4 @@
-//! The hosts of plugins, one for each directory that has plugins or tool files, and what they change in its
-//! configuration.
+//! The hosts of plugins, one for each directory that has plugins or tool files, and their changes of its configuration.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -48,7 +47,7 @@ const LATE_LIMIT: Duration = Duration::from_secs(600);
 const MAX_NOTICES: usize = 16;
 /// Keys that plugins find in every configuration, set or not.
 const ALWAYS_THERE: [&str; 6] = ["agent", "command", "mcp", "mode", "permission", "provider"];
-/// The name of what plugins change in the configuration.
+/// The name of the plugins' changes of the configuration.
 pub(super) const HOOK: &str = "plugins";
 /// The key of the plugins, those of directories among them.
 const LIST: &str = "plugin";
@@ -85,7 +84,7 @@ struct Notice {
     about: Option<Missing>,
 }
 
-/// A host, and what feeds it.
+/// A host, and the task that feeds it.
 struct Running {
     host: Arc<Host>,
     _feed: AbortOnDropHandle<()>,
@@ -113,7 +112,7 @@ pub(crate) enum Renewal {
 }
 
 impl Engine {
-    /// Sets what answers the requests that plugins make by the SDK's client.
+    /// Sets the API that answers the requests that plugins make by the SDK's client.
     pub fn serve_plugins(&self, api: Api) {
         // The first front end of a process answers for all.
         let _ = self.0.plugins.api.set(api);
@@ -139,7 +138,7 @@ impl Engine {
         }
     }
 
-    /// Returns what became of a directory's plugins, as far as their user has to know.
+    /// Returns the notices about a directory's plugins that their user has to know.
     pub(crate) fn plugin_notices(&self, directory: &Path) -> Vec<String> {
         let notices = lock(&self.0.plugins.notices.0);
         notices.get(directory).into_iter().flatten().map(|notice| notice.message.clone()).collect()
@@ -166,7 +165,7 @@ impl Engine {
         lock(&self.0.plugins.hosts).insert(directory, running);
     }
 
-    /// Starts the host of a directory whose files were read, and waits for it as long as a client may wait.
+    /// Starts the host of a directory after its files were read, and waits for it as long as a client may wait.
     pub(crate) async fn start_plugins(&self, loaded: &Loaded) -> Option<Arc<Host>> {
         if loaded.plan.is_empty() {
             return None;
@@ -317,7 +316,7 @@ impl Engine {
         let notices = &self.0.plugins.notices;
         notices.retain(&loaded.config.directory, |about| about.is_none_or(|it| missing.contains(it)));
         {
-            // What failed is tried again by the next process, and a package by `windlass plugin update`.
+            // A failed installation is tried again by the next process, and a package by `windlass plugin update`.
             let mut tried = lock(&self.0.plugins.tried);
             missing.retain(|it| tried.insert(it.clone()));
         }
@@ -359,7 +358,7 @@ impl Engine {
         });
     }
 
-    /// Waits until nothing is being installed for plugins, and what was is loaded; false after `limit`.
+    /// Waits until nothing is being installed for plugins, and the installed ones are loaded; false after `limit`.
     pub async fn plugins_installed(&self, limit: Duration) -> bool {
         let mut n_installing = self.0.plugins.n_installing.subscribe();
         tokio::time::timeout(limit, n_installing.wait_for(|n_installing| *n_installing == 0)).await.is_ok()
@@ -377,7 +376,7 @@ impl Engine {
         });
     }
 
-    /// Loads the plugins and tools of a directory again whose change the user has accepted.
+    /// Loads the plugins and tools of a directory again after the user has accepted their change.
     pub(crate) fn load_accepted(&self, workspace: Arc<Workspace>) {
         let engine = self.clone();
         tokio::spawn(async move {
@@ -425,8 +424,8 @@ impl Drop for Installing {
 }
 
 impl Notices {
-    /// Tells the user what became of a plugin: at once where the client listens to the server, and with the next turn
-    /// of each session.
+    /// Tells the user about a plugin: at once where the client listens to the server, and with the next turn of each
+    /// session.
     fn tell(&self, bus: &Bus, directory: &Path, message: String, about: Option<Missing>) {
         tracing::warn!("{message}");
         self.keep(directory, &message, about);
@@ -449,7 +448,7 @@ impl Notices {
         }
     }
 
-    /// Keeps the sentences about what is wanted.
+    /// Keeps the sentences about the packages that are wanted.
     fn retain(&self, directory: &Path, is_wanted: impl Fn(Option<&Missing>) -> bool) {
         if let Some(of_directory) = lock(&self.0).get_mut(directory) {
             of_directory.retain(|it| is_wanted(it.about.as_ref()));

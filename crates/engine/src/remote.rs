@@ -1,4 +1,4 @@
-//! Fetches what a configuration names by URL.
+//! Fetches the resources that a configuration names by URL.
 
 pub mod agent_urls;
 pub mod download;

@@ -101,7 +101,7 @@ async fn give(engine: &Engine, id: &SessionId, input: PromptInput) -> Result<Tur
 /// The text with which a test makes a turn panic.
 const PANIC: &str = "panic, please";
 
-/// Panics in the place of the first request of a turn whose prompt is [`PANIC`].
+/// Panics in the place of the first request of a turn with the prompt [`PANIC`].
 pub fn panic_if_asked(prompt: &Prompt<'_>) {
     assert!(!format!("{prompt:?}").contains(PANIC) || prompt.tools.is_empty() || prompt.messages.len() > 1);
 }
@@ -153,7 +153,7 @@ async fn a_turn_does_not_wait_for_ever_for_files_that_are_being_read() {
     engine.finish().await;
 }
 
-/// Answers every request with what the text says then; the address.
+/// Answers every request with the text of that moment; returns the address.
 async fn serve(text: Arc<Mutex<String>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
     let url = format!("http://{}", listener.local_addr().expect("bound"));

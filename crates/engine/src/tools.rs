@@ -18,14 +18,14 @@ pub fn permission_names() -> Vec<&'static str> {
     names.into_iter().collect()
 }
 
-/// Returns true if a permission is asked for by windlass itself, which then chose what the question shows.
+/// Returns true if a permission is asked for by windlass itself, which then chose the content of the question.
 pub fn is_own_permission(name: &str) -> bool {
     permission_names().contains(&name)
         || tool::OTHER_PERMISSIONS.contains(&name)
         || is_about_configuration(name)
 }
 
-/// Returns true if a permission is about what the configuration may do. No rule and no option answers it.
+/// Returns true if a permission is about the powers of the configuration. No rule and no option answers it.
 pub fn is_about_configuration(name: &str) -> bool {
     matches!(name, config_change::PERMISSION | trust::PERMISSION)
 }
@@ -36,8 +36,8 @@ pub fn tool_look(name: &str) -> Look {
 }
 
 impl Engine {
-    /// Returns the tools of a directory with what models read about them: built-in ones, those of programs, of plugins
-    /// and of tool files. The last of a name stands.
+    /// Returns the tools of a directory with their descriptions for models: built-in ones, those of programs, of
+    /// plugins and of tool files. The last of a name stands.
     pub async fn tools(&self, workspace: &Workspace) -> Vec<Value> {
         let mut rows: Vec<Tool> = tool::BUILTIN.to_vec();
         rows.extend(workspace.loaded().plan.manifests.iter().map(tool::program::row));

@@ -17,13 +17,13 @@ use crate::EngineError;
 /// The remembered answers of a project. Cloning it shares it.
 ///
 /// The store is the truth, because another process may add an answer or the user revoke one at any time; memory holds
-/// what was read last and what is not stored yet.
+/// the answers that were read last and those that are not stored yet.
 #[derive(Clone, Default)]
 pub struct Approvals {
     /// The store and the project's directory there.
     place: Option<(Storage, String)>,
     state: Arc<Mutex<State>>,
-    /// What the client of one session allows; never stored.
+    /// The rules of one session's client; never stored.
     granted: Arc<[Rule]>,
 }
 
@@ -51,7 +51,7 @@ impl State {
         Syncing { unsaved: self.unsaved.clone(), n_before: self.n_saved, order: self.n_begun }
     }
 
-    /// Takes what was read. One that was begun earlier than what holds by now may not know the newest answers.
+    /// Takes the answers of a reading. One that was begun before the reading in force may lack the newest answers.
     fn end(&mut self, syncing: &Syncing, answers: Vec<Rule>) {
         if syncing.order > self.latest {
             self.latest = syncing.order;
@@ -96,7 +96,7 @@ impl Approvals {
         self.place.is_some() && !self.lock().unsaved.is_empty()
     }
 
-    /// Stores what is new and reads what others have added or revoked.
+    /// Stores new answers and reads those that others have added or revoked.
     pub async fn sync(&self) {
         let Some((storage, project)) = &self.place else { return };
         let syncing = self.lock().begin();
@@ -142,7 +142,7 @@ pub async fn list(environment: &Environment, directory: &Path) -> Result<Vec<App
     Ok(numbered(storage.answers(Some(project)).await?))
 }
 
-/// Forgets one, in running daemons too; what was forgotten, or `None` when there is no such answer.
+/// Forgets an answer, in running daemons too, and returns it; `None` when there is no such answer.
 pub async fn revoke(
     environment: &Environment,
     directory: &Path,

@@ -45,7 +45,7 @@ pub struct Context {
 impl Request for PermissionRequest {
     type Id = PermissionId;
     type Context = Context;
-    /// The name of what allowed it, where it was not the user.
+    /// The name of the source that allowed it, where it was not the user.
     type Answer = Option<String>;
     const ANSWERABLE: Answerable = Answerable::Permissions;
 
@@ -92,7 +92,7 @@ impl Asks {
         Self(PendingTable::new(bus, clients))
     }
 
-    /// Like [`Asks::ask_who`], without the one who allowed it.
+    /// Like [`Asks::ask_who`], without the source of the permission.
     pub async fn ask(&self, asker: Asker<'_>, ask: Ask, is_opaque: bool) -> Result<(), ToolError> {
         self.ask_who(asker, ask, is_opaque).await.map(drop)
     }
@@ -106,11 +106,12 @@ impl Asks {
         let is_opaque = match before_question(&asker, &ask, is_opaque).await? {
             Before::Allowed => return Ok(AllowedBy::Rules),
             Before::Asked => is_opaque,
-            // No rule and no answer given before settles what a plugin wants asked.
+            // No rule and no answer given before settles a request that a plugin wants asked.
             Before::AskedByPlugin => true,
         };
         let answered = {
-            // An answer is remembered before it looks for what it settles here: it finds this question, or is found.
+            // An answer is remembered before it looks for the questions that it settles here: it finds this question,
+            // or is found.
             let mut pending = self.0.lock();
             let answers = asker.approvals.rules();
             if is_settled(&asker, &ask, &answers, is_opaque)? {
@@ -136,13 +137,14 @@ impl Asks {
         self.refuse_unanswerable();
         let result = answered.get().await;
         if asker.approvals.has_unsaved() {
-            // Before the tool goes on: what the user said once must not be asked again after a crash.
+            // Before the tool goes on: a request that the user has answered must not be asked again after a crash.
             asker.approvals.sync().await;
         }
         result.map(AllowedBy::Client)
     }
 
-    /// Asks what is not about a call: no rule and no remembered answer decides it, and this one is not remembered.
+    /// Asks a question that is not about a call: no rule and no remembered answer decides it, and this one is not
+    /// remembered.
     pub async fn confirm(
         &self,
         session_id: &SessionId,
@@ -168,15 +170,16 @@ impl Asks {
         }
     }
 
-    /// Takes back what a session is asked that is not about a call.
+    /// Takes back the questions to a session that are not about a call.
     pub fn withdraw_apart(&self, session_id: &SessionId) {
         for pending in self.0.take(|it| it.context.is_apart && it.request.session_id == *session_id) {
             self.0.refuse(pending, ToolError::Cancelled { partial: None });
         }
     }
 
-    /// Answers a pending request. The words with a rejection are for the model; those with a consent name what gives it
-    /// in the user's place. False when there is none with this id (any more), or when its turn was cancelled.
+    /// Answers a pending request. The words with a rejection are for the model; those with a consent name the source
+    /// that gives it in the user's place. False when there is none with this id (any more), or when its turn was
+    /// cancelled.
     ///
     /// Other requests that the answer settles are settled first: a front end shows the next question when the answered one
     /// is gone, and must not show one that needs no answer.
@@ -198,7 +201,7 @@ impl Asks {
                     remember(&pending, Action::Deny);
                 }
                 let session_id = &pending.request.session_id;
-                // A host is asked about by a program that runs already, in whose place no call is taken back.
+                // The question about a host comes from a program that runs already, so no call is taken back for it.
                 let is_of_call = |it: &Pending| !it.context.is_apart && it.request.permission != REACH_HOST;
                 let is_other = |it: &Pending| is_of_call(it) && it.request.session_id == *session_id;
                 let others = if is_of_call(&pending) { self.0.take(is_other) } else { Vec::new() };

@@ -21,7 +21,7 @@ pub enum Answerable {
     Permissions,
     /// Those, and questions of tools: it has a user, or a program in the place of one.
     Everything,
-    /// All of that, and it is a person who answers, so that a prompt may wait for that.
+    /// All of that, and the answers are a person's, so that a prompt may wait for that.
     Person,
 }
 
@@ -157,7 +157,7 @@ impl Clients {
         lease
     }
 
-    /// Returns a client of these sessions for tests of what is asked. It stays for good.
+    /// Returns a client of these sessions for tests of the questions. It stays for good.
     #[cfg(test)]
     pub fn pretend(&self, answerable: Answerable, sessions: &[&str]) -> impl Fn(Answerable) + use<> {
         let lease = self.add(answerable);

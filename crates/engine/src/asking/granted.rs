@@ -27,7 +27,7 @@ impl Engine {
     pub async fn grant_directories(&self, id: &SessionId, directories: Vec<PathBuf>) {
         let named: Arc<[PathBuf]> = directories.clone().into();
         let granted = blocking(move || {
-            // A link and what it leads to are the same directory.
+            // A link and its target are the same directory.
             let both = directories.iter().flat_map(|directory| [directory.clone(), real(directory)]);
             let mut rules: Vec<Rule> = Vec::new();
             for directory in both {
@@ -54,7 +54,7 @@ impl Engine {
         lock(&self.0.sessions).get(id).map(|open| open.directories.clone()).unwrap_or_default()
     }
 
-    /// Returns the rules of what the client of a session allows in it, or in one that it works for.
+    /// Returns the rules that the client of a session sets in it, or in one that it works for.
     pub(crate) fn granted(&self, id: &SessionId) -> Arc<[Rule]> {
         let rules = lock(&self.0.sessions).get(id).map(|open| open.granted.rules.clone()).unwrap_or_default();
         if self.accepts_edits(id) {

@@ -85,8 +85,8 @@ impl Questions {
         answered.get().await
     }
 
-    /// Answers a pending question; what is missing counts as not answered, what is too much is dropped. False when
-    /// none with this id waits (any more).
+    /// Answers a pending question; missing answers count as not given, surplus ones are dropped. False when none with
+    /// this id waits (any more).
     pub fn reply(&self, id: &QuestionId, mut answers: Answers) -> bool {
         let Some(pending) = self.0.take_answered(id) else { return false };
         answers.resize(pending.request.questions.len(), Vec::new());

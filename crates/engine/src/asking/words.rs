@@ -14,9 +14,9 @@ use crate::{
     tools::is_own_permission,
 };
 
-/// Bytes of what an answer for ever is about.
+/// Bytes of the subject of an answer for ever.
 const MAX_REMEMBERED: usize = 120;
-/// Bytes of what a server asks the model in a title.
+/// Bytes of a server's prompt to the model in a title.
 const MAX_PROMPT: usize = 120;
 
 /// The words of a question, in which hidden characters and changes of direction are visible.
@@ -38,7 +38,7 @@ pub fn asked_words(request: &PermissionRequest, cwd: &Path) -> AskedWords {
 
 fn title(request: &PermissionRequest, cwd: &Path) -> String {
     let metadata = &request.metadata;
-    // Tools of MCP servers choose their metadata themselves: none of it may stand for what is asked.
+    // Tools of MCP servers choose their metadata themselves: none of it may stand for the subject of the question.
     let is_own = is_own_permission(&request.permission);
     let field = |key: &str| metadata.get(key).and_then(Value::as_str).filter(|_| is_own);
     let exact =

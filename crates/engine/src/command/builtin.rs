@@ -60,7 +60,7 @@ pub async fn answer_mistyped(
     let offered = server_prompt::commands(&cx.servers());
     let is_known = |name: &str| commands.contains_key(name) || offered.iter().any(|it| it.name == name);
     let name = match Slash::read(&typed, is_known) {
-        // The demonstration plays what stands behind it.
+        // The demonstration plays the words after it.
         Some(Slash::Unknown("demo")) if cx.model.is_demo() => return Ok(None),
         Some(Slash::Unknown(name)) => name,
         Some(Slash::Known(_)) | None => return Ok(None),

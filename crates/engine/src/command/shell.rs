@@ -1,4 +1,4 @@
-//! Runs the shell commands in a template, once every one of them is allowed, and puts what they print in their place.
+//! Runs the shell commands in a template, once every one of them is allowed, and puts their output in their place.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -36,7 +36,7 @@ use crate::{
 const GRACE: Duration = Duration::from_secs(1);
 /// Time for the output of a background child that keeps the pipe after the command has ended.
 const DRAIN: Duration = Duration::from_millis(100);
-/// Bytes that are kept of what a command says.
+/// Bytes that are kept of a command's output.
 const MAX_OUTPUT: usize = 256 * 1024;
 
 /// Result of a template.
@@ -48,12 +48,11 @@ pub enum Filled {
     Interrupted,
 }
 
-/// Puts what the commands print in their place.
+/// Puts the commands' output in their place.
 ///
 /// Each command is shown as a `bash` call of the prompt's own message, asked for under the `bash` permission,
 /// and none
-/// runs before all are allowed. What the `subagent` that is to carry the command out may not do, it may not do
-/// either.
+/// runs before all are allowed. The rules of the `subagent` that is to carry the command out limit it as well.
 pub async fn fill(
     cx: &TurnCx<'_>,
     state: &mut SessionState,
@@ -210,7 +209,7 @@ fn show_running(state: &mut SessionState, first: usize, n_commands: usize, journ
     }
 }
 
-/// Asks about one after another, then looks whether what they name still leads where it did; the index of the first
+/// Asks about one after another, then checks that the paths they name still lead where they did; the index of the first
 /// that may not run.
 async fn ask_all(
     cx: &TurnCx<'_>,
@@ -231,7 +230,7 @@ async fn ask_all(
     Ok(())
 }
 
-/// Asks as a `bash` call would; what was judged for it.
+/// Asks as a `bash` call would; returns the paths that were judged for it.
 async fn ask(
     cx: &TurnCx<'_>,
     state: &mut SessionState,
@@ -274,7 +273,7 @@ struct Ended {
 }
 
 impl Ended {
-    /// Returns what the command printed; of one that failed also what it complained about.
+    /// Returns the command's output; with its errors if it failed.
     fn for_template(&self) -> String {
         let mut said = self.stdout.trim_end().to_owned();
         let complaint = self.stderr.trim();
@@ -339,7 +338,7 @@ async fn run(cx: &TurnCx<'_>, command: &str, sandbox: Option<&bash::Sandbox>) ->
     Ended { stdout: stdout.text(max_bytes), stderr: stderr.text(max_bytes), exit, note }
 }
 
-/// Ends what is left of a command and reads what it still says.
+/// Ends the processes that are left of a command and reads the rest of the output.
 async fn finish(
     child: &mut Child,
     must_end: bool,
@@ -356,12 +355,12 @@ async fn finish(
         let _ = timeout(DRAIN, reading).await;
     } else {
         let _ = timeout(DRAIN, reading).await;
-        // Whatever is left in the background may hold the pipe open for ever.
+        // A process that is left in the background may hold the pipe open for ever.
         child.kill_group();
     }
 }
 
-/// The beginning of what came through a pipe.
+/// The beginning of the bytes that came through a pipe.
 #[derive(Default)]
 struct Captured {
     bytes: Vec<u8>,

@@ -39,7 +39,7 @@ mod tests;
 const MAX_RESULT: usize = 2000;
 /// Turns that are kept as they are, unless `compaction.tail_turns` says otherwise.
 const TAIL_TURNS: usize = 2;
-/// Between these is what is kept, in tokens, unless `compaction.preserve_recent_tokens` says otherwise.
+/// Bounds of the part that is kept, in tokens, unless `compaction.preserve_recent_tokens` says otherwise.
 const MIN_TAIL: u64 = 2000;
 const MAX_TAIL: u64 = 15_000;
 /// Percentage of the usable context that the text to summarise may fill.
@@ -48,7 +48,7 @@ const MAX_TEXT: u64 = 80;
 const MEDIA_TOKENS: u64 = 1600;
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// Summarises the conversation. The newest message is the user's that asks for it; `wish` is what the user adds.
+/// Summarises the conversation. The newest message is the user's that asks for it; `wish` is the user's addition.
 ///
 /// The summary is an answer like any other, and nothing is deleted. When it fails or is cancelled the conversation
 /// stays as it was.
@@ -208,7 +208,8 @@ impl Frame {
     }
 }
 
-/// Divides a conversation into what is summarised and what stays; `None` when there is nothing to summarise.
+/// Divides a conversation into the part that is summarised and the part that stays; `None` when there is nothing to
+/// summarise.
 pub fn plan(before: &[&MessageWithParts], settings: &Settings, wish: &str) -> Option<Plan> {
     let prior = before.iter().find(|message| is_summary(message)).map(|message| text_of(message));
     let mut said = said(before);

@@ -190,7 +190,7 @@ fn divide(
     let Some(prompt) = unanswered else { return compact::plan(&seen, &settings, "") };
     let is_before = |message: &&MessageWithParts| message.info.id() < prompt.info.id();
     let before: Vec<&MessageWithParts> = seen.iter().copied().filter(is_before).collect();
-    // A prompt alone becomes smaller only by what is left out of it.
+    // A prompt alone becomes smaller only by the parts that are left out of it.
     let whole = || has_media(prompt).then(|| compact::plan(&seen, &settings, "")).flatten();
     compact::plan(&before, &settings, "").or_else(whole)
 }

@@ -1,4 +1,4 @@
-//! Takes old outputs of tools out of what the model reads, where `compaction.prune` is set (facts: OpenCode §6.7).
+//! Takes old outputs of tools out of the model's input, where `compaction.prune` is set (facts: OpenCode §6.7).
 
 use windlass_base::clock;
 use windlass_protocol::opencode::{
@@ -19,11 +19,11 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// The newest turns, whose outputs stay.
+/// The newest turns, which keep their outputs.
 const N_TURNS: usize = 2;
 /// Tokens of the newest outputs before those, which stay too.
 const PROTECTED: u64 = 40_000;
-/// Fewer tokens than these are not worth a change of what the provider has cached.
+/// Fewer tokens than these are not worth a change of the provider's cache.
 const MIN_SAVED: u64 = 20_000;
 
 /// Clears old outputs after a turn. They stay in the store; the model reads a placeholder.

@@ -6,8 +6,8 @@ use windlass_protocol::opencode::{
     part::PartKind,
 };
 
-/// Returns the messages of a conversation that the model reads: from the last summary on, with what was kept
-/// beside it.
+/// Returns the messages of a conversation that the model reads: from the last summary on, with the messages that were
+/// kept beside it.
 pub fn visible(history: &[MessageWithParts]) -> Vec<&MessageWithParts> {
     let summaries = history.iter().enumerate().filter(|(_, message)| is_about_summary(message));
     let summaries: Vec<usize> = summaries.map(|(idx, _)| idx).collect();
@@ -40,7 +40,7 @@ fn position(history: &[MessageWithParts], id: &MessageId) -> Option<usize> {
     history.iter().rposition(|message| message.info.id() == id)
 }
 
-/// Returns true if a message sums up what came before it, or asks for that.
+/// Returns true if a message sums up those before it, or asks for that.
 pub fn is_about_summary(message: &MessageWithParts) -> bool {
     is_summary(message) || compaction(message).is_some()
 }
@@ -53,7 +53,7 @@ pub fn compaction(message: &MessageWithParts) -> Option<Option<&MessageId>> {
     })
 }
 
-/// Returns true if a message sums up what came before it.
+/// Returns true if a message sums up those before it.
 pub fn is_summary(message: &MessageWithParts) -> bool {
     matches!(&message.info, Message::Assistant(answer) if answer.summary == Some(true))
 }

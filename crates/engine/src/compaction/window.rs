@@ -11,7 +11,7 @@ const RESERVED: u64 = 20_000;
 /// The room for a conversation in a model's context, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// The limit of what the model reads.
+    /// The limit of the model's input.
     pub whole: u64,
     /// The part of it that leaves room for an answer.
     pub usable: u64,

@@ -140,8 +140,7 @@ impl Engine {
     }
 }
 
-/// Returns the sources in the order in which they were read, each fine or with what is wrong in it, in the
-/// order of its lines.
+/// Returns the sources in the order in which they were read, each fine or with its faults, in the order of their lines.
 fn configuration(read: &[String], warnings: &[Warning]) -> Vec<Finding> {
     let mut warnings: Vec<&Warning> = warnings.iter().collect();
     let rank = |warning: &Warning| read.iter().position(|source| *source == warning.source);
@@ -360,7 +359,7 @@ async fn programs(config: &Config) -> Vec<Finding> {
             ))
         }
         Some(path) => Some(Finding::ok("programs", format!("shell: {}", path.display()))),
-        // WarningLog among what is wrong in the configuration.
+        // WarningLog among the faults of the configuration.
         None if config.shell.is_some() => None,
         None => Some(Finding::wrong(
             "programs",
@@ -371,7 +370,7 @@ async fn programs(config: &Config) -> Vec<Finding> {
     shell.into_iter().chain([git]).collect()
 }
 
-/// Returns what a program prints; `None` where it does not end in time.
+/// Returns a program's output; `None` where it does not end in time.
 async fn output(config: &Config, program: &OsStr, args: &[&str]) -> Option<String> {
     let args: Vec<OsString> = args.iter().map(OsString::from).collect();
     let environment = Default::default();

@@ -54,13 +54,13 @@ pub struct AgentView {
 /// A tool that a model is offered.
 pub struct ToolView {
     pub name: String,
-    /// The first line of what the model reads of it.
+    /// The first line of the description that the model reads.
     pub description: String,
     /// Offered only where a front end has a user to ask, which `windlass run` has not.
     pub needs_user: bool,
 }
 
-/// Works out what an agent would be sent in a directory, with its own model or another.
+/// Works out the request that an agent would be sent in a directory, with its own model or another.
 pub async fn inspect(
     engine: &Engine,
     directory: &Path,

@@ -23,7 +23,7 @@ use crate::{
 pub struct Report {
     /// Something is ignored or cannot work.
     pub warnings: Vec<Warning>,
-    /// MCP servers whose programs are not there, which starting them tells too.
+    /// MCP servers with programs that are not there, as starting them tells too.
     pub servers: Vec<Warning>,
     pub notes: Vec<Warning>,
     /// The sources that were read, the weakest first.
@@ -177,7 +177,7 @@ fn no_tool(name: &str, config: &Config) -> Option<String> {
     Some(format!("has no effect: there is no tool `{name}`{hint}"))
 }
 
-/// Finds enabled MCP servers whose programs are missing.
+/// Finds enabled MCP servers that lack their programs.
 fn missing_servers(config: &Config, leaves: &[Leaf]) -> Vec<Warning> {
     let missing = |(name, server): (&String, &McpConfig)| {
         let McpConfig::Local { command, cwd, environment, enabled, .. } = server else { return None };

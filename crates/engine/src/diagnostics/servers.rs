@@ -1,4 +1,4 @@
-//! The MCP servers of a directory's configuration, started to see what becomes of them.
+//! The MCP servers of a directory's configuration, started to see whether they work.
 
 use std::{path::Path, time::Duration};
 
@@ -8,8 +8,8 @@ use windlass_services::mcp;
 use crate::{Engine, EngineError, EngineErrorKind, EngineState, ServerReport, ServerStatus, Workspace};
 
 impl Engine {
-    /// Starts the MCP servers of a directory's configuration, waits for them, and ends them again; with what in the
-    /// configuration may hide others.
+    /// Starts the MCP servers of a directory's configuration, waits for them, and ends them again; with the parts of
+    /// the configuration that may hide others.
     pub async fn mcp_servers(
         &self,
         directory: &Path,

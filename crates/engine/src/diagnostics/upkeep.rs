@@ -22,7 +22,7 @@ impl Engine {
         blocking(move || check::check(&path)).await
     }
 
-    /// Saves what can be read of the store into a new file, after a copy.
+    /// Saves the readable part of the store into a new file, after a copy.
     pub async fn repair_store(&self) -> Result<Repaired, EngineError> {
         let path = self.store_path();
         blocking(move || repair::repair(&path)).await

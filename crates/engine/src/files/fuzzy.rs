@@ -1,4 +1,4 @@
-//! Ranks paths by how well they fit what was typed.
+//! Ranks paths by how well they fit the typed text.
 
 /// Points of a letter that follows the one before it.
 const CONSECUTIVE: i32 = 8;

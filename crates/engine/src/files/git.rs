@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Bytes of a command's output.
 const MAX_OUTPUT: u64 = 32 << 20;
 
-/// The reason for which git did not do what it was asked, in its own words.
+/// The reason for which git did not do its work, in its own words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct GitError(pub String);
@@ -60,7 +60,7 @@ impl Git {
         self.view.worktree()
     }
 
-    /// Runs a command and returns what it prints.
+    /// Runs a command and returns its output.
     pub async fn run(&self, args: &[impl AsRef<OsStr>], input: &[u8]) -> Result<Vec<u8>, GitError> {
         self.on_index(None, args, input).await
     }

@@ -21,7 +21,7 @@ use crate::Workspace;
 
 /// Size of the largest file that is shown.
 const MAX_BYTES: u64 = 16 << 20;
-/// Size of the largest file whose difference to the last commit is shown.
+/// Size of the largest file that is compared with the last commit.
 const MAX_COMPARED: usize = 1 << 20;
 /// Entries of a directory that are listed.
 const MAX_ENTRIES: usize = 10_000;
@@ -88,7 +88,7 @@ fn list(roots: &Roots, path: &str) -> Result<Vec<FileNode>, FilesError> {
     let mut nodes = Vec::new();
     for entry in entries.flatten().take(MAX_ENTRIES) {
         let (absolute, name) = (entry.path(), entry.file_name().display().to_string());
-        // A link is what it leads to.
+        // A link counts as its target.
         let is_directory = absolute.is_dir();
         let slash = if is_directory { "/" } else { "" };
         nodes.push(FileNode {
@@ -130,7 +130,7 @@ fn read(roots: &Roots, path: &str) -> Result<Look, FilesError> {
     }
 }
 
-/// Returns a text as clients get it, with its difference to what was committed.
+/// Returns a text as clients get it, with its difference to the committed text.
 fn shown_text(name: &str, before: Option<String>, text: String) -> FileContent {
     let (diff, patch) = before.filter(|before| *before != text).map(|it| compare(name, &it, &text)).unzip();
     FileContent {

@@ -13,7 +13,7 @@ use crate::{Engine, Workspace};
 
 /// Shells that take `-l` for a login.
 const LOGIN_SHELLS: [&str; 6] = ["bash", "dash", "fish", "ksh", "sh", "zsh"];
-/// Shells whose language the shell tool does not write.
+/// Shells with a language that the shell tool does not write.
 const OTHER_LANGUAGES: [&str; 2] = ["fish", "nu"];
 /// Variables that name the server's own password, which no program in a terminal needs.
 const WITHHELD: [&str; 2] = ["OPENCODE_SERVER_PASSWORD", "OPENCODE_SERVER_USERNAME"];
@@ -79,7 +79,7 @@ impl Engine {
     }
 }
 
-/// Returns the user's own shell, whatever its language.
+/// Returns the user's own shell, in any language.
 fn user_shell(config: &windlass_core::config::Config) -> OsString {
     let own = config.environment.get("SHELL").filter(|_| config.shell.is_none());
     own.map_or_else(|| bash::shell(config), OsString::from)

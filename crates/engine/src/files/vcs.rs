@@ -1,4 +1,4 @@
-//! The version control of a directory: its branches, what has changed, and patches that are applied to it.
+//! The version control of a directory: its branches, changed files, and patches that are applied to it.
 
 use std::path::{Path, PathBuf};
 

@@ -33,7 +33,7 @@ pub(super) fn start(engine: &Engine, host: &Arc<Host>) -> AbortOnDropHandle<()> 
         while feed.queue.next_batch(&mut batch).await {
             let Some(host) = host.upgrade() else { return };
             if !host.ready().await || !host.declares("event") {
-                // A plugin that comes later has not missed what happened before.
+                // A plugin that comes later has not missed the events before it.
                 batch.clear();
                 continue;
             }

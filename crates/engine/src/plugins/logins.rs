@@ -1,4 +1,5 @@
-//! Logins that plugins bring, for front ends: what they ask, the page that they open, and the result, which is stored.
+//! Logins that plugins bring, for front ends: their questions, the page that they open, and the result, which is
+//! stored.
 
 use std::{path::Path, sync::Arc};
 

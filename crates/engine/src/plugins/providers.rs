@@ -21,7 +21,7 @@ use windlass_services::plugin::{fetch::Unsent, host::Host, offer::LoadedLogin};
 
 use crate::Engine;
 
-/// The change of a configuration's providers, and the options of those whose login is stored.
+/// The change of a configuration's providers, and the options of those with a stored login.
 pub(crate) type Extend = dyn Fn(&mut Config, &Credentials) -> BTreeMap<String, PluginOptions> + Send + Sync;
 
 /// Returns the plugins' part in providers, if they have one. It must be made on the runtime and used on another
@@ -103,7 +103,7 @@ fn options(engine: &Engine, directory: &Path, id: &str, loaded: LoadedLogin) -> 
 fn fetch(engine: &Engine, directory: &Path, id: &str) -> Fetch {
     let (id, directory) = (id.to_owned(), directory.to_owned());
     let name = format!("{id} in {}", directory.display());
-    // The engine holds what holds this function.
+    // The engine holds the owner of this function.
     let state = Arc::downgrade(&engine.0);
     let send = move |request: FetchRequest| {
         let (state, id, directory) = (state.clone(), id.clone(), directory.clone());
@@ -153,7 +153,7 @@ fn configured(known: Option<&ProviderModel>, model: &Value) -> ModelConfig {
     let map = |pointer: &str| model.pointer(pointer).and_then(Value::as_object).cloned().unwrap_or_default();
     let headers =
         map("/headers").into_iter().filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())));
-    // What is as it was is not the model's own.
+    // An unchanged value is not the model's own.
     let npm = text("/api/npm").filter(|it| known.is_none_or(|known| known.api.npm != *it));
     let url = text("/api/url").filter(|it| known.is_none_or(|known| known.api.url != *it));
     let (npm, url) = (npm.filter(|it| !it.is_empty()), url.filter(|it| !it.is_empty()));

@@ -1,4 +1,4 @@
-//! The plugins of a directory for people: what each offers, and why one is left out.
+//! The plugins of a directory for people: the offer of each, and the reason for leaving one out.
 
 use std::{path::Path, time::Duration};
 
@@ -44,7 +44,7 @@ pub struct PluginReport {
 }
 
 impl Engine {
-    /// Starts the plugins of a directory and returns what became of each; the tools of files stand under their files.
+    /// Starts the plugins of a directory and returns the outcome of each; the tools of files stand under their files.
     pub async fn plugin_reports(&self, directory: &Path) -> Result<Vec<PluginReport>, EngineError> {
         let workspace = self.workspace(directory).await?;
         let reports = self.reports_of(&workspace).await;
@@ -97,7 +97,7 @@ impl Engine {
         Ok(plugins.map(|it| it.spec.clone()).collect())
     }
 
-    /// Returns what `doctor` says of the plugins of a directory: nothing where there are none.
+    /// Returns the findings of `doctor` about the plugins of a directory: nothing where there are none.
     pub(crate) async fn plugin_findings(&self, workspace: &Workspace) -> Vec<Finding> {
         const TOPIC: &str = "plugins";
         let host = self.plugins(workspace.directory());

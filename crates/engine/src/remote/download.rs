@@ -1,4 +1,5 @@
-//! Fetches what a configuration names by URL: bounded, by http or https alone, and where a server chooses the address, from public ones.
+//! Fetches the resources that a configuration names by URL: bounded, by http or https alone, and where a server chooses
+//! the address, from public ones.
 
 use std::{
     collections::HashMap,
@@ -41,8 +42,8 @@ impl Default for Asked {
 }
 
 impl Asked {
-    /// Starts a task that asks a URL, unless it was asked just now; never waits. The task drops what it is given as
-    /// soon as something is known of the URL.
+    /// Starts a task that asks a URL, unless it was asked just now; never waits. The task drops its argument as soon as
+    /// something is known of the URL.
     pub fn begin<F>(&self, url: &str, ask: impl FnOnce(First) -> F)
     where
         F: Future<Output = ()> + Send + 'static,

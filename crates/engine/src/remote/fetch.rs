@@ -1,4 +1,4 @@
-//! Has what a configuration names by URL fetched: in the background once it is no longer fresh, or now.
+//! Has the resources that a configuration names by URL fetched: in the background once it is no longer fresh, or now.
 
 use std::{
     path::Path,
@@ -23,7 +23,7 @@ use crate::{Engine, Loaded, Workspace};
 const FRESH: Duration = Duration::from_secs(300);
 
 impl Engine {
-    /// Has what lies behind URLs fetched in the background.
+    /// Has the resources behind URLs fetched in the background.
     pub(crate) fn refresh(&self, loaded: &Loaded) {
         self.refresh_remote_config();
         self.refresh_named(loaded);
@@ -80,8 +80,8 @@ impl Engine {
         changed.filter(|has_changed| *has_changed).count() > 0
     }
 
-    /// Has organisations' configurations fetched in the background when they are no longer fresh, and what they
-    /// change read again.
+    /// Has organisations' configurations fetched in the background when they are no longer fresh, and the workspaces
+    /// that they change read again.
     pub(crate) fn refresh_remote_config(&self) {
         {
             let mut refreshed = lock(&self.0.refreshed);
@@ -144,7 +144,7 @@ impl Engine {
         }
     }
 
-    /// Reads the workspaces again whose configuration is concerned.
+    /// Reads the workspaces again that have a configuration concerned.
     pub(crate) async fn read_workspaces_again(&self, is_concerned: impl Fn(&Config) -> bool) {
         let workspaces: Vec<Arc<Workspace>> = lock(&self.0.workspaces).values().cloned().collect();
         for workspace in workspaces.into_iter().filter(|it| is_concerned(&it.loaded().config)) {
@@ -154,7 +154,7 @@ impl Engine {
         }
     }
 
-    /// Fetches the configurations of organisations. Returns true if one is not what was kept of it.
+    /// Fetches the configurations of organisations. Returns true if one differs from its kept copy.
     async fn fetch_remote_config(&self) -> bool {
         let entries = self.organisations().await;
         !entries.is_empty()

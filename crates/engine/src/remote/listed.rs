@@ -1,4 +1,4 @@
-//! Fetches what servers list, agents and skills, in the background, and has what is new read.
+//! Fetches the agents and skills that servers list, in the background, and has new ones read.
 
 use std::{
     future::Future,
@@ -69,7 +69,7 @@ pub trait Kind: 'static {
 }
 
 impl Engine {
-    /// Has entries fetched that are not known or no longer new; never waits. What is new holds from the next turn on.
+    /// Has entries fetched that are not known or no longer new; never waits. A new entry holds from the next turn on.
     pub(crate) fn refresh_listed<K: Kind>(&self, loaded: &Loaded) {
         for url in K::urls(&loaded.config) {
             let (engine, own) = (self.clone(), url.clone());
@@ -121,7 +121,7 @@ impl Engine {
     }
 }
 
-/// Fetches the entries that a server lists now; of one that cannot be fetched, what was kept before stays.
+/// Fetches the entries that a server lists now; of one that cannot be fetched, the kept version stays.
 async fn fetch<K: Kind>(source: &Source, before: Option<&Listing<K::Entry>>) -> Listing<K::Entry> {
     let before = before.map(|before| before.entries.as_slice()).unwrap_or_default();
     let mut now = Listing { url: source.url.clone(), entries: Vec::new(), problems: Vec::new() };

@@ -100,7 +100,7 @@ impl Pages {
         Self { reach: Arc::new(reach), known: Mutex::default(), tasks: Mutex::default() }
     }
 
-    /// Begins to fetch what is not known or no longer new; never waits. `addresses` are those of the project.
+    /// Begins to fetch pages that are not known or no longer new; never waits. `addresses` are those of the project.
     pub fn prepare(&self, urls: &[String], addresses: &ProjectAddresses) {
         for url in urls {
             drop(self.begin(url, addresses.has(url)));
@@ -145,7 +145,7 @@ impl Pages {
 }
 
 impl Reach {
-    /// Shows what an earlier process kept, then what the network says.
+    /// Shows the text that an earlier process kept, then the network's.
     async fn refresh(&self, url: &str, is_foreign: bool, page: &watch::Sender<Page>) {
         let is_new = page.borrow().text.is_none();
         if is_new && let Some(text) = self.kept(url).await {

@@ -1,4 +1,4 @@
-//! Fetches organisations' configurations in the background and says whether what was kept of them changed.
+//! Fetches organisations' configurations in the background and says whether their kept copies changed.
 
 use std::time::Duration;
 

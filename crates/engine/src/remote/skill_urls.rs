@@ -83,7 +83,7 @@ async fn make(
     listed: &Listed,
 ) -> Result<String, Reason> {
     let named = listed.version.as_ref().map(|version| {
-        // Whatever a server calls its versions, the name is a plain one.
+        // The name is a plain one, however a server calls its versions.
         let said = format!("{version}\n{}", listed.files.join("\n"));
         format!("{:016x}", fnv(said.as_bytes()))
     });

@@ -39,7 +39,7 @@ impl Engine {
 
     /// Remembers the model for sessions that are made later.
     fn remember(&self, model: Option<ModelRef>) {
-        // The demo is chosen for one session, never as what is used from then on.
+        // The demo is chosen for one session, never as the model from then on.
         let Some(model) = model.filter(|model| *model != demo::reference()) else { return };
         let paths = self.0.paths.clone();
         tokio::task::spawn_blocking(move || {

@@ -10,7 +10,7 @@ use crate::Engine;
 /// See the module's comment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientPrompt {
-    /// They take the place of the agent's own instructions. What describes the session stays.
+    /// They take the place of the agent's own instructions. The description of the session stays.
     pub is_override: bool,
     pub text: String,
 }

@@ -48,7 +48,7 @@ pub struct SessionCx {
     pub session_lock: OnceLock<SessionLock>,
     /// Warnings that the user has seen.
     pub warning_log: WarningLog,
-    /// For what the session itself starts, such as its title.
+    /// For the work that the session itself starts, such as its title.
     pub own_inbox: mpsc::WeakSender<Command>,
 }
 
@@ -103,7 +103,7 @@ impl SessionCx {
         let _ = journal.commit(self.engine.storage(), self.engine.bus()).await;
     }
 
-    /// Tells the user what of the instructions does not reach a model.
+    /// Tells the user which parts of the instructions do not reach a model.
     pub fn warn(&self, warnings: &[Warning]) {
         self.warning_log.warn_once(self.engine.bus(), warnings);
     }
@@ -127,7 +127,7 @@ impl TurnCx<'_> {
     pub fn push_prompt(&self, state: &mut SessionState, journal: &mut Journal) -> MessageId {
         let given = state.given.message_id.take();
         let is_newest = |id: &MessageId| state.history.last().is_none_or(|last| id > last.info.id());
-        // What follows gets later ids, whatever the client's clock says.
+        // Later messages and parts get later ids, even if the client's clock is wrong.
         let given = given.filter(is_newest).inspect(|id| ids::follow(id.as_str()));
         let message = Message::User(UserMessage {
             id: given.unwrap_or_else(ids::message),

@@ -8,7 +8,7 @@ use windlass_protocol::opencode::{
 use crate::{Engine, EngineError};
 
 impl Engine {
-    /// Deletes a session and everything in it. Deleting what is not there succeeds.
+    /// Deletes a session and everything in it. Deleting a session that is not there succeeds.
     pub async fn delete_session(&self, id: &SessionId) -> Result<(), EngineError> {
         // The sessions of its subagents go with it; a client may have opened them by themselves.
         let mut ids = self.0.storage.children(id.clone()).await?;

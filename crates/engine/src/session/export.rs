@@ -71,7 +71,7 @@ fn adopt(parent: &mut SessionFile, files: &mut Vec<SessionFile>) {
 }
 
 impl SessionFile {
-    /// Takes out what was said and what files hold; figures, times, tools and the order of things stay.
+    /// Takes out the texts of messages and the content of files; figures, times, tools and the order of things stay.
     pub fn redact(&mut self) {
         let Session {
             id: _,

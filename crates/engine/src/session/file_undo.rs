@@ -86,8 +86,8 @@ pub async fn carry_out(
     Ok(Reverted { info: state.info.clone(), prompt: Some(changed.prompt), files })
 }
 
-/// Brings the files in step with the conversation after an undo or redo, and stores both; `before` is what was undone
-/// until now.
+/// Brings the files in step with the conversation after an undo or redo, and stores both; `before` is the undo until
+/// now.
 pub async fn follow(
     cx: &SessionCx,
     loaded: &Loaded,
@@ -133,7 +133,7 @@ async fn restore(
     keep(state, Some(saved.clone()));
     let mut journal = Journal::default();
     journal.session(&state.info);
-    // Redo has to find it, whatever happens to the process now.
+    // Redo has to find it, even if the process ends now.
     journal.commit(cx.engine.storage(), cx.engine.bus()).await?;
     let edited = match &before {
         Some(before) => edited(&snapshots, targets(&patches, Some(before), &saved), &now).await,
@@ -222,8 +222,8 @@ fn patches(history: &[MessageWithParts], from: &Place, worktree: &Path) -> Vec<P
     patches
 }
 
-/// Returns the tree from which each file is taken: of files whose changes are undone from `from` on, the tree before
-/// the first of these changes; of the others `saved`.
+/// Returns the tree from which each file is taken: of files with changes undone from `from` on, the tree before the
+/// first of these changes; of the others `saved`.
 fn targets(patches: &[Patched], from: Option<&Place>, saved: &str) -> BTreeMap<PathBuf, Target> {
     let mut targets: BTreeMap<PathBuf, (bool, Target)> = BTreeMap::new();
     for Patched { place, path, tree } in patches {

@@ -40,8 +40,8 @@ impl Engine {
     }
 }
 
-/// Makes a session that begins with everything said so far, or said before a message; what is undone stays behind, and
-/// so do the session's own rules and its costs. What is above the session limits the copy too: as it is now, for ever.
+/// Makes a session that begins with everything said so far, or said before a message; the undone part stays behind, and
+/// so do the session's own rules and its costs. The sessions above this one limit the copy too: as it is now, for ever.
 pub async fn fork(
     engine: &Engine,
     info: &Session,
@@ -60,7 +60,7 @@ pub async fn fork(
         title: title(&info.title),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         parent_id: None,
-        // The copy of a subagent's session is the user's, and so is the choice of who answers.
+        // The copy of a subagent's session is the user's, and so is the choice of the agent.
         agent: info.agent.clone().filter(|_| info.parent_id.is_none()),
         cost: 0.0,
         tokens: Tokens::default(),

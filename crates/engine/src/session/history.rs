@@ -9,8 +9,8 @@ use windlass_protocol::opencode::{
 
 /// A session's messages, read as a slice, oldest first.
 ///
-/// Whatever changes or removes a message other than the newest begins a new generation. A value that was made from
-/// older messages holds as long as the generation is the same.
+/// A change or removal of a message other than the newest begins a new generation. A value that was made from older
+/// messages holds as long as the generation is the same.
 pub struct History {
     messages: Vec<MessageWithParts>,
     generation: u64,
@@ -29,13 +29,13 @@ impl History {
         self.messages.last_mut()
     }
 
-    /// Returns a message to be changed, whatever its age.
+    /// Returns a message of any age to be changed.
     pub fn older_mut(&mut self, message_idx: usize) -> Option<&mut MessageWithParts> {
         self.generation += 1;
         self.messages.get_mut(message_idx)
     }
 
-    /// Notes what became of a prompt. No model sees it, so what was made from the message holds.
+    /// Notes the outcome of a prompt. No model sees it, so values made from the message hold.
     pub fn summarize(&mut self, message_idx: usize, summary: UserSummary) -> Option<&Message> {
         let message = self.messages.get_mut(message_idx)?;
         if let Message::User(prompt) = &mut message.info {

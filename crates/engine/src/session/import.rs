@@ -92,7 +92,7 @@ impl Engine {
     }
 
     /// Stores a session of a file, with its subagents' sessions; all or nothing. Sessions keep their ids if they are
-    /// free; messages and parts if theirs are free and sort before what comes later. A session whose directory does not
+    /// free; messages and parts if theirs are free and sort before later ones. A session with a directory that does not
     /// exist here gets `directory`.
     pub async fn import_session(&self, file: Value, directory: &Path) -> Result<Imported, EngineError> {
         let (mut tree, n_unknown) = tolerant(file)?;
@@ -169,8 +169,8 @@ fn decode(tree: &Value) -> Result<SessionFile, EngineError> {
     serde_json::from_value(tree.clone()).map_err(|error| invalid(format!("it cannot be understood: {error}")))
 }
 
-/// Fills in what older versions of OpenCode did not write, and leaves out parts of kinds that are not known. Returns the
-/// number of those too.
+/// Fills in the fields that older versions of OpenCode did not write, and leaves out parts of kinds that are not known.
+/// Returns the number of those too.
 fn tolerant(mut file: Value) -> Result<(Value, usize), EngineError> {
     let mut n_unknown = 0;
     let now = clock::now_ms();

@@ -52,7 +52,7 @@ impl Inbox {
                 command @ (Command::Revert { .. } | Command::Edit { .. }) => self.waiting.push_back(command),
                 Command::Select { agent, model } => {
                     switched_to = switched_to.filter(|_| agent.is_none());
-                    // The user has changed their mind about what is still to come as well.
+                    // The user has changed their mind about the waiting prompts as well.
                     for input in self.waiting_inputs() {
                         input.agent = agent.clone().or(input.agent.take());
                         input.model = model.clone().or(input.model.take());

@@ -44,7 +44,7 @@ pub struct Opened {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cursor(Range);
 
-/// A part of a session's history, oldest first and without what is undone.
+/// A part of a session's history, oldest first and without the undone part.
 pub struct HistoryPage {
     pub messages: Vec<MessageWithParts>,
     /// The histories of the subagents that these messages started, and of theirs.
@@ -144,7 +144,7 @@ impl Engine {
         Ok(HistoryPage { messages, children, next })
     }
 
-    /// Leaves out what is undone of a page. It depends on the prompts, and the first one may be on an earlier page.
+    /// Leaves out the undone part of a page. It depends on the prompts, and the first one may be on an earlier page.
     async fn without_undone(
         &self,
         info: &Session,
@@ -207,7 +207,7 @@ impl Engine {
         sessions.iter().filter(|(_, open)| is_working(open)).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Closes all sessions of a directory, whose turns are cancelled, and with them its services.
+    /// Closes all sessions of a directory, with their turns cancelled, and with them its services.
     pub async fn close_directory(&self, directory: &Path) -> Vec<SessionId> {
         let ids: Vec<SessionId> = {
             let sessions = lock(&self.0.sessions);

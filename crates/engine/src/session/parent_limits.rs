@@ -15,7 +15,7 @@ const MAX_LEVELS: usize = 32;
 pub struct ParentLimits {
     /// Their rules; those of copies too.
     pub rules: policy::Above,
-    /// Their agents, whose sandboxes hold too.
+    /// Their agents; the sandboxes of these hold too.
     pub agents: Vec<String>,
 }
 

@@ -12,7 +12,7 @@ use windlass_protocol::opencode::{
 use super::{inbox::MAX_QUEUED, request::Command};
 use crate::{Engine, EngineError, EngineErrorKind};
 
-/// The fields to change; what is absent stays.
+/// The fields to change; absent fields stay.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SessionPatch {
     /// The time of archiving, in milliseconds since the epoch; `Some(None)` takes the session out of the archive.

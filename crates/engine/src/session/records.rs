@@ -1,4 +1,4 @@
-//! Stored sessions for those who only look: whole records, what was said where, and names people can read.
+//! Stored sessions for front ends that only look: whole records, texts with their places, and names people can read.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,8 @@ use crate::{Engine, EngineError, EngineErrorKind};
 /// Characters of a title that a user chooses.
 const MAX_TITLE: usize = 200;
 
-/// Everything that is stored of a session, as it is: nothing is opened, and what a killed daemon left open stays so.
+/// Everything that is stored of a session, as it is: nothing is opened, and messages left open by a killed daemon stay
+/// open.
 #[derive(Debug, Clone)]
 pub struct Record {
     pub info: Session,
@@ -30,7 +31,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Leaves out what is undone.
+    /// Leaves out the undone part.
     pub fn without_undone(mut self) -> Self {
         self.messages = revert::without_undone(&self.info, self.messages);
         self
@@ -47,7 +48,7 @@ impl Engine {
         Ok(Record { info: stored.info, messages: stored.messages, todos: stored.todos, children })
     }
 
-    /// Returns the session whose id this is, or begins or ends with this.
+    /// Returns the session with this id, or with an id that begins or ends with this.
     pub async fn find_session(&self, piece: &str) -> Result<SessionId, EngineError> {
         let invalid = |message: String| EngineError::new(EngineErrorKind::InvalidInput, message);
         if let Ok(id) = SessionId::parse(piece)
@@ -75,7 +76,7 @@ impl Engine {
         Ok(page)
     }
 
-    /// Gives a session the title its user wants; it is kept whatever process has the session open.
+    /// Gives a session the title its user wants; it is kept by any process that has the session open.
     pub async fn rename_session(&self, id: &SessionId, title: &str) -> Result<Session, EngineError> {
         let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
         let refused = |reason: String| Err(EngineError::new(EngineErrorKind::InvalidInput, reason));

@@ -15,7 +15,7 @@ use crate::EngineError;
 
 /// Commands for a session's task.
 pub enum Command {
-    /// The ticket's entry holds who is to be answered.
+    /// The ticket's entry holds the client that is to be answered.
     Prompt { ticket: u64, input: Box<PromptInput> },
     /// The agent or model for later prompts.
     Select { agent: Option<String>, model: Option<ModelRef> },
@@ -23,7 +23,7 @@ pub enum Command {
     Title(String),
     /// A client changed the stored settings.
     Patched,
-    /// A change of what is undone.
+    /// A change of the undone part.
     Revert { to: RevertTo, done: oneshot::Sender<Result<Reverted, EngineError>> },
     /// A change of a message or part.
     Edit { edit: Edit, done: oneshot::Sender<Result<(), EngineError>> },
@@ -37,7 +37,7 @@ pub enum Edit {
     ReplacePart(Box<Part>),
 }
 
-/// The wanted beginning of what is undone.
+/// The wanted beginning of the undone part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RevertTo {
     /// So many prompts more than now.
@@ -48,7 +48,7 @@ pub enum RevertTo {
     Nothing,
 }
 
-/// A session whose undo has changed.
+/// A session with a changed undo.
 #[derive(Debug, Clone)]
 pub struct Reverted {
     pub info: Session,
@@ -136,7 +136,7 @@ impl Given {
     }
 }
 
-/// Treatment of a prompt whose agent is gone when its turn begins, or for which no model is configured at all.
+/// Treatment of a prompt with an agent that is gone when its turn begins, or for which no model is configured at all.
 ///
 /// A model that was named is never replaced by another.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -151,7 +151,7 @@ pub enum OnMissing {
 /// Command call of a prompt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Invocation {
-    /// No command, whatever the words begin with.
+    /// No command, even if the words begin like one.
     #[default]
     None,
     /// A command if the words begin with `/` and its name.
@@ -162,7 +162,7 @@ pub enum Invocation {
     Shell,
 }
 
-/// A piece of what a user says.
+/// A piece of a user's prompt.
 #[derive(Debug, Clone)]
 pub enum PromptPart {
     Text {
@@ -184,7 +184,7 @@ pub enum PromptPart {
         agent: String,
         model: Option<ModelRef>,
     },
-    /// Text of something that was attached, rather than what the user typed.
+    /// Text of something that was attached, rather than text that the user typed.
     Document {
         /// Description of its place, for the model.
         place: String,

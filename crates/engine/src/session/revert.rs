@@ -1,4 +1,4 @@
-//! Undo and redo of prompts: what is undone is hidden at once and removed by the next prompt (facts: OpenCode §1.6).
+//! Undo and redo of prompts: the undone part is hidden at once and removed by the next prompt (facts: OpenCode §1.6).
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -25,7 +25,7 @@ pub struct Changed {
     pub prompt: String,
     /// Files that its answers changed.
     pub files: Vec<String>,
-    /// Those of them whose earlier contents no snapshot holds.
+    /// Those of them with earlier contents that no snapshot holds.
     pub unsaved: BTreeSet<String>,
     /// A step was interrupted, and which files it changed is not known.
     pub has_open_step: bool,
@@ -58,7 +58,7 @@ pub fn redo(state: &mut SessionState) -> Option<Changed> {
     Some(set(state, next.map(|next| (next, None))))
 }
 
-/// Returns the prompt that is the `n_prompts`th before what is undone; the first one where there are not so many.
+/// Returns the prompt that is the `n_prompts`th before the undone part; the first one where there are not so many.
 fn prompt_before(state: &SessionState, n_prompts: usize) -> Option<MessageId> {
     let undone = state.info.revert.as_ref().map(|revert| &revert.message_id);
     let prompts = state.history.iter().filter(|message| is_prompt(message)).map(|it| it.info.id());
@@ -116,7 +116,7 @@ pub fn place(revert: &Revert, history: &[MessageWithParts]) -> Place {
     (revert.message_id.clone(), part_idx)
 }
 
-/// Removes what is undone for good, because the conversation goes on without it.
+/// Removes the undone part for good, because the conversation goes on without it.
 pub async fn settle(cx: &SessionCx, state: &mut SessionState) -> Result<(), EngineError> {
     let Some(revert) = state.info.revert.take() else { return Ok(()) };
     let (cut, part_idx) = place(&revert, &state.history);
@@ -235,7 +235,7 @@ pub fn is_prompt(message: &MessageWithParts) -> bool {
         })
 }
 
-/// Returns the prompt and the files of what lies between an earlier undo and the present one.
+/// Returns the prompt and the files of the part between an earlier undo and the present one.
 fn changed(state: &SessionState, before: Option<&Revert>) -> Changed {
     let history = &state.history;
     let now = state.info.revert.as_ref();

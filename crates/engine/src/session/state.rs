@@ -41,9 +41,10 @@ pub struct SessionState {
     pub info: Session,
     pub history: History,
     pub todos: Vec<Todo>,
-    /// Shared with the calls of a step, and stored: what the model read once it knows for good.
+    /// Shared with the calls of a step, and stored: files that the model has read once are known for good.
     pub known_files: KnownFiles,
-    /// Shared with the calls of a step: what language servers have still to say of the files that they changed.
+    /// Shared with the calls of a step: the errors that language servers have still to report about the files that they
+    /// changed.
     pub late_errors: LateErrors,
     /// A client's choices for the message of the prompt that is being taken in.
     pub given: Given,
@@ -130,7 +131,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Appends what another journal has noted.
+    /// Appends the notes of another journal.
     pub fn append(&mut self, mut other: Self) {
         self.writes.append(&mut other.writes);
         self.events.append(&mut other.events);
@@ -289,7 +290,7 @@ impl SessionState {
         }
     }
 
-    /// Returns what is known of all messages.
+    /// Returns the values gathered from all messages.
     pub fn gathered(&self) -> Gathered {
         self.older.gathered(&self.history)
     }
@@ -357,7 +358,7 @@ impl SessionState {
     }
 }
 
-/// Closes what was open when the daemon that ran the session was killed.
+/// Closes the messages and parts that were open when the daemon that ran the session was killed.
 pub fn repair(messages: &mut [MessageWithParts], journal: &mut Journal) {
     for message in messages {
         let Message::Assistant(answer) = &mut message.info else { continue };

@@ -1,4 +1,4 @@
-//! Adds up what the stored sessions used: by day, model, project and tool.
+//! Adds up the usage of the stored sessions: by day, model, project and tool.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -91,7 +91,7 @@ impl Counts {
             self.n_sessions += 1;
         }
         self.n_answers += usize::from(message.model.is_some());
-        // What a model says to a subagent is no prompt of the user's.
+        // A model's message to a subagent is no prompt of the user's.
         self.n_prompts += usize::from(message.is_prompt && message.session_id == session.as_str());
         self.cost = money::sum(self.cost, message.cost);
         self.tokens.add(&message.tokens);
@@ -103,7 +103,7 @@ fn n_tokens(tokens: &Tokens) -> u64 {
 }
 
 impl Engine {
-    /// Adds up what the stored sessions used.
+    /// Adds up the usage of the stored sessions.
     pub async fn stats(&self, scope: Scope) -> Result<Stats, EngineError> {
         let sessions = self.0.storage.sessions_since(scope.since).await?;
         let parents: HashMap<&SessionId, &SessionId> =

@@ -64,7 +64,7 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
         if let Some(Command::Prompt { .. } | Command::Revert { .. }) = &command
             && let Err(error) = file_snapshots::recover(&cx, &mut state).await
         {
-            // The command itself meets the store next, and says what is wrong with it.
+            // The command itself meets the store next, and reports its fault.
             tracing::warn!(session = %cx.id, %error, "the files that an interrupted step changed are not stored");
         }
         match command {
@@ -95,7 +95,7 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
             Some(Command::Revert { to, done }) => {
                 let reverted = file_undo::carry_out(&cx, &mut state, &to).await;
                 let restored = forget_unstored(&cx, &mut state, &reverted).await;
-                // The one who asked may have gone.
+                // The client that asked may have gone.
                 let _ = done.send(reverted);
                 if let Err(error) = restored {
                     return fail(&cx, error);
@@ -123,7 +123,7 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
     }
 }
 
-/// Puts the state back to what is stored if a change could not be stored: it did not happen.
+/// Puts the state back to the stored one if a change could not be stored: it did not happen.
 async fn forget_unstored<T>(
     cx: &SessionCx,
     state: &mut SessionState,
@@ -135,7 +135,7 @@ async fn forget_unstored<T>(
     Ok(())
 }
 
-/// Ends the task: every prompt is answered, and the next one begins with what is stored.
+/// Ends the task: every prompt is answered, and the next one begins with the stored state.
 fn fail(cx: &SessionCx, error: EngineError) {
     cx.engine.drop_task(&cx.id);
     cx.tickets.end_all(error);

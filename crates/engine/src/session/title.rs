@@ -23,7 +23,7 @@ const DEFAULT_PREFIX: &str = "New session - ";
 const CHILD_PREFIX: &str = "Child session - ";
 /// Characters; longer ones are cut and end in three dots.
 const MAX_TITLE: usize = 100;
-/// Bytes of what was said that a title is made of.
+/// Bytes of the conversation that a title is made of.
 const MAX_SAID: usize = 8_000;
 const MAX_OUTPUT_TOKENS: u64 = 1000;
 const LIMIT: Duration = Duration::from_secs(60);
@@ -82,7 +82,7 @@ impl Request {
         }
     }
 
-    /// Returns the title: the model's, or the first line of what was said.
+    /// Returns the title: the model's, or the first line of the conversation.
     pub async fn run(self) -> String {
         let of_plugins = self.of_plugins().await;
         let made = match of_plugins.as_ref().or(self.model.as_ref()) {

@@ -26,7 +26,7 @@ impl WarningLog {
         Self { session, texts: Arc::default() }
     }
 
-    /// Says what was not said yet.
+    /// Shows the warnings that were not shown yet.
     pub fn warn_once(&self, bus: &Bus, warnings: &[Warning]) {
         let new: Vec<String> = {
             let mut texts = lock(&self.texts);

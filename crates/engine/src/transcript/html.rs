@@ -474,7 +474,7 @@ impl<'a> Page<'a> {
         escape(&mut self.out, &text::visible_line(text));
     }
 
-    /// Writes text of people and models, in whose scripts some hidden characters have a meaning.
+    /// Writes text of people and models; in some scripts, hidden characters have a meaning.
     fn prose_text(&mut self, text: &str) {
         escape(&mut self.out, &text::readable(text));
     }

@@ -70,7 +70,8 @@ fn is_said(part: &Part) -> bool {
     }
 }
 
-/// Returns true for what a model is asked about: commands such as `/undo`, `/compact` and `!ls` ask for no answer.
+/// Returns true for a part that a model is asked about: commands such as `/undo`, `/compact` and `!ls` ask for no
+/// answer.
 fn is_asked(part: &Part) -> bool {
     match &part.kind {
         PartKind::Text(text) => {

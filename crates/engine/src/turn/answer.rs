@@ -159,7 +159,7 @@ impl Answer {
         }
     }
 
-    /// Counts what came; returns false and cuts the answer off if there is no room for all of it.
+    /// Counts the bytes that came; returns false and cuts the answer off if there is no room for all of it.
     fn spend(&mut self, n_bytes: usize) -> bool {
         self.is_cut |= n_bytes > self.n_left;
         self.n_left = self.n_left.saturating_sub(n_bytes);
@@ -202,7 +202,7 @@ fn unique(call_id: String, state: &SessionState) -> String {
     }
 }
 
-/// Joins neighbouring text of one block: what came in one read is stored and shown as one piece.
+/// Joins neighbouring text of one block: the text of one read is stored and shown as one piece.
 fn merge(deltas: impl Iterator<Item = Delta>) -> Vec<Delta> {
     let mut merged: Vec<Delta> = Vec::new();
     for delta in deltas {

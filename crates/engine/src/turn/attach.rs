@@ -1,4 +1,5 @@
-//! Turns what a user attached into parts the model can read: named files are read, documents inlined (facts: OpenCode §6.1).
+//! Turns a user's attachments into parts the model can read: named files are read, documents inlined (facts: OpenCode
+//! §6.1).
 
 use std::{
     fs, io,
@@ -96,7 +97,7 @@ pub async fn resolve(
     kinds
 }
 
-/// Returns what makes the model give work to a subagent that the user named; nothing where a file has that
+/// Returns the parts that make the model give work to a subagent that the user named; nothing where a file has that
 /// name.
 async fn mention(cx: &TurnCx<'_>, name: String) -> Vec<PartKind> {
     let config = &cx.loaded.config;
@@ -143,7 +144,7 @@ async fn note_document(known_files: &KnownFiles, path: PathBuf, text: &str) {
     }
 }
 
-/// Returns the texts among what a user said.
+/// Returns the texts among a prompt's parts.
 pub fn words(parts: &[PromptPart]) -> Vec<PartKind> {
     let texts = parts.iter().filter_map(|part| match part {
         PromptPart::Text { text, is_synthetic, is_ignored } => {

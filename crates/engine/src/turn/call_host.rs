@@ -259,7 +259,7 @@ impl CallHost {
                 changes.resumed.insert(self.part, now);
             }
         });
-        // So that a client hears that a call runs before it hears what the call does.
+        // So that a client hears that a call runs before it hears of the call's effects.
         tokio::select! {
             biased;
             () = self.parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),

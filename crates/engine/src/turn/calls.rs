@@ -67,7 +67,7 @@ pub enum CallsEnd {
     Interrupted,
 }
 
-/// Runs the calls of one step and stores what they answer.
+/// Runs the calls of one step and stores their results.
 pub async fn run(
     cx: &TurnCx<'_>,
     state: &mut SessionState,
@@ -119,7 +119,7 @@ pub async fn run(
     };
     match tokio::time::timeout(limit, settled).await {
         Ok(result) => result?,
-        // Dropping the futures kills what they started.
+        // Dropping the futures kills the processes that they started.
         Err(_) => drop(running),
     }
     Ok(CallsEnd::Interrupted)
@@ -178,7 +178,7 @@ impl<'a> StepCalls<'a> {
         Some(Self { cx, toolbox, reports, policy, parent, instructions, message_id })
     }
 
-    /// Returns the run of a call whose part exists.
+    /// Returns the run of a call with a part that exists.
     fn run(
         &self,
         state: &SessionState,
@@ -423,7 +423,7 @@ async fn after_tool(
     }
 }
 
-/// Shows what running tools reported.
+/// Shows the reports of running tools.
 async fn show(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports) -> Result<(), EngineError> {
     let mut journal = Journal::default();
     let waiting = note_reports(cx, state, reports, &mut journal);
@@ -432,7 +432,7 @@ async fn show(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports) -> R
     Ok(())
 }
 
-/// Returns what calls wait for that are shown to run: it is dropped once that is done.
+/// Returns the senders that calls wait for until they are shown to run: dropped once that is done.
 fn note_reports(
     cx: &TurnCx<'_>,
     state: &mut SessionState,
@@ -457,7 +457,7 @@ fn note_reports(
     for (index, now) in changes.resumed {
         let Some(Part { kind: PartKind::Tool(tool), .. }) = state.part_mut(index) else { continue };
         let ToolState::Running { time, .. } = &mut tool.state else { continue };
-        // The time that people see is the tool's own, without that of the person who was asked.
+        // The time that people see is the tool's own, without the wait for the person's answer.
         time.start = now;
     }
     for (index, (new_title, new_metadata)) in changes.progress {
@@ -486,7 +486,7 @@ fn note_reports(
     waiting
 }
 
-/// Returns what a command printed between two reports, and the bytes before it, when it is little beside the part's
+/// Returns the output of a command between two reports, and the bytes before it, when it is little beside the part's
 /// row: that is written anew only once as much has come.
 fn printed_since<'a>(
     before: Option<&Map<String, Value>>,

@@ -7,8 +7,8 @@ use windlass_provider::{Encoded, Model};
 /// The model and its options, the generation of the history, and the first message that the model reads.
 type Basis = (Model, Map<String, Value>, u64, Option<MessageId>);
 
-/// Encoded messages, each at its index in the history. They hold for one model with one set of options, one generation of the history, and
-/// one beginning of what the model reads of it.
+/// Encoded messages, each at its index in the history. They hold for one model with one set of options, one generation
+/// of the history, and one beginning of the part that the model reads.
 #[derive(Default)]
 pub struct EncodedHistoryCache {
     of: Option<Basis>,

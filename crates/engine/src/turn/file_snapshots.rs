@@ -218,7 +218,7 @@ impl After {
                 return Ok(());
             }
         };
-        // An interrupted step has no end that would tell it from one whose changes are not known.
+        // An interrupted step has no end that would tell it from one with unknown changes.
         if changes != StepChanges::default() || is_interrupted {
             let mut journal = Journal::default();
             let patch = patch(self.snapshots.worktree(), self.before, changes);
@@ -239,7 +239,7 @@ fn patch(worktree: &Path, before: String, changes: StepChanges) -> PartKind {
     PartKind::Patch { hash: before, files, left_out }
 }
 
-/// A step whose calls may have changed files, and behind which no snapshot was taken.
+/// A step with calls that may have changed files, and behind which no snapshot was taken.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OpenStep<'a> {
     /// The tree before its calls.
@@ -379,7 +379,7 @@ pub async fn report(
     journal.commit(cx.engine.storage(), cx.engine.bus()).await
 }
 
-/// Leaves out the patches that do not fit into what is kept with a prompt, from the first that is too long.
+/// Leaves out the patches that do not fit into the space that a prompt has for them, from the first that is too long.
 fn without_long_patches(mut diffs: Vec<FileDiff>) -> Vec<FileDiff> {
     let mut n_bytes = 0;
     for diff in &mut diffs {

@@ -1,4 +1,4 @@
-//! The hooks of plugins in a turn: each gets what it may change, and what it changed takes its place.
+//! The hooks of plugins in a turn: each gets the value that it may change, and the changed value takes its place.
 
 use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
@@ -193,7 +193,7 @@ async fn transformed(
     Ok(Some(messages))
 }
 
-/// Fills in what plugins leave out of the messages that they add: the user's newest one has it.
+/// Fills in the fields that plugins leave out of the messages that they add: the user's newest one has it.
 fn whole_messages(state: &SessionState, mut messages: Value) -> Value {
     let defaults = serde_json::to_value(newest_prompt(state)).unwrap_or_default();
     for message in messages.as_array_mut().into_iter().flatten() {

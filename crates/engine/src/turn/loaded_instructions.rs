@@ -9,7 +9,7 @@ use std::{
 use windlass_base::lock::lock;
 use windlass_core::library::InstructionBlock;
 
-/// Shared by the calls of one step. Made anew for each, so that what a failed call took is free again.
+/// Shared by the calls of one step. Made anew for each, so that the files that a failed call took are free again.
 #[derive(Debug, Clone, Default)]
 pub struct LoadedInstructions(Arc<Mutex<HashSet<PathBuf>>>);
 

@@ -6,7 +6,7 @@ use windlass_protocol::opencode::part::{FilePart, PartKind};
 
 use crate::session::state::text_part;
 
-/// Returns the parts for a file that is given as data: what is no picture or document becomes text.
+/// Returns the parts for a file that is given as data: data that is no picture or document becomes text.
 pub fn of_data(file: FilePart) -> Vec<PartKind> {
     let (file, is_text) = of_its_type(file);
     if !is_text {
@@ -28,7 +28,8 @@ pub fn of_data(file: FilePart) -> Vec<PartKind> {
     vec![text_part(shown, true, false), PartKind::File(FilePart { mime, url, ..file })]
 }
 
-/// Gives a tool's files the types that their bytes have. A note in the output takes the place of what is no picture.
+/// Gives a tool's files the types that their bytes have. A note in the output takes the place of a file that is no
+/// picture.
 pub fn of_tool(files: Vec<FilePart>, output: &mut String) -> Vec<FilePart> {
     let kept = files.into_iter().map(of_its_type).filter_map(|(file, is_text)| {
         let is_mistaken = is_text && mime::is_media(&file.mime);

@@ -1,4 +1,4 @@
-//! Agents and resources that a user names by `@` in what they say (facts: OpenCode §6.1). Pure.
+//! Agents and resources that a user names by `@` in a prompt (facts: OpenCode §6.1). Pure.
 
 use serde_json::{Value, json};
 use windlass_core::library::Agent;

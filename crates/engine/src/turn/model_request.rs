@@ -54,7 +54,7 @@ fn system_prompt<'a>(persona: Cow<'a, str>, situation: String) -> Vec<Cow<'a, st
     [persona, Cow::Owned(situation)].into_iter().filter(|block| !block.is_empty()).collect()
 }
 
-/// Fits parameters to what the model takes.
+/// Fits parameters to those that the model takes.
 fn chat_params(model: &Model, wanted: Params) -> Params {
     let max_output =
         |wanted: u64| if model.limit.output == 0 { wanted } else { wanted.min(model.limit.output) };

@@ -171,7 +171,7 @@ fn situation(inputs: &Inputs<'_>) -> String {
     situation
 }
 
-/// Returns the prompt for a model whose agent has none of its own, by a piece of the model's id.
+/// Returns the prompt for a model with an agent that has none of its own, by a piece of the model's id.
 fn family(model_id: &str) -> &'static str {
     let id = model_id.to_ascii_lowercase();
     if id.contains("claude") {
@@ -212,7 +212,7 @@ fn environment(inputs: &Inputs<'_>) -> String {
 /// Encodes the messages that all later requests send again.
 ///
 /// The newest answer is left for the next time, because wires mark the end of a conversation, and so is the newest
-/// prompt, which may get reminders. What holds media stays as it is: wires number them and say that they are there.
+/// prompt, which may get reminders. A message with media stays as it is: wires number them and say that they are there.
 pub fn keep(agent: &Agent, model: &Model, variant: Option<&str>, state: &mut SessionState) {
     let options = options(agent, model, variant);
     let SessionState { history, encoded: cache, older, .. } = state;
@@ -438,7 +438,7 @@ fn push_answer<'a>(
                 });
                 results.push(tool_result(tool));
             }
-            // What came before is of an attempt that broke off.
+            // The content before is of an attempt that broke off.
             PartKind::Retry { .. } => {
                 content.clear();
                 results.clear();
@@ -506,7 +506,7 @@ fn interrupted<'a>(error: &'a str, metadata: Option<&serde_json::Map<String, Val
     }
 }
 
-/// Adds what the model must not forget now: plan mode, its end, or that this is the last step.
+/// Adds the reminders of the moment: plan mode, its end, or that this is the last step.
 fn remind(inputs: &Inputs<'_>, gathered: &Gathered, messages: &mut Vec<PromptMessage<'_>>) {
     let mut reminders: Vec<Cow<'_, str>> = Vec::new();
     if inputs.agent.name == "plan" {

@@ -9,7 +9,7 @@ use windlass_provider::{Media, Prompt, PromptMessage, ProviderError, UserContent
 
 /// Statuses of a provider that does not understand a request, or a part of it.
 const REFUSALS: [u16; 4] = [400, 413, 415, 422];
-/// Words of one that says that it does not support these, whatever its status.
+/// Words of an error that says that these are not supported, at any status.
 const WORDS: [&str; 4] = ["image", "images", "multimodal", "vision"];
 
 /// The media that a session's provider refuses. They would end the session for good, since every request sends them

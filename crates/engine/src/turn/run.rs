@@ -84,7 +84,7 @@ pub async fn run_turn(
     }
     let is_store = matches!(&result, Err(error) if error.kind == EngineErrorKind::Store);
     if cancel.is_cancelled() && !is_store {
-        // Whatever the cancel met, the answer to it is `cancelled` (facts: ACP §1.4.3).
+        // The answer to a cancelled turn is always `cancelled` (facts: ACP §1.4.3).
         let (tokens, message_id) = match result {
             Ok(outcome) => (outcome.tokens, outcome.message_id),
             Err(_) => (None, None),
@@ -104,7 +104,7 @@ pub async fn run_turn(
     if let Some(error) = session_error(state, &result) {
         let mut journal = Journal::default();
         journal.error(&state.info, error);
-        // The error itself is answered below; the event is for those who only watch.
+        // The error itself is answered below; the event is for clients that only watch.
         let _ = journal.commit(cx.engine.storage(), cx.engine.bus()).await;
     }
     inbox.apply_settings(cx, state, None).await;
@@ -252,7 +252,7 @@ async fn ready(session: &SessionCx) -> Result<(), EngineError> {
     Err(EngineError::new(EngineErrorKind::InvalidInput, reason))
 }
 
-/// Tells the user what they should know of the model, the prompt's files and the plugins.
+/// Tells the user the notes about the model, the prompt's files and the plugins.
 fn note_prompt(cx: &TurnCx<'_>, state: &SessionState) {
     let session = cx.session;
     session.note(cx.loaded.unlisted(&cx.model));
@@ -318,7 +318,7 @@ async fn take_steps(
     let mut room = Room::default();
     let (mut n_failed, mut n_pauses) = (0, 0);
     if cx.plugins.as_ref().is_some_and(|host| host.declares("chat.message")) {
-        // What a hook said about the prompt belongs to it.
+        // A hook's settings for the prompt belong to it.
         apply_settings(cx, state, inbox, None).await;
     }
     let stop = loop {
@@ -432,7 +432,7 @@ fn check_left_out(loaded: &Loaded, state: &SessionState, input: &PromptInput) ->
     }
 }
 
-/// Returns the agent that answers a prompt: the prompt's own wish, what the session used last, the default.
+/// Returns the agent that answers a prompt: the prompt's own wish, the session's last agent, the default.
 fn choose_agent<'a>(
     loaded: &'a Loaded,
     state: &SessionState,
@@ -456,7 +456,7 @@ fn choose_model(loaded: &Loaded, agent: &Agent, input: &PromptInput) -> Result<M
     }
 }
 
-/// Stores what the user said as a message.
+/// Stores the user's prompt as a message.
 async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -> Result<(), EngineError> {
     let mut journal = Journal::default();
     state.info.agent = Some(cx.agent.name.clone());
@@ -575,7 +575,7 @@ async fn switch_agent(
         state.push_part(text_part(message, true, false), &mut journal);
     }
     journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
-    // A front end learns of the switch only now: what it sent while that was stored names the agent before.
+    // A front end learns of the switch only now: a prompt that it sent while that was stored names the agent before.
     apply_settings(cx, state, inbox, Some(&agent)).await;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Has the session's model answer what an MCP server asks while it works on a call.
+//! Has the session's model answer the requests of an MCP server while it works on a call.
 
 use std::borrow::Cow;
 

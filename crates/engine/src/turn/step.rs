@@ -36,7 +36,7 @@ const MIB: usize = 1 << 20;
 /// End of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The model wants to see what its tools answered.
+    /// The model wants to see the results of its tools.
     ToolsRan,
     /// The model is done.
     Finished(Finish),
@@ -214,7 +214,7 @@ pub async fn summarise(
     begin(cx, state, Some(true)).await?;
     match receive(cx, state, &Request::Given(prompt), &mut None).await? {
         Received::Whole(answer) => {
-            // It was given no tools; what it calls all the same is not run.
+            // It was given no tools; a call that it makes all the same is not run.
             let mut journal = Journal::default();
             state.close_parts(&mut journal);
             commit(cx, &mut journal).await?;
@@ -347,8 +347,8 @@ async fn receive(
     }
 }
 
-/// Parts what a failed attempt has shown beyond the first `n_parts` from the next one: it stays, but no model reads it
-/// again.
+/// Parts the content that a failed attempt has shown beyond the first `n_parts` from the next one: it stays, but no
+/// model reads it again.
 async fn give_up_attempt(
     cx: &TurnCx<'_>,
     state: &mut SessionState,

@@ -35,7 +35,7 @@ pub struct Structured {
     check: Arc<JsonSchema>,
 }
 
-/// Refuses a format whose schema cannot be used.
+/// Refuses a format with a schema that cannot be used.
 pub fn check_format(format: &OutputFormat) -> Result<(), EngineError> {
     Structured::read(format).map(drop)
 }
@@ -66,7 +66,7 @@ impl Structured {
         }
         let check = JsonSchema::compile(schema).map_err(refused)?;
         let mut shown = schema.clone();
-        // Some providers refuse what is no part of the schema itself.
+        // Some providers refuse fields that are no part of the schema itself.
         shown.as_object_mut().map(|shown| shown.remove("$schema"));
         Ok(Some(Self {
             format: format.clone(),
@@ -76,7 +76,7 @@ impl Structured {
         }))
     }
 
-    /// Returns the tool, whose arguments are the answer.
+    /// Returns the tool that takes the answer as its arguments.
     pub fn tool(&self) -> Tool {
         let check = self.check.clone();
         Tool {

@@ -174,7 +174,7 @@ pub async fn run(
     })
 }
 
-/// A task whose agent and model are known.
+/// A task with a known agent and model.
 struct Begun {
     agent: String,
     model: ModelRef,
@@ -227,7 +227,7 @@ fn prompt(
     ended
 }
 
-/// Sends a prompt to a subagent in the background; returns what the call answers now.
+/// Sends a prompt to a subagent in the background; returns the call's result for now.
 fn send(
     parent: &Parent,
     place: Place,
@@ -240,7 +240,7 @@ fn send(
     leave(parent, place, ended, open, title, metadata)
 }
 
-/// Leaves a subagent in the background, whose answer comes to the parent by itself; returns what the call answers now.
+/// Leaves a subagent in the background, with its answer sent to the parent later; returns the call's result for now.
 fn leave(
     parent: &Parent,
     place: Place,

@@ -127,15 +127,15 @@ impl Toolbox {
             is_free(tool) && tools.get(&tool.key).is_some_and(Tool::is_servers)
         });
         if let Some(structured) = &cx.structured {
-            // The user asked for it, whatever tools the agent has.
+            // The user asked for it, so the agent's tools do not matter.
             tools.insert(structured::NAME.to_owned(), structured.tool());
         }
         let skills = skills::listing(&skills);
         Self { tools, hidden, policy, skills, server_instructions, is_nobody_there, ..Self::default() }
     }
 
-    /// Returns one tool for a call of the user's: what it is `granted` was asked for, so only the administrator's rules
-    /// are in its way.
+    /// Returns one tool for a call of the user's: the user asked for the rules in `granted`, so only the
+    /// administrator's rules are in its way.
     pub fn of_one(cx: &TurnCx<'_>, state: &SessionState, name: &str, granted: &[Rule]) -> Self {
         let policy = policy(cx, state, granted);
         let tools = tool::find(name).map(|tool| (tool.name.to_string(), tool.clone()));
@@ -243,8 +243,8 @@ impl Toolbox {
     }
 }
 
-/// Returns the policy that decides about a turn: its agent's, its session's, what the user `granted` by naming
-/// it, and the sessions above.
+/// Returns the policy that decides about a turn: its agent's, its session's, the rules that the user `granted` by
+/// naming it, and the sessions above.
 pub fn policy(cx: &TurnCx<'_>, state: &SessionState, granted: &[Rule]) -> Policy {
     let mut policy = cx.agent.policy.clone();
     policy.extend(state.info.permission.as_deref().unwrap_or_default());
@@ -252,7 +252,7 @@ pub fn policy(cx: &TurnCx<'_>, state: &SessionState, granted: &[Rule]) -> Policy
     policy.below(&cx.parent_limits.rules)
 }
 
-/// Lets the subagents that the user named in their last message be given work, whatever the user's rules say.
+/// Lets the subagents that the user named in their last message be given work, even against the user's rules.
 fn mentioned(state: &SessionState) -> Vec<Rule> {
     let last = state.history.iter().rev().find(|message| matches!(message.info, Message::User(_)));
     let rules = last.into_iter().flat_map(|message| &message.parts).filter_map(|part| match &part.kind {

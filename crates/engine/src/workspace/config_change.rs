@@ -23,19 +23,19 @@ pub const PERMISSION: &str = "config";
 const MAX_LINES: usize = 40;
 
 impl Engine {
-    /// Lets freshly read files hold, and says so when they are different. What loosens something while a session is
-    /// open waits for the user; until then what was read before holds.
+    /// Lets freshly read files hold, and says so when they are different. A change that loosens something while a
+    /// session is open waits for the user; until then the earlier reading holds.
     pub(crate) fn apply_reading(&self, workspace: &Arc<Workspace>, mut reading: Reading) {
         let session = self.session_to_ask(workspace);
         let before = workspace.loaded();
         if let (Some(session), Some(whole)) = (&session, reading.whole.take())
-            // What one question cannot show whole is asked about in parts, with the next prompts.
+            // A change that one question cannot show whole is asked about in parts, with the next prompts.
             && reading.loaded.config.held.askable() == reading.loaded.config.held
         {
             let held = std::mem::replace(&mut reading.loaded, whole).config.held;
             return self.hold(workspace, reading, session.clone(), held.lines(), Some(held));
         }
-        // The user has just said that what was held back may act.
+        // The user has just said that the held-back entries may act.
         let (held, still_held) = (&before.config.held.entries, &reading.loaded.config.held.entries);
         let is_accepted = std::mem::take(&mut workspace.asked_trust().is_accepted);
         let is_trusted_now = is_accepted && still_held.iter().all(|it| held.contains(it));
@@ -79,8 +79,8 @@ impl Engine {
         self.bus().publish(EventPayload::ConfigUpdated { directory });
     }
 
-    /// Returns the session whose client is asked: one with a client that can answer, then one that works, else
-    /// the newest.
+    /// Returns the session that has its client asked: one with a client that can answer, then one that works, else the
+    /// newest.
     fn session_to_ask(&self, workspace: &Arc<Workspace>) -> Option<SessionId> {
         let sessions = lock(&self.0.sessions);
         let own = sessions.iter().filter(|(_, it)| Arc::ptr_eq(&it.workspace, workspace) && !it.is_mcp_lent);
@@ -92,7 +92,7 @@ impl Engine {
 
 /// Asks until an answer comes or no session is left.
 ///
-/// A yes to what a project brings is remembered.
+/// A yes to a project's entries is remembered.
 async fn ask(
     engine: Engine,
     workspace: Arc<Workspace>,

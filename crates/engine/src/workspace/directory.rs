@@ -60,7 +60,7 @@ pub(crate) struct Reloading {
     pub _task: AbortOnDropHandle<()>,
 }
 
-/// A turn that begins: the sender is dropped when what changed before it has been read.
+/// A turn that begins: the sender is dropped when the changes before it have been read.
 pub(crate) type Turn = oneshot::Sender<()>;
 
 struct Current {
@@ -91,7 +91,7 @@ pub(crate) struct Reading {
     pub stamp: Option<Stamp>,
     /// With the keys that the user has stored.
     pub use_stored_keys: bool,
-    /// What the files say where all that `loaded` holds back acts, for a project of which nothing was held back before.
+    /// The reading in which all that `loaded` holds back acts, for a project of which nothing was held back before.
     pub whole: Option<Loaded>,
 }
 
@@ -146,7 +146,7 @@ impl Workspace {
         }
     }
 
-    /// Returns what the user has said of the project in this process.
+    /// Returns the user's answers about the project in this process.
     pub(crate) fn asked_trust(&self) -> MutexGuard<'_, Asked> {
         lock(&self.asked_trust)
     }
@@ -166,7 +166,7 @@ impl Workspace {
         &self.directory
     }
 
-    /// Returns the current configuration and what follows from it.
+    /// Returns the current configuration and the values that follow from it.
     pub fn loaded(&self) -> Arc<Loaded> {
         lock(&self.current).loaded.clone()
     }
@@ -256,8 +256,8 @@ impl Workspace {
         is_new
     }
 
-    /// Returns the files that decide whether a reading is still what they say: those of what holds, and of what
-    /// waits.
+    /// Returns the files that decide whether a reading is still current: those of the one that holds, and of the one
+    /// that waits.
     pub(crate) fn sources(&self) -> Vec<Target> {
         let current = lock(&self.current);
         let waiting = current.change.iter().flat_map(|change| change.loaded.sources());
@@ -278,7 +278,7 @@ impl Workspace {
 }
 
 impl Current {
-    /// Notes that the files were read, and returns what they say unless newer ones were read already.
+    /// Notes that the files were read, and returns their configuration unless newer ones were read already.
     fn note(&mut self, reading: Reading) -> Option<Loaded> {
         let Reading { loaded, read_at, stamp, use_stored_keys, whole: _ } = reading;
         if read_at.order < self.read_at.order {

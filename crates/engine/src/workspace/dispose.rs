@@ -12,7 +12,7 @@ use windlass_protocol::opencode::id::SessionId;
 use crate::{Client, Engine};
 
 impl Engine {
-    /// Returns the directories whose services run.
+    /// Returns the directories with running services.
     pub fn open_directories(&self) -> BTreeSet<PathBuf> {
         let of_terminals = self.0.terminals.directories();
         lock(&self.0.workspaces).keys().cloned().chain(of_terminals).collect()

@@ -1,4 +1,4 @@
-//! Reads what the files of a directory say, and keeps to what was read while they are what they were.
+//! Reads the files of a directory, and keeps to that reading while they are unchanged.
 
 use std::{
     path::Path,
@@ -24,8 +24,7 @@ enum Presence {
 }
 
 impl Engine {
-    /// Reads the configuration of a directory's files, without starting its services. What is wrong in them is
-    /// logged.
+    /// Reads the configuration of a directory's files, without starting its services. Faults in them are logged.
     pub async fn read_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
         let loaded = self.inspect_files(directory).await?;
         loaded.log_problems(None);
@@ -90,7 +89,7 @@ impl Engine {
             let mut loaded = Loaded::read(environment, paths, readers, &directory, use_stored_keys, before);
             let Survey { stamp, overfull } = Survey::of(&loaded.sources(), read_at.wall);
             loaded.warn_of_overfull(&overfull);
-            // What held before stays until the user has seen what is new.
+            // The earlier reading holds until the user has seen the new one.
             let was_whole = before.is_some_and(|before| before.config.held.entries.is_empty());
             let whole = (was_whole && !loaded.config.held.entries.is_empty()).then(|| {
                 let trusting = Environment { trusts_projects: true, ..environment.clone() };
@@ -104,7 +103,7 @@ impl Engine {
         read.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?
     }
 
-    /// Returns the services of a directory, with its files read afresh unless they are what they were.
+    /// Returns the services of a directory, with its files read afresh unless they are unchanged.
     pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
         if let Some(workspace) = self.current_workspace(directory).await {
             self.refresh(&workspace.loaded());
@@ -142,7 +141,7 @@ impl Engine {
         workspace
     }
 
-    /// Returns the services of a directory whose files have not changed since they were read.
+    /// Returns the services of a directory with files that have not changed since they were read.
     async fn current_workspace(&self, directory: &Path) -> Option<Arc<Workspace>> {
         let workspace = lock(&self.0.workspaces).get(directory)?.clone();
         let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);

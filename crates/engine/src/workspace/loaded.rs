@@ -1,4 +1,4 @@
-//! The configuration of a workspace as its files said when they were read last, and what a user may choose by it.
+//! The configuration of a workspace as its files said when they were read last, and the choices that it gives a user.
 
 use std::{
     collections::BTreeMap,
@@ -88,8 +88,8 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Reads everything; what is broken and was not before stays as it was. Plugins change the configuration and then
-    /// its providers. Does blocking file reads.
+    /// Reads everything; an entry that is broken and was not before stays as it was. Plugins change the configuration
+    /// and then its providers. Does blocking file reads.
     pub(crate) fn read(
         environment: &Environment,
         paths: &Paths,
@@ -125,7 +125,7 @@ impl Loaded {
         warnings.extend(lint::warnings(&config, &agents, &catalog));
         notes.extend(lint::unlisted_models(&config, &agents, &catalog));
         let model_places = model_names::places(&config, &agents, &catalog, &layers);
-        // Nobody who reads a warning can correct what a plugin configures.
+        // No reader of a warning can correct a plugin's configuration.
         warnings.retain(|warning| {
             let is_plugins = sources::is_of_hook(warning, &layers, plugins::HOOK);
             if is_plugins {
@@ -190,7 +190,7 @@ impl Loaded {
         }));
     }
 
-    /// Logs what is wrong, as far as it was not known `before`.
+    /// Logs the faults that were not known `before`.
     pub(crate) fn log_problems(&self, before: Option<&Self>) {
         for warning in &self.warnings {
             match before {

@@ -1,4 +1,5 @@
-//! Compares two readings of a workspace's files: what the newer one allows, starts or reaches that the older did not.
+//! Compares two readings of a workspace's files: finds everything that the newer one allows, starts or reaches and the
+//! older did not.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -41,7 +42,7 @@ pub enum Loosening {
     Rule { rule: Loosened, agents: Vec<String> },
     /// A program would be started, or a server asked, that was not before.
     Program { what: String, runs: String },
-    /// A plugin would be taken out, and with it whatever it denies.
+    /// A plugin would be taken out, and with it everything that it denies.
     Guard { plugin: String },
     /// A limit of the sandbox around an agent's commands, or around servers, became wider.
     Sandbox { of: String, change: String },
@@ -76,7 +77,8 @@ impl fmt::Display for Loosening {
     }
 }
 
-/// Returns what `new` loosens; nothing for a change that only tightens or has nothing to do with it.
+/// Returns the rules and limits that `new` loosens; nothing for a change that only tightens or has nothing to do with
+/// it.
 pub fn loosened(old: &Loaded, new: &Loaded) -> Vec<Loosening> {
     let mut acc = rules(old, new);
     acc.extend(started(old, new));
@@ -135,7 +137,7 @@ fn started(old: &Loaded, new: &Loaded) -> Vec<Loosening> {
     let is_new = |what: &String, program: &Program| before.get(what) != Some(program);
     let started = programs(new).into_iter().filter(|(what, program)| is_new(what, program));
     let started = started.map(|(what, program)| Loosening::Program { what, runs: program.runs });
-    // A plugin may deny what no rule does.
+    // A plugin may deny calls that no rule does.
     let is_kept = |planned: &Planned| new.plan.plugins.iter().any(|it| it.source == planned.source);
     let gone = old.plan.plugins.iter().filter(|planned| !is_kept(planned));
     let gone = gone.map(|planned| Loosening::Guard { plugin: planned.name().to_owned() });
@@ -147,7 +149,7 @@ fn started(old: &Loaded, new: &Loaded) -> Vec<Loosening> {
 struct Program {
     /// The part that people read.
     runs: String,
-    /// Everything else that decides what happens, such as variables.
+    /// Everything else that matters, such as variables.
     rest: String,
 }
 

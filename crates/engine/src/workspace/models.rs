@@ -28,7 +28,7 @@ impl Loaded {
     /// Returns the model that answers a prompt of an agent's.
     ///
     /// Where none was chosen for it, everything that the configuration says of models has to be usable: a title is
-    /// part of what the user asked for.
+    /// part of the user's request.
     pub fn answering(&self, agent: &Agent, chosen: Option<&ModelRef>) -> Result<Model, Unusable> {
         let model = self.model_for(agent, chosen);
         if chosen.is_none() && model.as_ref().map_or_else(Unusable::is_unconfigured, |_| true) {
@@ -67,7 +67,7 @@ impl Loaded {
         if let Some(model) = of_variable.and_then(|reference| self.catalog.get(&reference).ok()) {
             return Ok(model);
         }
-        // It may have been used in another directory, whose providers are not those of this one.
+        // It may have been used in another directory, with providers that are not those of this one.
         if let Some(last) = self.last_used.as_ref().and_then(|last| self.catalog.get(last).ok()) {
             return Ok(last);
         }
@@ -89,7 +89,7 @@ impl Loaded {
         named.unwrap_or_else(|| Ok(self.catalog.small_model(main).clone()))
     }
 
-    /// Returns the model that answers the next prompt of a user who has chosen these: the demo where nothing is
+    /// Returns the model that answers the next prompt of a user with these choices: the demo where nothing is
     /// configured.
     pub fn answers_next(&self, agent: Option<&str>, model: Option<&ModelRef>) -> Result<Model, Unusable> {
         let agent = self.agent(self.agent_name(agent)).unwrap_or_else(|| self.default_agent());
@@ -99,7 +99,7 @@ impl Loaded {
         }
     }
 
-    /// Returns the current model of a session whose user has chosen these.
+    /// Returns the current model of a session with these choices.
     ///
     /// Unlike `answers_next`, it leaves `small_model` out: a broken one refuses prompts, but it is not the session's
     /// model.
@@ -113,8 +113,8 @@ impl Loaded {
         }
     }
 
-    /// Returns the names of the variants of the current model of a session whose user has chosen these, and the name
-    /// of the one that answers.
+    /// Returns the names of the variants of the current model of a session with these choices, and the name of the one
+    /// that answers.
     pub fn variants(&self, agent: Option<&str>, model: Option<&ModelRef>) -> (Vec<String>, Option<String>) {
         let Ok(current) = self.current_model(agent, model) else { return (Vec::new(), None) };
         let agent = self.agent(self.agent_name(agent)).unwrap_or_else(|| self.default_agent());

@@ -7,11 +7,12 @@ use windlass_core::config::worktree;
 
 use crate::{Engine, EngineError, Workspace, files::git::Git};
 
-/// Stands for everything outside a repository, and for a repository whose root commit is not known yet.
+/// Stands for everything outside a repository, and for a repository with a root commit that is not known yet.
 pub const GLOBAL: &str = windlass_core::storage::UNKNOWN_PROJECT;
 
 impl Engine {
-    /// Returns the directory whose sessions belong together: the repository around `directory`, or itself. Blocks.
+    /// Returns the directory with the sessions that belong together: the repository around `directory`, or itself.
+    /// Blocks.
     pub fn project_root(&self, directory: &Path) -> PathBuf {
         let root = worktree::worktree(&self.0.environment, directory);
         if root == Path::new("/") { directory.to_owned() } else { root }
@@ -49,8 +50,8 @@ impl Engine {
     }
 }
 
-/// Returns the root commit of a repository: the first of them in order, when there are several. A repository whose
-/// history takes too long to walk has none.
+/// Returns the root commit of a repository: the first of them in order, when there are several. A repository with a
+/// history that takes too long to walk has none.
 pub async fn root_commit(program: &Program, worktree: &Path, scratch: &Path) -> Option<String> {
     let git = Git::open(program, worktree, scratch).await.ok()?;
     let printed = git.on_objects(&["rev-list", "--max-parents=0", "HEAD"]).await.ok()?;

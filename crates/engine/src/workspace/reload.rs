@@ -1,4 +1,4 @@
-//! Keeps a workspace up to date: watches what its files were read from and reads them again when that changes.
+//! Keeps a workspace up to date: watches its files and reads them again when they change.
 
 use std::{
     io,
@@ -28,8 +28,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const TURN_PATIENCE: Duration = Duration::from_secs(3);
 
 impl Engine {
-    /// Watches what a workspace was read from, until the workspace ends. Returns at once; does nothing the second
-    /// time.
+    /// Watches the files that a workspace was read from, until the workspace ends. Returns at once; does nothing the
+    /// second time.
     pub fn watch(&self, workspace: &Arc<Workspace>) {
         let mut reloading = lock(&workspace.reloading);
         if reloading.is_none() {
@@ -39,8 +39,7 @@ impl Engine {
         }
     }
 
-    /// Ends when what holds in a workspace is what its files said when this began, as far as that does not take too
-    /// long.
+    /// Ends when a workspace holds the state that its files had when this began, as far as that does not take too long.
     pub(crate) async fn sync_config(&self, workspace: &Arc<Workspace>) {
         if !workspace.polls_each_turn() {
             let (turn, is_read) = oneshot::channel();
@@ -59,7 +58,7 @@ impl Engine {
         }
     }
 
-    /// Reads a workspace's files now. What is new holds from the next turn on.
+    /// Reads a workspace's files now. Changes hold from the next turn on.
     pub(crate) async fn read_again(&self, workspace: &Arc<Workspace>) -> Result<(), EngineError> {
         let mut reading = self.read(workspace.directory()).await?;
         let loaded = &mut reading.loaded;

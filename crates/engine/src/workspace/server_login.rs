@@ -53,7 +53,7 @@ impl Engine {
         removed
     }
 
-    /// Says how a server of a directory answers, and what it says of logins, a line for each.
+    /// Says how a server of a directory answers, and its support of logins, a line for each.
     pub async fn probe_server(&self, directory: &Path, name: &str) -> Result<Vec<String>, ServerLoginError> {
         let workspace = self.workspace(directory).await?;
         let done = async {

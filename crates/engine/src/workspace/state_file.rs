@@ -1,4 +1,4 @@
-//! `state.json`: what was used last, across sessions and processes.
+//! `state.json`: the last used model, across sessions and processes.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Asks the user whether what a project brings may act, with the first prompt that could use it.
+//! Asks the user whether a project's entries may act, with the first prompt that could use it.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::{Answerable, Engine, Workspace, asking::asks::Confirmation};
 /// The permission that stands for trust in a project.
 pub const PERMISSION: &str = "trust";
 
-/// What the user has said of a project in this process.
+/// The user's answers about a project in this process.
 #[derive(Default)]
 pub struct Asked {
     /// Entries that are not to act now, by their hashes.
@@ -33,8 +33,8 @@ impl Asked {
 }
 
 impl Engine {
-    /// Asks whether what a project brings may act, and waits for the answer where a person is there. Without one, and
-    /// once the user said no, it goes on being held back.
+    /// Asks whether a project's entries may act, and waits for the answer where a person is there. Without one, and
+    /// once the user said no, they go on being held back.
     pub(crate) async fn ask_trust(
         &self,
         workspace: &Arc<Workspace>,

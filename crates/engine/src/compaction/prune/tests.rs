@@ -5,7 +5,7 @@ use windlass_protocol::opencode::message::MessageWithParts;
 
 use super::{clearable, estimate};
 
-/// Makes a turn of one call whose output has this many tokens.
+/// Makes a turn of one call with an output of this many tokens.
 fn turn(n: usize, tool: &str, n_tokens: usize, is_cleared: bool) -> [MessageWithParts; 2] {
     let output = "four".repeat(n_tokens);
     assert_eq!(estimate(&output), n_tokens as u64);

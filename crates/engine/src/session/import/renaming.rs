@@ -1,4 +1,4 @@
-//! Gives what is imported ids that are free and sort before all that comes later.
+//! Gives imported records ids that are free and sort before all that comes later.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Takes out of imported sessions what could loosen the user's rules, change files or name a path.
+//! Takes out of imported sessions everything that could loosen the user's rules, change files or name a path.
 
 use windlass_protocol::opencode::{
     part::{Part, PartKind},
@@ -9,8 +9,8 @@ use windlass_protocol::opencode::{
 use super::SessionFile;
 use crate::workspace::project;
 
-/// Returns the session of a file without what a stranger must not decide. Every field is named, so that a new one is
-/// thought about.
+/// Returns the session of a file without the settings that a stranger must not decide. Every field is named, so that a
+/// new one is thought about.
 pub fn without_powers(file: &SessionFile) -> Session {
     let Session {
         id,
@@ -42,7 +42,7 @@ pub fn without_powers(file: &SessionFile) -> Session {
         parent_id,
         title,
         version,
-        // Both only choose among what the user's configuration has.
+        // Both only choose among the entries of the user's configuration.
         agent,
         model,
         cost,

@@ -79,7 +79,7 @@ async fn a_prompt_that_waits_goes_to_the_agent_that_was_chosen_last() {
         (&[Select("plan"), Prompt("plan"), Look(None)], &["plan"], Some("plan")),
         // The new agent answers prompts that were sent before the client heard of the switch.
         (&[Prompt("plan"), Look(Some("build"))], &["build"], None),
-        // Unless the user chose again, for what came before that and after.
+        // Unless the user chose again, for prompts before that and after.
         (
             &[Prompt("plan"), Select("plan"), Prompt("plan"), Look(Some("build"))],
             &["plan", "plan"],

@@ -61,7 +61,7 @@ fn masked(value: &impl serde::Serialize) -> Value {
     value
 }
 
-/// A store that holds the session, and what is said when the journal is committed to it.
+/// A store that holds the session, and the events of committing the journal to it.
 struct Scene {
     _directory: tempfile::TempDir,
     storage: Storage,

@@ -1,4 +1,4 @@
-//! A prompt is answered exactly once, whatever ends it.
+//! A prompt is answered exactly once, however it ends.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Tickets, TurnOutcome};
 use crate::{EngineError, EngineErrorKind, session::request::StopReason};
 
-/// Tickets, and what each was answered, in order.
+/// Tickets, and the answers to each, in order.
 #[derive(Default)]
 struct Scene {
     tickets: Tickets,

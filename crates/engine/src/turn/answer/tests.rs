@@ -1,4 +1,4 @@
-//! Deltas become parts, and what is stored and shown of them comes in their order.
+//! Deltas become parts, which are stored and shown in their order.
 
 use std::{collections::VecDeque, sync::Arc};
 

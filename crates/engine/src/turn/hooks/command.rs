@@ -27,7 +27,7 @@ pub async fn change(
     let mut kept: Vec<(Value, Option<PromptPart>)> =
         before.into_iter().zip(parts.into_iter().map(Some)).collect();
     let mut part = |value: &Value| {
-        // One that no plugin changed keeps what is not shown of it.
+        // One that no plugin changed keeps the fields that are not shown.
         let same = kept.iter_mut().find(|(before, part)| before == value && part.is_some());
         same.and_then(|(_, part)| part.take()).or_else(|| read(value))
     };

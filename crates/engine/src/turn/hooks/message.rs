@@ -1,4 +1,4 @@
-//! The hooks about what is said: prompts, commands, finished texts, and summaries.
+//! The hooks about texts: prompts, commands, finished texts, and summaries.
 
 use serde_json::{Value, json};
 use windlass_base::ids;
@@ -25,8 +25,8 @@ const TEXT: &str = "experimental.text.complete";
 const COMPACTING: &str = "experimental.session.compacting";
 const AUTO_CONTINUE: &str = "experimental.compaction.autocontinue";
 
-/// Lets plugins change the newest message, a prompt whose first `n_stored` parts are stored. What is not stored of one
-/// that they refuse is taken back.
+/// Lets plugins change the newest message, a prompt with its first `n_stored` parts stored. The unstored parts of one
+/// that they refuse are taken back.
 pub async fn change_prompt(
     cx: &TurnCx<'_>,
     state: &mut SessionState,

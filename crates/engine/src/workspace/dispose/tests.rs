@@ -1,4 +1,4 @@
-//! The directories whose services run.
+//! The directories with running services.
 
 use std::{fs, path::PathBuf};
 
