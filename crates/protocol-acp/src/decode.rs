@@ -109,7 +109,7 @@ pub struct ClientCapabilities {
     pub forms: bool,
     /// `elicitation.url`: the client opens pages.
     pub pages: bool,
-    /// The way in which the client shows what our commands print.
+    /// The way in which the client shows the output of our commands.
     pub terminals: Terminals,
     /// `_meta.jetbrains.air` with a version: the client knows the extensions of JetBrains.
     pub air: bool,
@@ -125,7 +125,7 @@ pub struct ClientCapabilities {
     pub events: EventChoice,
 }
 
-/// The way in which a client shows what our commands print.
+/// The way in which a client shows the output of our commands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Terminals {
     /// As text of their calls, now and then.
@@ -160,7 +160,7 @@ impl EventChoice {
 }
 
 /// Decodes `initialize`: the highest version that is at most the requested one is spoken, version 1 where a client asks
-/// for less, and the version that was `agreed` on before by who begins again (facts: ACP §3).
+/// for less, and the version that was `agreed` on before by a client that begins again (facts: ACP §3).
 pub fn initialize(params: Option<&str>, agreed: Option<Version>) -> Result<Initialize, InvalidParams> {
     let params = object(params)?;
     let requested = match params.get("protocolVersion") {
@@ -182,7 +182,7 @@ pub fn initialize(params: Option<&str>, agreed: Option<Version>) -> Result<Initi
     Ok(Initialize { requested, client, client_name: name.map(|name| format!("{name} {info_version}")) })
 }
 
-/// Reads what a client of version 1 offers.
+/// Reads the capabilities of a client of version 1.
 fn first_version(capabilities: Option<&Value>) -> ClientCapabilities {
     let air = capabilities.and_then(|it| it.get("_meta")?.get("jetbrains")?.get("air"));
     let air = air.filter(|air| air["version"].as_u64().is_some_and(|version| version >= 1));
@@ -213,8 +213,8 @@ fn first_version(capabilities: Option<&Value>) -> ClientCapabilities {
     }
 }
 
-/// Reads what a client of version 2 offers, where much of version 1 needs no capability and the editor's files are not
-/// to be had.
+/// Reads the capabilities of a client of version 2, where much of version 1 needs no capability and the editor's files
+/// are not to be had.
 fn second_version(capabilities: Option<&Value>) -> ClientCapabilities {
     ClientCapabilities {
         version: Version::V2,

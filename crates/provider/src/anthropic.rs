@@ -211,7 +211,7 @@ enum BlockContent<'a> {
     },
 }
 
-/// What a tool gave: its text, or a list where there is more.
+/// The result of a tool: its text, or a list where there is more.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ResultContent<'a> {
@@ -533,7 +533,7 @@ impl Decoder {
         }
     }
 
-    /// Shows what a tool of the provider's own was asked, or found.
+    /// Shows the input or the results of a tool of the provider's own.
     fn end_provided(&mut self, deltas: &mut Vec<Delta>) {
         let Some((mut block, input)) = self.provided.take() else { return };
         if let Ok(input) = serde_json::from_str::<Value>(&input) {
@@ -565,7 +565,7 @@ impl Decoder {
 
     fn count(&mut self, usage: &Value, deltas: &mut Vec<Delta>) {
         let before = self.answer.usage();
-        // The counts are totals, and the last event may leave out what the first one said.
+        // The counts are totals, and the last event may leave out those of the first one.
         let usage = Usage {
             input: before.input.max(body::count(usage, "/input_tokens")),
             output: before.output.max(body::count(usage, "/output_tokens")),

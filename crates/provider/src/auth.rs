@@ -16,7 +16,7 @@ use windlass_protocol::opencode::config::AuthEntry;
 /// Credentials by provider id.
 pub type Credentials = BTreeMap<String, AuthEntry>;
 
-/// A variable whose credentials replace those of both files.
+/// A variable with credentials that replace those of both files.
 const VARIABLE: &str = "OPENCODE_AUTH_CONTENT";
 
 /// Something wrong in a source of credentials.

@@ -1,4 +1,5 @@
-//! AWS's credentials and signatures: requests without a key are signed with what AWS's own programs would use.
+//! AWS's credentials and signatures: requests without a key are signed with the credentials that AWS's own programs
+//! would use.
 
 use std::{
     collections::BTreeMap,

@@ -132,7 +132,7 @@ impl Catalog {
         provider.models.first().or(provider.unlisted.as_ref())
     }
 
-    /// Returns a model of each provider whose server is asked for its models.
+    /// Returns a model of each provider with a server that is asked for its models.
     pub fn asked(&self) -> impl Iterator<Item = &Model> {
         let asked = self.providers.iter().filter(|provider| provider.is_asked);
         asked.filter_map(|provider| provider.unlisted.as_ref())
@@ -156,7 +156,7 @@ impl Catalog {
         const FAMILIES: [(&str, &str); 3] = [("gemini", "flash"), ("gpt", "nano"), ("claude", "haiku")];
         let id = main.provider_id.as_str();
         let families = match id {
-            // What is there depends on what the account has deployed.
+            // The models depend on the deployments of the account.
             "azure" | "azure-cognitive-services" => &[],
             _ if id.starts_with("opencode") => &FAMILIES[1..2],
             "github-copilot" => &[("gpt", "nano"), ("gpt", "mini")],

@@ -1,5 +1,5 @@
-//! The Gemini wire of Google's own API and of Vertex. It has no call ids: the order of the parts says what
-//! belongs together.
+//! The Gemini wire of Google's own API and of Vertex. It has no call ids: the order of the parts shows which of them
+//! belong together.
 
 use std::borrow::Cow;
 

@@ -85,7 +85,7 @@ impl Client {
         Self { tokens: Some(Arc::new(tokens)), certificates, ..Self::default() }
     }
 
-    /// Returns what a request to a model carries. `refused` is a token that the provider did not take.
+    /// Returns the credential that a request to a model carries. `refused` is a token that the provider did not take.
     async fn credential(
         &self,
         model: &Model,

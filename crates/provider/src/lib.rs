@@ -309,7 +309,7 @@ pub struct PromptIds<'a> {
     pub project: Option<&'a str>,
     /// The user's message that is answered.
     pub message: Option<&'a str>,
-    /// True for what no person asked for: a title, a summary, the work of a subagent.
+    /// True for a request that no person asked for: a title, a summary, the work of a subagent.
     pub is_agents: bool,
 }
 

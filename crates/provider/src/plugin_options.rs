@@ -1,4 +1,4 @@
-//! Options that plugins set for a provider whose login is stored.
+//! Options that plugins set for a provider with a stored login.
 
 use std::collections::BTreeMap;
 

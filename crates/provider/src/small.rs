@@ -44,7 +44,7 @@ fn least(model: &Model) -> Map<String, Value> {
     if let Some(options) = ["none", "minimal", "low"].iter().find_map(|effort| model.variant(effort)) {
         return options.clone();
     }
-    // What is switched on for every request is switched off.
+    // Thinking that is switched on for every request is switched off.
     let off = if model.options.contains_key("thinking") {
         json!({"thinking": {"type": "disabled"}})
     } else if model.options.contains_key("enable_thinking") {

@@ -74,7 +74,7 @@ pub enum Lack {
     /// An npm package that windlass does not know.
     Package(String),
     Models,
-    /// `OPENAI_BASE_URL` leads to another server whose models are unknown.
+    /// `OPENAI_BASE_URL` leads to another server with unknown models.
     ServerModels,
     /// Excluded by `disabled_providers` or `enabled_providers`.
     Switch(&'static str),

@@ -42,7 +42,7 @@ async fn read(file: &Path) -> Result<String, String> {
     }
 }
 
-/// Finds credentials. An error is a sentence without a full stop that says what to do.
+/// Finds credentials. An error is a sentence without a full stop that names the remedy.
 pub(super) async fn find(account: &Account, client: &reqwest::Client) -> Result<Credentials, String> {
     if account.profile.is_none()
         && let Some(credentials) = of_variables(account)

@@ -1,4 +1,4 @@
-//! Credentials from each place, against servers on the loopback that check what they are asked.
+//! Credentials from each place, against servers on the loopback that check their requests.
 
 use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path};
 
@@ -52,7 +52,7 @@ fn a_file_that_cannot_be_read_is_named_and_counts_not_as_an_empty_one() {
     assert!(error.starts_with(&format!("{} cannot be read", file.display())), "{error}");
 }
 
-/// Answers requests one after another and returns what was asked.
+/// Answers requests one after another and returns these requests.
 async fn serve(listener: TcpListener, answers: &[&str]) -> Vec<String> {
     let mut asked = Vec::new();
     for answer in answers {

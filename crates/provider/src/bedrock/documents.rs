@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::{Block, Message};
 
-/// What precedes a document's name in an encoded block; no string can hold it, because its quotes would be escaped.
+/// The text before a document's name in an encoded block; no string can hold it, because its quotes would be escaped.
 const BEFORE_NAME: &str = r#"{"document":{"format":"pdf","name":""#;
 
 /// Makes the names of all documents differ, and adds the text that documents must have beside them.

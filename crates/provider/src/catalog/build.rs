@@ -168,7 +168,7 @@ fn entry(
     }
 
     let unlisted = model(&base, "", &Offered::default());
-    // A server without configured models is asked for them, as is one whose models depend on the account.
+    // A server without configured models is asked for them, as is one with models that depend on the account.
     let is_ours = known.listed.is_none() && !is_at_vendor || is_local;
     let is_asked = configured.is_some() && is_ours && provider_config.models.is_empty()
         || base.login.as_ref().and_then(|login| login.plan).is_some_and(|plan| plan.lists_models);
@@ -316,7 +316,7 @@ fn base<'a>(
 }
 
 impl Base<'_> {
-    /// Sets what a plugin wants.
+    /// Sets the options of a plugin.
     fn set(&mut self, of_plugin: Option<&PluginOptions>) {
         let Some(PluginOptions { base_url, headers, fetch, api_key: _ }) = of_plugin else { return };
         if base_url.is_some() {

@@ -48,7 +48,7 @@ const fn anthropic(npm: &'static str, url: &'static str, auth: Auth, quirks: &[Q
     Package { npm, wire: Wire::Anthropic, url: Some(url), auth, quirks: Quirks::of(quirks) }
 }
 
-/// What `useCompletionUrls` makes of Azure's package.
+/// The package that `useCompletionUrls` makes of Azure's.
 pub(super) const AZURE_COMPLETIONS: &str = "@ai-sdk/azure/completions";
 
 pub(super) const PACKAGES: [Package; 25] = [

@@ -4,7 +4,7 @@ use windlass_protocol::opencode::config::ModelLimit;
 
 use crate::{Quirk, Quirks};
 
-/// A provider's peculiarities for those who logged in.
+/// A provider's peculiarities for users that logged in.
 pub(super) struct Plan {
     provider: &'static str,
     /// The address, if it is another one.

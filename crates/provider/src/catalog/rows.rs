@@ -1,4 +1,4 @@
-//! Providers that differ from what the catalog says of them (facts: provider requests §3).
+//! Providers that differ from their entries in the catalog (facts: provider requests §3).
 
 use crate::{Auth, Quirk, Quirks};
 
@@ -35,7 +35,7 @@ const PLAIN: Row = Row {
     thinking: "",
 };
 
-/// Says who asks; routers show it to their users.
+/// Names the client; routers show it to their users.
 const TITLE: &[(&str, &str)] = &[("x-title", "windlass")];
 
 const ZAI: &str = r#"{"thinking": {"type": "enabled", "clear_thinking": false}}"#;
@@ -54,7 +54,7 @@ pub(super) const PREFERRED: [&str; 10] = [
     "groq",
 ];
 
-/// Providers whose variables other programs read as well, so that a variable alone does not make them the default.
+/// Providers with variables that other programs read as well, so that a variable alone does not make them the default.
 pub(super) const SHARED: [&str; 8] = [
     "amazon-bedrock",
     "azure",
@@ -66,7 +66,7 @@ pub(super) const SHARED: [&str; 8] = [
     "huggingface",
 ];
 
-/// Returns what is particular about a provider.
+/// Returns the row of a provider with peculiarities.
 pub(super) fn find(id: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.id == id)
 }

@@ -1,4 +1,4 @@
-//! Models that a server lists itself: local servers, and services whose list depends on the account.
+//! Models that a server lists itself: local servers, and services with a list that depends on the account.
 //!
 //! A list is asked for in the background and kept in a file; the next reading of the configuration finds it.
 
@@ -62,7 +62,7 @@ pub async fn refresh(client: &http::Client, paths: &Paths, model: &Model) -> Res
     kept.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
 }
 
-/// Reads the list of OpenAI's form, and what servers add to it.
+/// Reads the list of OpenAI's form, and the additions of servers to it.
 fn decode(answer: &Value) -> Option<Vec<Served>> {
     let items = answer.get("data").or(answer.get("models")).unwrap_or(answer).as_array()?;
     Some(items.iter().filter_map(served).take(MAX_MODELS).collect())

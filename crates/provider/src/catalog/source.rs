@@ -40,7 +40,7 @@ pub(super) fn load(environment: &Environment, paths: &Paths, warnings: &mut Vec<
     }
     let packed = Table::packed();
     let fetched = fs::read(cache_file(environment, paths)).ok().and_then(Table::from_bytes);
-    // A newer binary may know more than what was fetched before it was installed.
+    // A newer binary may know more than a catalog that was fetched before it was installed.
     fetched.filter(|fetched| fetched.date() >= packed.date()).unwrap_or(packed)
 }
 

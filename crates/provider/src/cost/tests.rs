@@ -1,4 +1,4 @@
-//! Costs are what one calculates by hand from the prices.
+//! Costs are those that one calculates by hand from the prices.
 
 use serde_json::{Value, json};
 

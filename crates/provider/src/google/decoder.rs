@@ -216,7 +216,7 @@ impl Decoder {
         }
     }
 
-    /// Shows what Google's own search was asked, and found.
+    /// Shows the queries and the results of Google's own search.
     fn ground(&mut self, metadata: &Value, deltas: &mut Vec<Delta>) {
         let Some(queries) = metadata.get("webSearchQueries") else { return };
         self.end_blocks(deltas);

@@ -13,7 +13,7 @@ use serde_json::{
 
 use super::super::{Delta, Encoded, Media, Model, ProviderError};
 
-/// Room for what was not encoded before: the newest messages, tools, and options.
+/// Room for the parts that were not encoded before: the newest messages, tools, and options.
 const LIST_BYTES: usize = 16 * 1024;
 
 /// The fields of a JSON object in the order they were first set.
@@ -52,7 +52,7 @@ impl<'a, T: Serialize> Fields<'a, T> {
         self.set(key, Field::Json(Cow::Borrowed(value)));
     }
 
-    /// Sets a list whose items are encoded now. A serializer would take several times as long for those that were
+    /// Sets a list with items that are encoded now. A serializer would take several times as long for those that were
     /// encoded before, of which a long conversation has thousands.
     pub(crate) fn list(&mut self, key: &'a str, items: &[impl ListItem]) {
         let n_bytes: usize =
@@ -204,7 +204,7 @@ pub(crate) fn cap_output(model: &Model, wanted: Option<u64>) -> u64 {
 /// The prefix of a signature that is really the data of a thought the provider keeps secret.
 pub(crate) const REDACTED: &str = "redacted:";
 
-/// The prefix of a thought's signature that is really what a tool of the provider's own did, in the wire's own JSON.
+/// The prefix of a thought's signature that is really the work of a tool of the provider's own, in the wire's own JSON.
 const PROVIDED: &str = "provided:";
 
 /// Returns the deltas of a call or result of a provider's own tool: shown as a thought, and sent back as it came.
@@ -215,7 +215,7 @@ pub(crate) fn provided(block: u32, shown: String, sent_back: Option<&Value>) -> 
     deltas
 }
 
-/// Returns what a provider's own tool did, if a signature holds that.
+/// Returns the work of a provider's own tool, if a signature holds that.
 pub(crate) fn of_provider(signature: &str) -> Option<Box<RawValue>> {
     RawValue::from_string(signature.strip_prefix(PROVIDED)?.to_owned()).ok()
 }

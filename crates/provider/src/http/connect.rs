@@ -28,7 +28,7 @@ pub(super) fn certificates(file: &Path) -> Result<Vec<Certificate>, ProviderErro
     })
 }
 
-/// Makes a client that connects to these addresses only, whatever name the URL has, and never through a proxy.
+/// Makes a client that connects to these addresses only, for any name in the URL, and never through a proxy.
 ///
 /// Reads the system's certificates; call it on a blocking thread.
 pub fn pinned(addresses: &[SocketAddr]) -> Result<reqwest::Client, ProviderError> {

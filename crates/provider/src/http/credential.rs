@@ -81,7 +81,7 @@ pub(super) fn add_prompt_headers(model: &Model, prompt: &Prompt<'_>, headers: &m
     if !model.has(Quirk::Initiator) {
         return;
     }
-    // What follows a tool's result was not asked for by a person.
+    // A request after a tool's result was not made by a person.
     let is_users = !prompt.ids.is_agents && matches!(prompt.messages.last(), Some(PromptMessage::User(_)));
     insert("x-initiator", if is_users { "user" } else { "agent" });
     let has_media = |message: &PromptMessage<'_>| match message {

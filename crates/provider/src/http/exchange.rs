@@ -105,7 +105,7 @@ async fn of_gitlab(client: &Client, url: &str, secret: &str) -> Result<Granted, 
     Ok(Granted { token: Secret(token), headers, until_ms })
 }
 
-/// Reads an answer, whose length is bounded.
+/// Reads an answer of bounded length.
 async fn body(response: &mut Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     let read = |error: reqwest::Error| cause::innermost(&error.without_url());

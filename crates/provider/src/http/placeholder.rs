@@ -93,7 +93,7 @@ mod tests {
             assert_eq!(named(&model, with_call()), 1, "{wire:?}");
             let plain = vec![PromptMessage::User(vec![UserContent::Text("Go.".into())])];
             assert_eq!(named(&model, plain), 0, "{wire:?}");
-            // What was encoded before still holds its calls.
+            // A message that was encoded before still holds its calls.
             let pieces = encoded(&model, &Map::new(), &with_call()).unwrap();
             assert_eq!(named(&model, vec![PromptMessage::Encoded(&pieces)]), 1, "{wire:?}");
         }

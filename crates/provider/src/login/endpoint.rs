@@ -32,7 +32,7 @@ const DEFAULT_LIFE_S: f64 = 3600.0;
 /// A login or renewal that failed. The words hold no secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
-    /// The authority gives no token for what it was shown.
+    /// The authority gives no token for the code or token that it was shown.
     #[error("{0}")]
     Refused(String),
     /// The authority could not be asked, or does not work.
@@ -234,8 +234,8 @@ impl<'a> Endpoint<'a> {
         }
     }
 
-    /// Reads what the authority granted. `before` is the token that was used for it, which stays where no new one
-    /// comes.
+    /// Reads the tokens that the authority granted. `before` is the token that was used for it, which stays where no
+    /// new one comes.
     pub fn entry(&self, answer: &Answer, before: Option<&str>) -> Result<AuthEntry, LoginError> {
         let lacking = || LoginError::Failed("the answer holds no token".to_owned());
         let (field, is_lasting) = match self.issuer.grant {

@@ -366,7 +366,7 @@ impl Decoder {
         let completion = body::count(usage, "/completion_tokens");
         let usage = Usage {
             input: body::count(usage, "/prompt_tokens").saturating_sub(cache_read + cache_write),
-            // A server whose reasoning count exceeds its output count counts the two separately.
+            // A server with a reasoning count above its output count counts the two separately.
             output: completion.checked_sub(reasoning).unwrap_or(completion),
             reasoning,
             cache_read,

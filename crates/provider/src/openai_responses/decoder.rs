@@ -277,7 +277,7 @@ impl Decoder {
         let output = body::count(usage, "/output_tokens");
         let usage = Usage {
             input: body::count(usage, "/input_tokens").saturating_sub(cache_read + cache_write),
-            // A server whose reasoning count exceeds its output count counts the two separately.
+            // A server with a reasoning count above its output count counts the two separately.
             output: output.checked_sub(reasoning).unwrap_or(output),
             reasoning,
             cache_read,

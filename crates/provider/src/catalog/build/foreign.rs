@@ -1,4 +1,4 @@
-//! Providers at an address that only the project names: they get what the project's own file gives them, and nothing of
+//! Providers at an address that only the project names: they get the settings of the project's own file, and nothing of
 //! the user.
 
 use windlass_core::config::{Config, Environment, Warning};

@@ -251,7 +251,7 @@ fn every_row_takes_two_steps_at_its_address_with_its_key() {
         let requests = runtime.block_on(async {
             let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
             let mut model = model.clone();
-            // What a key is exchanged for is another test's matter.
+            // The exchange of a key for a token is another test's matter.
             (model.exchange, model.has_login) = (None, false);
             let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
             let path = url.path().trim_end_matches('/');

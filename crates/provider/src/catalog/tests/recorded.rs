@@ -33,7 +33,7 @@ pub(super) struct Recorded {
 
 const RECORDED: &str = include_str!("../../../../../fixtures/providers/requests.jsonl");
 
-/// What differs, and why: the start of `provider/model`, what the line of the difference holds, and the reason.
+/// The known differences: the start of `provider/model`, a piece of the difference's line, and the reason.
 const DIFFERENCES: [(&str, &str, &str); 38] = [
     ("", "tool_choice", "`auto` is what holds without it"),
     ("vercel/", "", "its compatible endpoint serves"),
@@ -91,7 +91,7 @@ const DIFFERENCES: [(&str, &str, &str); 38] = [
     ("", "title url", "a title's model is chosen as docs/providers.md says"),
 ];
 
-/// Fields whose texts differ from conversation to conversation.
+/// Fields with texts that differ from conversation to conversation.
 const PROSE: [&str; 27] = [
     "text",
     "content",
