@@ -342,9 +342,9 @@ fn port_number(text: &str) -> Option<u16> {
     text.parse().ok().filter(|port| is_number && *port != 0)
 }
 
-/// Returns true for a name made of parts with letters, digits, `-` and `_` alone, and for an address in brackets: other
-/// hosts of a URL, such as a bare IPv6 address with an end that is taken for a port, would not be the ones that its
-/// writer meant.
+/// Returns true for a name made of parts with letters, digits, `-` and `_` alone, and for an address in brackets: any
+/// other host in a URL, such as a bare IPv6 address with its end taken for a port, would not be the one its writer
+/// meant.
 fn is_plain(host: &str) -> bool {
     if let Some(address) = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
         return !address.is_empty() && address.chars().all(|it| it.is_ascii_hexdigit() || ":.".contains(it));

@@ -95,7 +95,7 @@ pub struct Child {
     /// Set after the leader was waited for: its number may belong to another process by then.
     is_reaped: bool,
     registration: Option<Registration>,
-    /// Tells the exit status before the child has cleared away its surroundings.
+    /// Tells the exit status before the child has cleared away its program's namespaces.
     report: Option<pipe::Receiver>,
     /// The end at which a sandbox's launcher hands over the listener of its command's network.
     pub door: Option<UnixStream>,

@@ -22,8 +22,8 @@ impl Resolve for PublicNames {
     }
 }
 
-/// Fails for a URL with an address for its host that is not public, but for one of this machine: no name is looked up
-/// for it.
+/// Fails for a URL with a host that is itself an address and not public, but for one of this machine: no name is looked
+/// up for it.
 pub fn check_literal(url: &Url) -> Result<(), String> {
     let host = url.host_str().unwrap_or_default();
     let Some(address) = literal(host).filter(|it| !it.to_canonical().is_loopback()) else { return Ok(()) };

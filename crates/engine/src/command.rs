@@ -115,7 +115,7 @@ pub fn take(
     Ok(Some(Invoked { command, arguments, typed, others, is_subtask }))
 }
 
-/// Returns true if a prompt calls a command that is not there, by a name such as prompts of servers have.
+/// Returns true if a prompt calls a command that is not there, with a name such as prompts of servers have.
 pub fn may_be_a_servers(loaded: &Loaded, offered: &[Command], input: &PromptInput) -> bool {
     let is_missing = |name: &str| name.contains(':') && !names(loaded, offered).any(|known| known == name);
     match &input.invocation {

@@ -1,4 +1,4 @@
-//! The hosts of plugins, one for each directory that has plugins or tool files, and their changes of its configuration.
+//! The hosts of plugins, one for each directory that has plugins or tool files, and their changes to its configuration.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -47,7 +47,7 @@ const LATE_LIMIT: Duration = Duration::from_secs(600);
 const MAX_NOTICES: usize = 16;
 /// Keys that plugins find in every configuration, set or not.
 const ALWAYS_THERE: [&str; 6] = ["agent", "command", "mcp", "mode", "permission", "provider"];
-/// The name of the plugins' changes of the configuration.
+/// The name under which plugins change the configuration.
 pub(super) const HOOK: &str = "plugins";
 /// The key of the plugins, those of directories among them.
 const LIST: &str = "plugin";
@@ -448,7 +448,7 @@ impl Notices {
         }
     }
 
-    /// Keeps the sentences about the packages that are wanted.
+    /// Keeps the sentences that are wanted.
     fn retain(&self, directory: &Path, is_wanted: impl Fn(Option<&Missing>) -> bool) {
         if let Some(of_directory) = lock(&self.0).get_mut(directory) {
             of_directory.retain(|it| is_wanted(it.about.as_ref()));

@@ -78,7 +78,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_be_bytes)
 }
 
-/// Reads a message of a length that was checked.
+/// Reads a message; its length was checked.
 fn event(message: &[u8]) -> Result<Option<Event>, Damaged> {
     let (checked, checksum) = message.split_at(message.len() - 4);
     if crc32fast::hash(checked) != u32_at(checksum, 0) {

@@ -1,7 +1,7 @@
 //! Reads the text of a git configuration line by line (git-config(1), "Syntax").
 //!
-//! A value that goes on over several lines is cut at the first, and its further lines are read as settings of their own:
-//! a search for harmful settings finds too many rather than too few.
+//! A value that goes on over several lines is cut at the first, and its further lines are read as settings of their
+//! own: a search for harmful settings finds too many rather than too few.
 
 /// A setting of a file, as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]

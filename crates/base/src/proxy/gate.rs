@@ -55,7 +55,7 @@ pub enum Answer {
     Unasked,
 }
 
-/// Returns the decision about a pattern; none where a person has to decide.
+/// A function that returns the decision about a pattern; none where a person has to decide.
 pub type Decide = dyn Fn(&str) -> Option<Answer> + Send + Sync;
 
 /// The way to ask about hosts.

@@ -86,8 +86,8 @@ pub(super) struct HostKeys {
 }
 
 impl HostKeys {
-    /// Puts the keys into the headers of a request: hosts store and show addresses and bodies. The error names the
-    /// variable with a value that does not fit.
+    /// Puts the keys into the headers of a request alone, as hosts store and show addresses and bodies. The error names
+    /// the variable with a value that does not fit.
     pub fn put(&self, headers: &mut HeaderMap) -> Result<(), String> {
         for (name, value) in headers.iter_mut() {
             let Ok(text) = value.to_str() else { continue };

@@ -13,7 +13,7 @@ use landlock::{
 
 use super::boundary::{Boundary, Level};
 
-/// The newest interface that rights are asked of; an older kernel gives those it has.
+/// The newest interface that is asked for rights; an older kernel gives the rights it has.
 const NEWEST: ABI = ABI::V9;
 
 /// Rights that a writable directory does not give: to make devices, as root could, and to use sockets of services.

@@ -87,7 +87,7 @@ pub(super) fn apply(boundary: &Boundary, sockets: &[PathBuf]) -> io::Result<()> 
     for directory in emptied {
         sys::make_path_read_only(directory, false)?;
     }
-    // Its files are the kernel's settings; a process changes its own by system calls.
+    // Its files are the kernel's settings; a process changes its own settings by system calls.
     let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     mount_new("proc", Path::new("/proc"), flags, "")
 }

@@ -21,7 +21,7 @@ pub enum Answerable {
     Permissions,
     /// Those, and questions of tools: it has a user, or a program in the place of one.
     Everything,
-    /// All of that, and the answers are a person's, so that a prompt may wait for that.
+    /// All of that, with answers from a person, so that a prompt may wait for that.
     Person,
 }
 

@@ -359,7 +359,7 @@ async fn programs(config: &Config) -> Vec<Finding> {
             ))
         }
         Some(path) => Some(Finding::ok("programs", format!("shell: {}", path.display()))),
-        // WarningLog among the faults of the configuration.
+        // Warned about among the faults of the configuration.
         None if config.shell.is_some() => None,
         None => Some(Finding::wrong(
             "programs",

@@ -23,7 +23,7 @@ use crate::{
 pub struct Report {
     /// Something is ignored or cannot work.
     pub warnings: Vec<Warning>,
-    /// MCP servers with programs that are not there, as starting them tells too.
+    /// MCP servers without their programs, which starting them tells too.
     pub servers: Vec<Warning>,
     pub notes: Vec<Warning>,
     /// The sources that were read, the weakest first.

@@ -1,4 +1,4 @@
-//! The plugins of a directory for people: the offer of each, and the reason for leaving one out.
+//! The plugins of a directory for people: the features of each, and the reason for leaving one out.
 
 use std::{path::Path, time::Duration};
 

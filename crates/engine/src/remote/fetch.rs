@@ -1,4 +1,5 @@
-//! Has the resources that a configuration names by URL fetched: in the background once it is no longer fresh, or now.
+//! Has the resources that a configuration names by URL fetched: in the background once they are no longer fresh, or
+//! now.
 
 use std::{
     path::Path,
@@ -144,7 +145,7 @@ impl Engine {
         }
     }
 
-    /// Reads the workspaces again that have a configuration concerned.
+    /// Reads the workspaces with a concerned configuration again.
     pub(crate) async fn read_workspaces_again(&self, is_concerned: impl Fn(&Config) -> bool) {
         let workspaces: Vec<Arc<Workspace>> = lock(&self.0.workspaces).values().cloned().collect();
         for workspace in workspaces.into_iter().filter(|it| is_concerned(&it.loaded().config)) {

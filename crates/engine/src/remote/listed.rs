@@ -69,7 +69,7 @@ pub trait Kind: 'static {
 }
 
 impl Engine {
-    /// Has entries fetched that are not known or no longer new; never waits. A new entry holds from the next turn on.
+    /// Has entries fetched that are not known or no longer new; never waits. New entries hold from the next turn on.
     pub(crate) fn refresh_listed<K: Kind>(&self, loaded: &Loaded) {
         for url in K::urls(&loaded.config) {
             let (engine, own) = (self.clone(), url.clone());

@@ -86,8 +86,8 @@ pub async fn carry_out(
     Ok(Reverted { info: state.info.clone(), prompt: Some(changed.prompt), files })
 }
 
-/// Brings the files in step with the conversation after an undo or redo, and stores both; `before` is the undo until
-/// now.
+/// Brings the files in step with the conversation after an undo or redo, and stores both; `before` is the undo that
+/// held until now.
 pub async fn follow(
     cx: &SessionCx,
     loaded: &Loaded,

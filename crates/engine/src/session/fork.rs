@@ -41,7 +41,8 @@ impl Engine {
 }
 
 /// Makes a session that begins with everything said so far, or said before a message; the undone part stays behind, and
-/// so do the session's own rules and its costs. The sessions above this one limit the copy too: as it is now, for ever.
+/// so do the session's own rules and its costs. The sessions above this one limit the copy too: as they are now, for
+/// ever.
 pub async fn fork(
     engine: &Engine,
     info: &Session,

@@ -44,7 +44,7 @@ pub struct Opened {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cursor(Range);
 
-/// A part of a session's history, oldest first and without the undone part.
+/// A part of a session's history, oldest first and without undone messages.
 pub struct HistoryPage {
     pub messages: Vec<MessageWithParts>,
     /// The histories of the subagents that these messages started, and of theirs.
@@ -207,7 +207,7 @@ impl Engine {
         sessions.iter().filter(|(_, open)| is_working(open)).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Closes all sessions of a directory, with their turns cancelled, and with them its services.
+    /// Closes all sessions of a directory, cancelling their turns, and with them its services.
     pub async fn close_directory(&self, directory: &Path) -> Vec<SessionId> {
         let ids: Vec<SessionId> = {
             let sessions = lock(&self.0.sessions);

@@ -48,7 +48,7 @@ pub enum RevertTo {
     Nothing,
 }
 
-/// A session with a changed undo.
+/// A session after a change of its undo.
 #[derive(Debug, Clone)]
 pub struct Reverted {
     pub info: Session,

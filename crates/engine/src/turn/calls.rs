@@ -178,7 +178,7 @@ impl<'a> StepCalls<'a> {
         Some(Self { cx, toolbox, reports, policy, parent, instructions, message_id })
     }
 
-    /// Returns the run of a call with a part that exists.
+    /// Returns the run of a call that has a part already.
     fn run(
         &self,
         state: &SessionState,

@@ -193,7 +193,7 @@ async fn transformed(
     Ok(Some(messages))
 }
 
-/// Fills in the fields that plugins leave out of the messages that they add: the user's newest one has it.
+/// Fills in the fields that plugins leave out of the messages that they add: the user's newest one has them.
 fn whole_messages(state: &SessionState, mut messages: Value) -> Value {
     let defaults = serde_json::to_value(newest_prompt(state)).unwrap_or_default();
     for message in messages.as_array_mut().into_iter().flatten() {

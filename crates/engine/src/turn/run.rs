@@ -84,7 +84,7 @@ pub async fn run_turn(
     }
     let is_store = matches!(&result, Err(error) if error.kind == EngineErrorKind::Store);
     if cancel.is_cancelled() && !is_store {
-        // The answer to a cancelled turn is always `cancelled` (facts: ACP §1.4.3).
+        // A cancelled turn is answered with `cancelled`, even if it failed (facts: ACP §1.4.3).
         let (tokens, message_id) = match result {
             Ok(outcome) => (outcome.tokens, outcome.message_id),
             Err(_) => (None, None),

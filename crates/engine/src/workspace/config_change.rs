@@ -79,7 +79,7 @@ impl Engine {
         self.bus().publish(EventPayload::ConfigUpdated { directory });
     }
 
-    /// Returns the session that has its client asked: one with a client that can answer, then one that works, else the
+    /// Returns the session with the client to ask: one with a client that can answer, then one that works, else the
     /// newest.
     fn session_to_ask(&self, workspace: &Arc<Workspace>) -> Option<SessionId> {
         let sessions = lock(&self.0.sessions);

@@ -77,8 +77,7 @@ impl fmt::Display for Loosening {
     }
 }
 
-/// Returns the rules and limits that `new` loosens; nothing for a change that only tightens or has nothing to do with
-/// it.
+/// Returns everything that `new` loosens; nothing for a change that only tightens or has nothing to do with it.
 pub fn loosened(old: &Loaded, new: &Loaded) -> Vec<Loosening> {
     let mut acc = rules(old, new);
     acc.extend(started(old, new));
@@ -149,7 +148,7 @@ fn started(old: &Loaded, new: &Loaded) -> Vec<Loosening> {
 struct Program {
     /// The part that people read.
     runs: String,
-    /// Everything else that matters, such as variables.
+    /// Everything else that decides the effect, such as variables.
     rest: String,
 }
 

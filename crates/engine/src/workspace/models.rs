@@ -67,7 +67,7 @@ impl Loaded {
         if let Some(model) = of_variable.and_then(|reference| self.catalog.get(&reference).ok()) {
             return Ok(model);
         }
-        // It may have been used in another directory, with providers that are not those of this one.
+        // It may have been used in another directory, with other providers than this one.
         if let Some(last) = self.last_used.as_ref().and_then(|last| self.catalog.get(last).ok()) {
             return Ok(last);
         }

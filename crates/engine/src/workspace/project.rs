@@ -11,8 +11,7 @@ use crate::{Engine, EngineError, Workspace, files::git::Git};
 pub const GLOBAL: &str = windlass_core::storage::UNKNOWN_PROJECT;
 
 impl Engine {
-    /// Returns the directory with the sessions that belong together: the repository around `directory`, or itself.
-    /// Blocks.
+    /// Returns the directory by which sessions are grouped: the repository around `directory`, or itself. Blocks.
     pub fn project_root(&self, directory: &Path) -> PathBuf {
         let root = worktree::worktree(&self.0.environment, directory);
         if root == Path::new("/") { directory.to_owned() } else { root }

@@ -10,7 +10,7 @@ fn all_kinds_of_parts_are_known() {
     assert_eq!(error, format!("unknown variant `new-kind`, expected one of {known}"));
 }
 
-/// Makes a file with two messages, with ids that are not in the order of their times.
+/// Makes a file with two messages; their ids are not in the order of their times.
 fn file(ids: [&str; 2], permission: Value) -> Value {
     json!({
         "info": {"id": "ses_1", "slug": "../../x", "permission": permission,

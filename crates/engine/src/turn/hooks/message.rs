@@ -1,4 +1,4 @@
-//! The hooks about texts: prompts, commands, finished texts, and summaries.
+//! The hooks about messages: prompts, commands, finished texts, and summaries.
 
 use serde_json::{Value, json};
 use windlass_base::ids;

@@ -13,7 +13,7 @@ use crate::{Exchange, auth::Credentials};
 const AZURE_SCOPE: &str = "https://cognitiveservices.azure.com/.default";
 const AZURE_AI_SCOPE: &str = "https://ai.azure.com/.default";
 
-/// Returns the way to the tokens of a provider with a cloud that the user is signed in at; `None` if nothing tells of
+/// Returns the way to the tokens of a provider in a cloud that the user is signed in at; `None` if nothing tells of
 /// that.
 pub(super) fn of_cloud(known: &Known<'_>, config: &Config, credentials: &Credentials) -> Option<Exchange> {
     let environment = &config.environment;
