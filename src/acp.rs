@@ -1,7 +1,7 @@
 //! The ACP front end: newline-delimited JSON-RPC on standard input and output.
 //!
-//! One task owns a client's state and takes one event after another: a line of the client, something for the client, the
-//! end of a handler. Answers, updates and our own requests pass through one ordered outbox, so what a client sees has
+//! One task owns a client's state and takes one event after another: a line of the client, something for it, the end of
+//! a handler. Answers, updates and our own requests pass through one ordered outbox, so a client sees everything in
 //! exactly the order in which it happened.
 
 mod auth;

@@ -245,8 +245,8 @@ pub fn run() -> ExitCode {
     code
 }
 
-/// Returns true for a command that only speaks to a server, which sees by the process that it is one of its user. It holds
-/// no more than the shell that started it.
+/// Returns true for a command that only speaks to a server, which sees by the process that it is one of its user. It
+/// holds no more than the shell that started it.
 fn is_client(command: &Option<Command>) -> bool {
     match command {
         Some(Command::Attach(_)) => true,

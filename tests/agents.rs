@@ -1,4 +1,4 @@
-//! Agents of the configuration: what a turn's request to the model shows of them, and what clients see.
+//! Agents of the configuration, as a turn's request to the model and the clients show them.
 
 use serde_json::{Value, json};
 

@@ -17,7 +17,7 @@ use crate::{
 
 const KEY: &str = "sk-secret-0123456789";
 
-/// Returns a configuration whose OpenAI answers from here.
+/// Returns a configuration with an OpenAI that answers from here.
 fn served_by(url: &str) -> Value {
     json!({"provider": {"openai": {"options": {"baseURL": url}}}})
 }

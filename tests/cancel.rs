@@ -241,7 +241,7 @@ async fn only_the_very_id_of_a_request_cancels_it() {
     gate.open();
     let turn = prompt.turn().await;
     assert_eq!((turn.stop.as_str(), turn.text().as_str()), ("end_turn", "busy done"));
-    // The cancel of what was answered does nothing.
+    // The cancel of an answered request does nothing.
     agent.notify("$/cancel_request", json!({"requestId": prompt.id}));
     works(&agent, &session).await;
     agent.finish().await;

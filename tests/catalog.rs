@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Returns a catalog whose only provider has this model.
+/// Returns a catalog with one provider, which has this model.
 fn catalog(model: &str) -> String {
     let model = json!({model: {"id": model, "name": "New", "tool_call": true, "release_date": "2099-01-01",
         "limit": {"context": 1000, "output": 100}, "cost": {"input": 1, "output": 2,
@@ -67,7 +67,7 @@ async fn a_refresh_asks_only_for_what_changed() {
     let failed = models().await;
     assert_eq!((failed.code, failed.stdout.as_str()), (Some(1), ""), "{failed:?}");
     assert!(failed.stderr.contains("the catalog was not fetched from"), "{failed:?}");
-    // What was fetched before still serves, also where nothing may be fetched.
+    // The catalog that was fetched before still serves, also where nothing may be fetched.
     let mut offline = command(&machine, &web, &["models", "acme"]);
     let offline = ended(offline.env("OPENCODE_DISABLE_MODELS_FETCH", "1").spawn().unwrap()).await;
     assert_eq!(offline.stdout, "acme/two\n");

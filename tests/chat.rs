@@ -527,7 +527,7 @@ fn is_wrapped(screen: &Screen, typed: &str) -> bool {
 
 #[tokio::test]
 async fn a_line_behind_an_exclamation_mark_is_a_command_that_the_model_sees_later() {
-    // The user's rules are for the model; what the user types is asked for by the user.
+    // The user's rules are for the model; a command that the user types is asked for by the user.
     let machine = Machine::new().await.with("permission", json!({"bash": {"*": "allow", "echo *": "deny"}}));
     let mut terminal = start(&machine, &["chat"]);
     prompt(&terminal).await;

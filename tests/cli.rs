@@ -42,7 +42,7 @@ impl Ended {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Returns what stderr says beside the session.
+    /// Returns the lines of stderr beside the session's.
     pub fn said(&self) -> String {
         self.stderr
             .lines()

@@ -11,7 +11,7 @@ use crate::support::{
     transcript,
 };
 
-/// Deals with a request as such a client does: its editor has the text of the disk and saves what it is given.
+/// Deals with a request as such a client does: its editor has the text of the disk and saves the text it is given.
 fn deal_with(agent: &Agent, ask: &Ask) {
     match ask.method.as_str() {
         "fs/read_text_file" => {
@@ -119,7 +119,7 @@ async fn agent_shell_sees_this() {
     looks_as_recorded("agent_shell", agent_shell()).await;
 }
 
-/// Returns everything that a client holds of a session: the conversation, what its terminals show, and of everything
+/// Returns everything that a client holds of a session: the conversation, its terminals' output, and of everything
 /// else the newest state. The words of the user are left out: a client shows them by itself while they are live.
 fn held(updates: &[Value]) -> BTreeMap<String, Value> {
     let conversation = settled(updates).into_iter().filter(|it| tag(it) != "user_message_chunk");

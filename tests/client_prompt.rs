@@ -31,7 +31,7 @@ async fn a_clients_instructions_are_added_or_take_the_place_of_the_agents_own() 
         let system = system(&agent);
         assert!(system.contains("Speak like a pirate."), "{system}");
         assert_eq!(system.contains("You are windlass"), mode == "append", "{system}");
-        // What describes the session stays.
+        // The description of the session stays.
         assert!(system.contains(agent.scratch.cwd()), "{system}");
         sessions.push(session);
     }

@@ -1,4 +1,4 @@
-//! Configuration that is broken in every way we could think of: the daemon serves, and says what it ignored and where.
+//! Configuration that is broken in every way we could think of: the daemon serves, and names the places it ignored.
 
 use std::{os::unix::fs::symlink, sync::Arc};
 

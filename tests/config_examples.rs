@@ -1,4 +1,4 @@
-//! The examples that OpenCode's users begin with: what each says is what a turn's request to the model shows.
+//! The examples that OpenCode's users begin with: a turn's request to the model shows everything that each says.
 
 use std::{fs, path::Path};
 
@@ -198,7 +198,7 @@ async fn an_agent_hands_work_to_those_it_may() {
     assert!(!tools.contains("- general"), "{tools}");
     let request = task(&agent, &session, "security-auditor").await;
     assert!(request.system().contains("Look for holes."));
-    // Further subagents only where an agent's own rules say so; what the parent may not do, its subagents may not.
+    // Further subagents only where an agent's own rules say so; a subagent may do no more than its parent.
     assert_eq!(offered(&request), ["bash", "edit", "read", "task", "write"]);
     let request = task(&agent, &session, "docs-writer").await;
     assert_eq!(offered(&request), ["bash", "edit", "read", "write"]);

@@ -1,4 +1,4 @@
-//! Changes of the configuration that loosen something while a session is open: asked about once, and the old rules hold.
+//! Changes of the configuration that loosen it while a session is open: asked about once, and the old rules hold.
 
 use std::fs;
 
@@ -75,7 +75,7 @@ async fn after_a_no_the_old_rules_hold_until_the_files_change_again() {
     for id in ["call_1", "call_2"] {
         assert_eq!(runs(&agent, &session, id, "touch made").await, "failed");
     }
-    // Nor for those who come later.
+    // Nor for sessions that come later.
     let other = agent.new_session().await;
     assert_eq!(runs(&agent, &other, "call_3", "touch made").await, "failed");
     assert_eq!(agent.n_asked(), 1);
@@ -211,7 +211,7 @@ async fn no_rule_and_no_other_answer_settles_the_question() {
     agent.finish().await;
 }
 
-/// Returns a machine whose model loosens the rules by a script, and then goes on once the gate is open.
+/// Returns a machine with a model that loosens the rules by a script, and then goes on once the gate is open.
 async fn loosening(gate: &Gate) -> Machine {
     let machine = Machine::new().await;
     machine.scratch.write("opencode.json", rule("deny"));

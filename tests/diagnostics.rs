@@ -14,7 +14,7 @@ const OF_FILE: &str = "\n\nLSP errors detected in this file, please fix:\n\
 const OF_OTHERS: &str = "\n\nLSP errors detected in other files:\n\
     <diagnostics file=\"other.toy\">\nERROR [1:1] needs the file beside it\n</diagnostics>";
 
-/// Returns an agent whose server is ready, and a session that knows `a.toy`.
+/// Returns an agent with a server that is ready, and a session that knows `a.toy`.
 async fn warm(mode: &str) -> (Agent, String) {
     let agent = toys(mode).start().await;
     let session = agent.new_session().await;
@@ -117,7 +117,7 @@ async fn what_a_server_says_late_is_told_once_with_the_next_result_or_prompt() {
         agent.told(&session, "write", write("c.toy", "all wrong\n")).await,
         "Wrote file successfully."
     );
-    // What is changed meanwhile is not told of.
+    // A change in the meantime is not told of.
     assert_eq!(
         agent.told(&session, "write", write("d.toy", "all wrong\n")).await,
         "Wrote file successfully."

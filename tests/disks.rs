@@ -150,7 +150,7 @@ async fn a_read_only_disk_is_named() {
 
 #[tokio::test]
 async fn a_file_that_is_read_only_for_its_owner_stays_so() {
-    // Without a mapping nobody is root, whoever runs the tests.
+    // Without a mapping nobody is root, even if root runs the tests.
     if !Command::new("unshare").args(["-U", "true"]).status().is_ok_and(|status| status.success()) {
         return skipped("this machine gives users no namespaces");
     }
@@ -217,7 +217,7 @@ async fn a_file_that_nobody_may_change_is_named() {
 
 #[tokio::test]
 async fn what_may_not_be_looked_at_is_told() {
-    // Without a mapping nobody is root, whoever runs the tests.
+    // Without a mapping nobody is root, even if root runs the tests.
     if !Command::new("unshare").args(["-U", "true"]).status().is_ok_and(|status| status.success()) {
         return skipped("this machine gives users no namespaces");
     }

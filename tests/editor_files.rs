@@ -10,7 +10,7 @@ use crate::support::{
     message::content_text,
 };
 
-/// Returns an agent whose client offers these, and a session of it.
+/// Returns an agent with a client that offers these, and a session of it.
 async fn open(fs: Value) -> (Agent, String) {
     let agent = Agent::builder().spawn().await;
     agent.initialize_with(json!({ "fs": fs })).await;
@@ -36,7 +36,7 @@ async fn give(agent: &Agent, text: &str) -> Ask {
     ask
 }
 
-/// Takes the next request as a write; returns what is to be written.
+/// Takes the next request, which is a write, and returns it.
 async fn take(agent: &Agent) -> Ask {
     let ask = agent.permission().await;
     assert_eq!(ask.method, "fs/write_text_file", "{ask:?}");
@@ -102,7 +102,7 @@ async fn of_a_patch_that_the_editor_does_not_finish_nothing_stays() {
         script(&agent, "read", json!({"filePath": file}));
         agent.prompt(&session, "read").await;
     }
-    // An editor saves what it is given.
+    // An editor saves the text that it is given.
     let save = |ask: &Ask| {
         fs::write(ask.params["path"].as_str().unwrap(), ask.params["content"].as_str().unwrap()).unwrap();
         agent.fill_in(ask, json!({}));

@@ -20,7 +20,7 @@ async fn lines_that_are_no_requests_are_answered_and_do_no_harm() {
         (b"\"text\"\n", -32600),
         (b"null\n", -32600),
         (b"{}\n", -32600),
-        // What the official SDKs refuse.
+        // Messages that the official SDKs refuse.
         (b"[{\"jsonrpc\":\"2.0\",\"method\":\"session/cancel\"},[]]\n", -32600),
         (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/list\",\"result\":{}}\n", -32600),
         (

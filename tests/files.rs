@@ -134,7 +134,7 @@ async fn a_write_that_finds_no_room_leaves_the_file_as_it_was() {
     agent.scratch.write("large.txt", &text);
     agent.scratch.write("linked.txt", &text);
     fs::hard_link(agent.scratch.path("linked.txt"), agent.scratch.path("other.txt")).unwrap();
-    // No file may become larger than this; for the one who writes that is a full disk.
+    // No file may become larger than this; for the writer that is a full disk.
     let limit = ["--pid".to_owned(), agent.pid().to_string(), "--fsize=5000000".to_owned()];
     assert!(Command::new("prlimit").args(limit).status().unwrap().success());
     let session = agent.new_session().await;

@@ -135,7 +135,7 @@ fn hostile() -> Arc<Scratch> {
     scratch
 }
 
-/// Makes a repository without a worktree whose only commit is to be fetched, by a program.
+/// Makes a repository without a worktree that has to fetch its only commit, by a program.
 fn lacking(scratch: &Scratch, directory: &str) {
     fs::create_dir(scratch.work.join(directory)).unwrap();
     git(scratch, directory, &["init", "-q", "--bare"]);
@@ -159,7 +159,7 @@ fn lacking(scratch: &Scratch, directory: &str) {
     fs::write(scratch.work.join(directory).join("HEAD"), format!("{}\n", "1".repeat(40))).unwrap();
 }
 
-/// Does with plain git what windlass did, after it has sprung nothing.
+/// Does windlass's work with plain git, after it has sprung nothing.
 fn assert_armed_and_silent(scratch: &Scratch, traps: &[&str]) {
     assert_eq!(sprung(scratch), BTreeSet::new());
     for args in [

@@ -67,7 +67,7 @@ async fn what_is_exported_and_imported_is_loaded_as_before() {
     assert_eq!(machine.run(&["db", "check"]).await.code, Some(0));
 }
 
-/// Takes out what an import leaves behind: git trees, and rules that do not deny.
+/// Takes out the things that an import leaves behind: git trees, and rules that do not deny.
 fn without_powers(mut file: Value) -> Value {
     match &mut file {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! Incidents of coding agents that became public, each by its mechanism: a test of it here, or the names of those elsewhere.
+//! Public incidents of coding agents, each by its mechanism: a test of it here, or the names of those elsewhere.
 
 use std::{fs, path::Path};
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// The incident, what happened, and the tests that would have seen it.
+/// The incident, a description of it, and the tests that would have seen it.
 const INCIDENTS: &[(&str, &str, &[&str])] = &[
     (
         "opencode CVE-2026-22812",
@@ -270,7 +270,7 @@ async fn a_redirection_is_a_change_of_a_file_whatever_command_it_stands_behind()
         ("true >> made", 2, true),
     ] {
         agent.llm.reply(Reply::call("call_1", "bash", json!({"command": command})));
-        // What the client refuses ends the turn.
+        // A refusal of the client ends the turn.
         if !is_refused_by_client {
             agent.llm.reply(Reply::text("done"));
         }

@@ -1,4 +1,4 @@
-//! `initialize`, authentication, and what comes before everything else.
+//! `initialize`, authentication, and the messages that come before everything else.
 
 use serde_json::{Value, json};
 

@@ -25,7 +25,7 @@ async fn start(scratch: &Arc<Scratch>, urls: &[String]) -> Agent {
     Agent::builder().scratch(scratch).config(config).start().await
 }
 
-/// Returns the system prompt of a turn and what the user was told beside it.
+/// Returns the system prompt of a turn and the notices that the user got beside it.
 async fn turn(agent: &Agent, session: &str) -> (String, String) {
     agent.llm.reply(Reply::text("ok"));
     let turn = agent.prompt(session, "go").await;
@@ -325,7 +325,7 @@ async fn a_file_that_may_not_be_read_is_told() {
     agent.finish().await;
 }
 
-/// Returns an agent that may read no more than its files' owner may, whoever runs the tests.
+/// Returns an agent that may read no more than its files' owner may, even if root runs the tests.
 pub fn unprivileged(scratch: &Arc<Scratch>) -> Option<Builder> {
     if !Command::new("unshare").args(["-U", "true"]).status().is_ok_and(|status| status.success()) {
         skipped("this machine gives users no namespaces");

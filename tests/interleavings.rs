@@ -1,8 +1,8 @@
 //! Random interleavings of prompts, cancels, settings, closes, loads and failures of the provider, against a model of
-//! what may come of each.
+//! the possible results of each.
 //!
-//! `INTERLEAVINGS` gives their number, `INTERLEAVINGS_SEED` other ones (`random`) or those of a run; a failure prints the
-//! operations.
+//! `INTERLEAVINGS` gives their number, `INTERLEAVINGS_SEED` other ones (`random`) or those of a run; a failure prints
+//! the operations.
 
 use std::{
     collections::HashMap,
@@ -168,7 +168,7 @@ impl Talk {
         self.prompts.iter_mut().for_each(|sent| sent.may_be_cancelled = true);
     }
 
-    /// Ends what still runs, and compares every answer with the model.
+    /// Ends the work that still runs, and compares every answer with the model.
     async fn finish(&mut self, agent: &Agent) {
         agent.cancel(&self.id);
         self.cancelled();

@@ -28,7 +28,7 @@ use crate::{
 const ACCESS: &str = "access-0123456789-secret";
 const REFRESH: &str = "refresh-0123456789-secret";
 
-/// A machine whose logins talk to an issuer on loopback.
+/// A machine with logins that talk to an issuer on loopback.
 struct Desk {
     machine: Machine,
     issuer: Web,
@@ -107,7 +107,7 @@ impl Desk {
     }
 }
 
-/// Returns an entry whose token has expired.
+/// Returns an entry with a token that has expired.
 fn expired_entry(refresh: &str) -> Value {
     json!({"openai": {"type": "oauth", "refresh": refresh, "access": "old", "expires": 1, "accountId": "acc"}})
 }
@@ -563,7 +563,7 @@ async fn a_login_is_in_no_log_trace_export_or_error() {
     let desk = Desk::with_chatgpt().await;
     desk.store(&expired_entry("first-0123456789"));
     desk.issuer.page("/oauth/token", granted(ACCESS, REFRESH));
-    // The provider repeats what it does not like.
+    // The provider repeats the token that it does not like.
     let body = json!({"error": {"message": format!("the token {ACCESS} is not for this model")}});
     desk.machine.llm.reply(Reply::status(400).body(body));
     let mut command = desk.command(&["run", "go"]);

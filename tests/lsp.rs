@@ -23,7 +23,7 @@ pub fn server(mode: &str, extensions: &[&str]) -> Value {
     json!({"command": ["python3", script, mode], "extensions": extensions, "env": {"LSP_LOG": "lsp.log"}})
 }
 
-/// Returns an agent whose files `*.toy` are of one server.
+/// Returns an agent with one server for its files `*.toy`.
 pub fn toys(mode: &str) -> Builder {
     let scratch = Scratch::new();
     scratch.write("a.toy", "toy one\ntoy two\n");
@@ -46,7 +46,7 @@ pub fn ask(operation: &str) -> Value {
     json!({"operation": operation, "filePath": "a.toy", "line": 2, "character": 5})
 }
 
-/// Returns what the server logged under a key: what it was told or asked.
+/// Returns the values that the server logged under a key: the messages or requests that it got.
 pub fn logged(agent: &Agent, key: &str) -> Vec<Value> {
     let text = if agent.scratch.exists("lsp.log") { agent.scratch.read("lsp.log") } else { String::new() };
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());

@@ -17,7 +17,7 @@ fn program(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Puts an npm on the PATH that it returns, which says what it was told and installs a scripted server.
+/// Puts an npm on the PATH that it returns, which logs its arguments and installs a scripted server.
 fn registry(scratch: &Scratch) -> String {
     let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lsp/server.py");
     let programs = scratch.home.join("programs");

@@ -249,7 +249,7 @@ async fn a_directory_of_agents_is_the_weakest_source() {
     agent.finish().await;
 }
 
-/// Returns a machine whose configuration names this server's agents and that has asked for none of them yet.
+/// Returns a machine that is configured with this server's agents and has asked for none of them yet.
 async fn shopping(web: &Web) -> Machine {
     Machine::new().await.with("windlass", json!({"agents": {"urls": [web.url("/m")]}}))
 }

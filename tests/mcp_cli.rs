@@ -1,4 +1,4 @@
-//! `windlass mcp list`: what becomes of each server, and why.
+//! `windlass mcp list`: the state of each server, and the reason for it.
 
 use serde_json::{Value, json};
 

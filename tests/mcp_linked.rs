@@ -86,7 +86,7 @@ async fn call(agent: &Agent, session: &str) -> (crate::support::agent::requests:
     (prompt, ask)
 }
 
-/// Returns what the model was told of the call.
+/// Returns the request that told the model of the call.
 fn told(agent: &Agent) -> String {
     agent.llm.last_request().body.to_string()
 }

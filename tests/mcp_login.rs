@@ -45,7 +45,7 @@ impl Guarded {
     }
 }
 
-/// Returns a machine with the server, whose browser goes to each page that it is shown.
+/// Returns a machine with the server, and a browser that goes to each page that it is shown.
 async fn machine(guarded: &Guarded, oauth: Value) -> Machine {
     let mut server = guarded.config();
     if !oauth.is_null() {

@@ -1,4 +1,4 @@
-//! Resources of MCP servers: listed, read, asked for, and what becomes of them when a server hangs or dies.
+//! Resources of MCP servers: listed, read, asked for, and their fate when a server hangs or dies.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ const LIST: &str = "list_mcp_resources";
 const TEMPLATES: &str = "list_mcp_resource_templates";
 const READ: &str = "read_mcp_resource";
 
-/// Returns a session with one server, called `docs`, whose resources are offered.
+/// Returns a session with one server, called `docs`, which has its resources offered.
 async fn with_docs(config: Value) -> (Agent, String) {
     let agent = Agent::start_with(config).await;
     let session = session_with(&agent, json!([named("docs", "docs")])).await;

@@ -95,7 +95,7 @@ impl Client {
         told
     }
 
-    /// Calls a tool that cannot do what is wanted, and returns the sentence.
+    /// Calls a tool that refuses, and returns the sentence.
     async fn refused(&mut self, tool: &str, arguments: Value) -> String {
         let id = self.begin(tool, arguments).await;
         let answer = self.answer(id).await;

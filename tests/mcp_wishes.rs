@@ -1,4 +1,4 @@
-//! What MCP servers want while they work on a call: forms, pages, and a model's answer.
+//! Wishes of MCP servers while they work on a call: forms, pages, and a model's answer.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// Returns an agent whose client shows these kinds of wishes, and a session with the server.
+/// Returns an agent with a client that shows these kinds of wishes, and a session with the server.
 async fn open(elicitation: Value) -> (Agent, String) {
     let agent = Agent::builder().spawn().await;
     agent.initialize_with(json!({"elicitation": elicitation})).await;
@@ -18,8 +18,8 @@ async fn open(elicitation: Value) -> (Agent, String) {
     (agent, session)
 }
 
-/// Has the model call a tool of the server, and returns what the server got from us once `answer` has dealt with what
-/// it wants.
+/// Has the model call a tool of the server, and returns our answer to the server once `answer` has dealt with its
+/// wish.
 async fn call(agent: &Agent, session: &str, tool: &str, answer: impl AsyncFnOnce(&Agent)) -> Value {
     let call_id = format!("call_{}", agent.llm.requests().len());
     agent.llm.reply(Reply::call(&call_id, &format!("shop_{tool}"), json!({})));
@@ -131,7 +131,7 @@ async fn the_sessions_model_answers_a_server_if_the_user_allows_it() {
         (&got["role"], &got["content"]),
         (&json!("assistant"), &json!({"type": "text", "text": "Scripted title"}))
     );
-    // The scripted model takes what comes without tools for a wish for a title.
+    // The scripted model takes a request without tools for a wish for a title.
     let asked = agent.llm.title_requests();
     let asked = asked.iter().find(|it| it.body.to_string().contains("Name a tea.")).unwrap();
     assert!(asked.body.to_string().contains("You know teas.") && asked.tools().is_empty());

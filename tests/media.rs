@@ -1,4 +1,4 @@
-//! Pictures and documents: sent as what they are, and left out where a provider refuses them.
+//! Pictures and documents: sent as such, and left out where a provider refuses them.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};

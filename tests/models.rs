@@ -1,4 +1,4 @@
-//! The model that answers: the one that was named, or none, and a sentence that says why and what to do.
+//! The model that answers: the one that was named, or none, and a sentence that gives the reason and the way out.
 
 use serde_json::{Value, json};
 

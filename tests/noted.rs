@@ -1,4 +1,4 @@
-//! Files that a session's model has read stay known: over a restart, in a fork, as a subagent; not what was
+//! Files that a session's model has read stay known: over a restart, in a fork, as a subagent; not those that were
 //! undone since.
 
 use serde_json::{Value, json};

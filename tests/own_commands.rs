@@ -177,7 +177,7 @@ async fn after_a_compaction_the_model_reads_the_summary() {
         said,
         [("user", "What did we do so far?"), ("assistant", "## Objective\nbees"), ("user", "second")]
     );
-    // The next summary is made from this one, and undo brings back what was before it.
+    // The next summary is made from this one, and undo brings back the messages before it.
     agent.llm.reply(Reply::text("## Objective\nmore bees"));
     agent.prompt(&session, "/compact").await;
     let asked = agent.llm.last_request().last_user();
@@ -284,7 +284,7 @@ async fn commands_that_the_daemon_answers_wait_for_the_running_turn_and_may_be_c
     for prompt in waiting {
         assert_eq!(prompt.turn().await.stop, "cancelled");
     }
-    // The cancelled prompt is there, and is what an undo takes out.
+    // The cancelled prompt is there, and an undo takes it out.
     assert!(own(&agent, &session, "/undo").await.starts_with("Undone: \"second\""));
     agent.finish().await;
 }
@@ -304,7 +304,7 @@ async fn a_load_shows_a_compaction_however_it_ended() {
     agent.llm.reply(Reply::status(400).body(json!({"error": {"message": "no"}})));
     let failed = json!({"sessionId": session, "prompt": [{"type": "text", "text": "/compact"}]});
     agent.request("session/prompt", failed).await.unwrap_err();
-    // Half a summary is no summary: the next one is made from what was said.
+    // Half a summary is no summary: the next one is made from the messages.
     agent.llm.reply(Reply::text("## Whole"));
     agent.prompt(&session, "/compact").await;
     let asked = agent.llm.last_request().last_user();

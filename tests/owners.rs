@@ -1,4 +1,4 @@
-//! Files of a project that others put there or can write, links that leave it, and pipes: none is obeyed, and each is named.
+//! Files of a project that others made or can write, links that leave it, and pipes: none is obeyed, all are named.
 
 use std::{
     fs::{self, Permissions},

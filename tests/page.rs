@@ -22,7 +22,7 @@ const HOSTILE: &str = "<img src=x onerror=\"console.log('pwned')\">\"'><script>c
     <meta http-equiv=\"refresh\" content=\"0;url=https://x.invalid/\"><form action=\"https://x.invalid\"><input autofocus \
     onfocus=\"console.log('pwned')\"></form>\n\n| a |\n|--:|\n| <b>b</b> |";
 
-/// Keys whose values the shapes fix.
+/// Keys with values that the shapes fix.
 const FIXED: &[&str] =
     &["id", "sessionID", "messageID", "parentID", "role", "type", "sessionId", "status", "priority", "name"];
 
@@ -106,7 +106,7 @@ const ATTRIBUTES: &[&str] = &[
     "type",
 ];
 
-/// Says what the page became: elements, attributes and addresses.
+/// Lists the elements, attributes and addresses of the page in the end.
 const LOOK: &str = "<script>
     const all = [...document.querySelectorAll('*')].filter(it => it !== document.currentScript);
     const seen = {
@@ -232,7 +232,7 @@ async fn nothing_that_was_said_becomes_part_of_the_page() {
     assert_eq!(exported.code, Some(0), "{exported:?}");
     let page = machine.scratch.read("page.html");
 
-    // Without its policy, so that what got in would also run, and with a script that looks at what became of it.
+    // Without its policy, so that anything that got in would also run, and with a script that looks at the result.
     let start = page.find("<meta http-equiv=\"Content-Security-Policy\"").unwrap();
     let end = start + page[start..].find(">\n").unwrap() + 2;
     let bare = format!("{}{}", &page[..start], &page[end..]);

@@ -1,4 +1,4 @@
-//! Permission: what is asked, what each answer does, what rules decide by themselves.
+//! Permission: the calls that ask, the effect of each answer, the rules that decide by themselves.
 
 use serde_json::{Value, json};
 
@@ -431,7 +431,7 @@ async fn a_mode_chosen_while_a_prompt_waits_holds_for_that_prompt() {
     agent.finish().await;
 }
 
-/// Runs `windlass permission …` beside the agent and returns what it says.
+/// Runs `windlass permission …` beside the agent and returns its output.
 async fn permission_command(agent: &Agent, arguments: &[&str]) -> (bool, String) {
     let output = tokio::process::Command::new(binary())
         .arg("permission")

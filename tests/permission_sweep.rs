@@ -23,7 +23,7 @@ struct Stage {
     llm: Llm,
 }
 
-/// A tool, what it asks for, and how to see that it ran.
+/// A tool, the permission it asks for, and how to see that it ran.
 struct Case {
     tool: &'static str,
     permission: &'static str,
@@ -71,7 +71,7 @@ struct Run<'a> {
     stage: &'a Stage,
     agent: Agent,
     session: String,
-    /// Calls so far, and what the model has to be told of each.
+    /// Calls so far, and the text that the model has to be told of each.
     told: Vec<(String, String)>,
     n_calls: usize,
     n_done: usize,
@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Asks, answers and checks what the user sees and what was done.
+    /// Asks, answers and checks the update that the user sees and the effect.
     async fn answered(&mut self, answer: Answer) -> Done {
         let (prompt, ask, _, call_id) = self.asked().await;
         let is_allowed = matches!(answer, Answer::AllowOnce | Answer::AllowAlways);
@@ -179,7 +179,7 @@ impl<'a> Run<'a> {
         Done { turn, call_id }
     }
 
-    /// Scripts what follows a call that runs.
+    /// Scripts the replies that follow a call that runs.
     fn will_run(&mut self) {
         (self.case.replies)(&self.stage.llm);
         self.stage.llm.reply(Reply::text("done"));
@@ -250,7 +250,7 @@ impl<'a> Run<'a> {
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     }
 
-    /// Ends the conversation: the model has been told of every call what became of it.
+    /// Ends the conversation: the model has been told the outcome of every call.
     async fn end(self) {
         self.stage.llm.reply(Reply::text("bye"));
         self.agent.prompt(&self.session, "bye").await;

@@ -1,6 +1,6 @@
 //! The picture of a session in a terminal at the top of the README.
 //!
-//! `PICTURE_FILE=docs/terminal.svg cargo test --test e2e picture` draws it anew; `PICTURE_COLUMNS` chooses another width.
+//! `PICTURE_FILE=docs/terminal.svg cargo test --test e2e picture` draws it anew, `PICTURE_COLUMNS` in another width.
 
 use serde_json::json;
 

@@ -36,7 +36,7 @@ fn outside() -> Value {
     json!({"sandbox": {"plugins": {"mode": "off"}}})
 }
 
-/// Starts an agent in a project with these files, whose plugins run as the user's own do.
+/// Starts an agent in a project with these files; its plugins run as the user's own do.
 async fn start(files: &[(&str, &str)], config: Value) -> Agent {
     let scratch = Scratch::new();
     for (name, text) in files {

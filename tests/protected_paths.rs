@@ -1,4 +1,4 @@
-//! Files that decide what a session may do are asked for where some command would be.
+//! Files that decide the rights of a session are asked for where some command would be.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Providers over loopback: each wire with a loop of tools, and what a provider is sent.
+//! Providers over loopback: each wire with a loop of tools, and the requests that a provider is sent.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ async fn every_wire_carries_thoughts_and_parallel_calls_through_two_steps() {
         assert!(body.contains(&sent_back.to_string()), "{wire:?}: {body}");
         assert!(second.system().contains("Today's date"), "{wire:?}");
 
-        // Another prompt repeats what was said before without a change.
+        // Another prompt repeats the earlier messages without a change.
         agent.llm.reply(Reply::text("Again."));
         agent.prompt(&session, "again").await;
         let conversation = |request: &crate::support::llm::request::Request| -> Vec<Value> {

@@ -383,7 +383,7 @@ async fn who_may_not_ask_is_not_offered_the_tool() {
 }
 
 /// `question`, `plan_enter` and `plan_exit` are questions already, `batch` does nothing but call others, and `invalid`
-/// only says what was wrong: none of them asks for a permission of its own, whatever a rule says.
+/// only names the mistake: none of them asks for a permission of its own, under any rule.
 #[tokio::test]
 async fn tools_that_never_ask_for_a_permission() {
     let asked = json!({"questions": [{"question": "Tea?", "header": "Tea", "options": [

@@ -64,7 +64,7 @@ async fn the_ci_job_fails_visibly_without_its_secret_and_works_with_it() {
     assert_eq!(llm.problems(), Vec::<String>::new());
 }
 
-/// Configures a model for the user, as someone who tries the examples may have.
+/// Configures a model for the user, as someone may have before trying the examples.
 async fn with_a_model(scratch: &Scratch) -> Llm {
     let llm = Llm::start().await;
     let directory = scratch.home.join(".config/opencode");
@@ -81,7 +81,7 @@ async fn the_tour_by_hand_does_what_the_readme_shows() {
     let llm = with_a_model(&scratch).await;
     check_tour_by_hand(&scratch).await;
     assert!(llm.requests().is_empty());
-    // Whatever else is configured for the user.
+    // Regardless of the rest of the user's configuration.
     for config in [
         json!({"agent": {"build": {"model": "mock/mock"}}}),
         json!({"agent": {"build": {"disable": true}, "title": {"model": "nobody/m"}}}),

@@ -1,4 +1,4 @@
-//! Sudden death: what a killed daemon's commands and servers have started ends with it, and so does its reaper.
+//! Sudden death: everything started by a killed daemon's commands and servers ends with it, and so does its reaper.
 
 use std::{os::unix::fs::MetadataExt, path::Path, time::Duration};
 
@@ -17,8 +17,8 @@ use crate::{
     },
 };
 
-/// A job in the background, one in a session of its own, one deaf to hangups, one without our variables, and one whose
-/// parent has ended before: five that end by themselves only after the test.
+/// A job in the background, one in a session of its own, one deaf to hangups, one without our variables, and one with
+/// a parent that has ended before: five that end by themselves only after the test.
 const FIVE: &str = "sleep 1000 & echo $! >>pids; setsid sleep 1001 & echo $! >>pids; \
     nohup sleep 1002 & echo $! >>pids; env -i HOME=$HOME sleep 1003 & echo $! >>pids; \
     (setsid sleep 1004 & echo $! >>pids); touch started";
@@ -39,7 +39,7 @@ async fn five(scratch: &Scratch) -> Vec<i32> {
     pids
 }
 
-/// Kills the agent; what still runs of these after a while.
+/// Kills the agent; returns those of these processes that still run after a while.
 async fn survivors(agent: &mut Agent, pids: &[i32]) -> String {
     agent.signal(Signal::SIGKILL);
     agent.wait_exit().await;
@@ -60,7 +60,7 @@ async fn what_a_command_started_ends_with_a_killed_daemon() {
 #[tokio::test]
 async fn what_an_mcp_servers_wrapper_started_ends_with_a_killed_daemon() {
     let mut agent = Agent::start().await;
-    // As `npx` does it: what is started first is not the server.
+    // As `npx` does it: the process that is started first is not the server.
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/server.py");
     let wrapper = format!("{FIVE}; python3 '{}' good; true", script.display());
     let server = json!({"name": "shop", "command": "sh", "args": ["-c", wrapper], "env": []});

@@ -68,7 +68,7 @@ pub fn replace(path: &Path, text: &str) {
     fs::rename(beside, path).unwrap();
 }
 
-/// Ends when the client is told of commands that are what is wanted.
+/// Ends when the client is told of the wanted commands.
 pub async fn told_commands(agent: &Agent, is_wanted: impl Fn(&[String]) -> bool) {
     loop {
         let update = agent.wait_update("available_commands_update").await;
@@ -538,7 +538,7 @@ async fn an_idle_agent_that_watches_is_never_woken() {
     agent.new_session().await;
     scratch.write("opencode.json", with_model("mock"));
     read_again(&agent).await;
-    // Not to order anything: time is what is measured. What it did last may still be ending.
+    // Not to order anything: time is measured here. Its last work may still be ending.
     let mut before = n_switches(&agent);
     for _ in 0..8 {
         tokio::time::sleep(Duration::from_secs(2)).await;

@@ -1,4 +1,4 @@
-//! Remembered answers where a tool judges by itself: what `grep` searches and which instruction files `read` shows.
+//! Remembered answers where a tool judges by itself: the files `grep` searches and the instruction files `read` shows.
 
 use serde_json::json;
 

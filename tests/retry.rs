@@ -1,4 +1,4 @@
-//! Provider failures: what is tried again, what is not, and what the user sees.
+//! Provider failures: those that are tried again, those that are not, and the messages that the user sees.
 
 use std::{
     net::{SocketAddr, ToSocketAddrs, UdpSocket},

@@ -256,7 +256,7 @@ async fn a_session_that_another_windlass_has_in_memory_is_not_changed_behind_its
     assert!(refused.stderr.starts_with(&told), "{refused:?}");
     assert!(agent.scratch.exists("new.txt"));
     assert_eq!(export(&machine, &session).await, before);
-    // One that its editor closed is free, and the editor sees what became of it.
+    // One that its editor closed is free, and the editor sees the revert.
     agent.request("session/close", json!({"sessionId": session})).await.unwrap();
     let reverted = machine.run(&["session", "revert", &session]).await;
     assert!(reverted.stdout.starts_with("Taken back: \"make it\""), "{reverted:?}");

@@ -144,7 +144,7 @@ async fn the_rust_client_gets_through_a_whole_conversation() {
     assert!(child.wait().await.unwrap().success());
 }
 
-/// Reads updates up to the end of the session's work; returns what the agent said, and the reason of the end.
+/// Reads updates up to the end of the session's work; returns the agent's text, and the reason of the end.
 async fn until_idle(
     updates: &mut mpsc::Receiver<v2::schema::SessionUpdate>,
 ) -> (String, Option<v2::schema::StopReason>) {

@@ -72,7 +72,7 @@ pub fn lacks_all() -> bool {
     is_lacking
 }
 
-/// A session whose commands run in a sandbox, and a directory outside of it.
+/// A session with commands that run in a sandbox, and a directory outside of it.
 struct Cell {
     agent: Agent,
     session: String,
@@ -193,7 +193,7 @@ async fn landlock_alone_holds_what_the_page_says() {
     if lacks_all() {
         return;
     }
-    // Named by `docs/sandbox.md` as what this level does not stop.
+    // Named by `docs/sandbox.md` as the things that this level does not stop.
     let not_held = ["change a mode outside", "a disk", "a signal to everybody outside", "a socket at a path"];
     let said = launched(&[], "landlock", &not_held);
     assert!(!said.contains("BROKE"), "{said}");
@@ -298,7 +298,7 @@ async fn credentials_and_the_store_cannot_be_read() {
     );
     let told = cell.bash(&read).await;
     assert!(!told.contains("hidden-key") && !told.contains("SQLite format"), "{told}");
-    // Nor through the daemon, or by what commands inherit.
+    // Nor through the daemon, or by anything that commands inherit.
     let told = cell.bash(&format!("env; cat /proc/*/environ /proc/{}/environ", cell.agent.pid())).await;
     assert!(told.contains("HOME=") && !told.contains("very-secret"), "{told}");
     cell.finish().await;
@@ -420,7 +420,7 @@ async fn a_refused_write_is_explained_and_offered_outside_once() {
     let ask = cell.agent.asks().remove(0);
     let title = ask.call()["title"].as_str().unwrap().to_owned();
     assert!(title.starts_with("run outside the sandbox: echo x"), "{title}");
-    // A command inside may change what a line runs, so no yes holds for the next time.
+    // A command inside may change the programs that a line runs, so no yes holds for the next time.
     let kinds: Vec<&str> =
         ask.params["options"].as_array().unwrap().iter().map(|it| it["kind"].as_str().unwrap()).collect();
     assert!(!kinds.contains(&"allow_always"), "{kinds:?}");
@@ -639,7 +639,7 @@ async fn git_works_in_worktrees_and_submodules() {
         let told = cell.bash(&format!("echo x > {hidden} && echo BROKE; true")).await;
         assert!(!told.contains("BROKE"), "{hidden}: {told}");
     }
-    // A linked worktree, whose repository is elsewhere.
+    // A linked worktree with its repository elsewhere.
     let tree = outside.path().join("tree");
     let params = json!({"cwd": tree, "mcpServers": []});
     let session =

@@ -1,4 +1,4 @@
-//! The sandbox on machines that hold less, and what protects the daemon without one.
+//! The sandbox on machines that hold less, and the daemon's protection without one.
 
 use std::{process::Command, sync::Arc};
 
@@ -116,7 +116,7 @@ async fn the_daemon_hides_its_memory_and_variables_from_its_own_user() {
     let agent = Agent::builder().scratch(&scratch).config(config).started_by(&drop).start().await;
     let session = agent.new_session().await;
     let pid = agent.pid();
-    // On one pipe: what comes from two may share a line.
+    // On one pipe: output from two may share a line.
     let look = format!(
         "exec 2>&1; id -u; cat /proc/{pid}/environ > seen; wc -c < seen; head -c 1 /proc/{pid}/mem; ls /proc/{pid}/fd; true"
     );

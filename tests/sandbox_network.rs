@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// A session whose commands reach hosts by name.
+/// A session with commands that reach hosts by name.
 struct Cell {
     agent: Agent,
     session: String,

@@ -1,5 +1,5 @@
-//! Plugins that a project brings: held by default, also when their user trusts the project, while the user's own are not
-//! and run beside them.
+//! Plugins that a project brings: held by default, also when their user trusts the project, while the user's own are
+//! not and run beside them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// A plugin with a tool that runs what it is told, which adds its name to what requests and commands get.
+/// A plugin with a tool that runs the given command; it adds its name to requests and to the variables of commands.
 const PLUGIN: &str = r#"
     import { execSync } from "node:child_process"
     export const P = async () => ({

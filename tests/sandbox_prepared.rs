@@ -1,4 +1,4 @@
-//! The sandbox that is drawn ahead of its command: it holds what one drawn for the command holds, or is not used.
+//! The sandbox that is drawn ahead of its command: it holds the same as one drawn for the command, or is not used.
 
 use std::{fs, time::Duration};
 
@@ -78,7 +78,7 @@ async fn landlock_alone_starts_each_command_as_the_first() {
     agent.finish().await;
 }
 
-/// Has commands see their input, directory, variables and status, and returns what was told of the first.
+/// Has commands see their input, directory, variables and status, and returns the result of the first.
 async fn runs_as_outside(agent: &Agent, session: &str) -> String {
     let told = bash(agent, session, "cat; pwd; echo \"$SEEN\"; mkdir -p below").await;
     assert!(told.contains("a variable"), "{told}");

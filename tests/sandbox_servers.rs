@@ -34,7 +34,7 @@ impl Scene {
         Self { scratch, outside: outside() }
     }
 
-    /// Writes outside, reads the store and the daemon's variables, and changes what decides.
+    /// Writes outside, reads the store and the daemon's variables, and changes the files that decide.
     fn attack(&self, pid: i32) -> String {
         let (data, outside) = (self.scratch.home.join(".local/share"), self.outside.path().display());
         format!(
@@ -146,7 +146,7 @@ async fn a_language_server_is_held() {
     agent.finish().await;
 }
 
-/// A tool that runs what it is told, and asks windlass for what its sandbox refuses.
+/// A tool that runs the given command, and one that asks windlass for the things that its sandbox refuses.
 const TOOL: &str = r#"
     import { execSync } from "node:child_process"
     const run = {

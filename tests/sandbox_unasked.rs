@@ -1,4 +1,4 @@
-//! Commands that rules let through although others are asked about: they write what `edit` may write unasked.
+//! Commands that rules let through although others are asked about: they write the files that `edit` may write unasked.
 
 use std::sync::Arc;
 

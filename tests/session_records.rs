@@ -1,4 +1,4 @@
-//! What a client does to a session as a whole: its title, the archive, and where it stands.
+//! A client's operations on a session as a whole: its title, the archive, and where it stands.
 
 use serde_json::{Value, json};
 

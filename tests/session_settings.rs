@@ -1,4 +1,4 @@
-//! Settings of a session: once the client has the answer they hold, whatever happens to the agent.
+//! Settings of a session: once the client has the answer they hold, through anything that happens to the agent.
 
 use std::path::PathBuf;
 

@@ -58,7 +58,7 @@ fn local_day() -> String {
     clock::local_day(clock::now_ms())
 }
 
-/// Returns the words for what was stored on this day or later: midnight may have come meanwhile.
+/// Returns the words for things stored on this day or later: midnight may have come meanwhile.
 fn days_since(day: &str) -> &'static [&'static str] {
     if day == local_day() { &["today"] } else { &["today", "yesterday"] }
 }

@@ -119,7 +119,7 @@ async fn a_start_without_the_server_uses_what_was_kept_and_says_so() {
     web.skip("/s/index.json");
     let agent = from(&scratch, &web.url("/s")).start().await;
     let session = agent.new_session().await;
-    // From the first turn on, whatever the server is doing.
+    // From the first turn on, in any state of the server.
     let loaded = loaded_skill(&agent, &session).await;
     assert!(loaded.contains("Use smoke."), "{loaded}");
     let wanted = "its skills cannot be fetched: the server answered 503; what was kept of it is used";

@@ -8,7 +8,7 @@ use crate::support::{
     message::tag,
 };
 
-/// Returns what the client shows of a subagent: each kind of update in its order, chunks of one kind as one.
+/// Returns the client's view of a subagent: each kind of update in its order, chunks of one kind as one.
 fn kinds(updates: &[Value]) -> Vec<String> {
     let mut kinds: Vec<String> = updates.iter().map(|update| tag(update).to_owned()).collect();
     kinds.dedup();
@@ -93,7 +93,7 @@ async fn a_subagent_asks_in_its_own_session() {
     agent.answer(&ask, Answer::AllowOnce);
     prompt.turn().await;
     assert!(agent.scratch.exists("made"));
-    // What it costs is the user's, its window is its own.
+    // Its cost is the user's, its window is its own.
     let child = ask.params["sessionId"].as_str().unwrap();
     assert!(agent.updates(child).iter().any(|update| tag(update) == "usage_update"));
     agent.finish().await;

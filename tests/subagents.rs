@@ -227,7 +227,7 @@ async fn deep(permission: Value) -> Agent {
     Agent::start_with(config).await
 }
 
-/// Scripts a session whose grandchild is about to run a command.
+/// Scripts a session with a grandchild that is about to run a command.
 fn script_two_levels(agent: &Agent, command: &str) {
     agent.llm.reply_to("go", Reply::call("call_1", "task", task("CHILD", "digger")));
     agent.llm.reply_to("CHILD", Reply::call("call_2", "task", task("DEEPER", "general")));

@@ -35,7 +35,7 @@ fn tokens(text: &str) -> Vec<Token> {
 > Note: nothing else was touched.
 ";
 
-/// Returns the text with what differs from run to run replaced by something as long.
+/// Returns the text with everything that differs from run to run replaced by something as long.
 fn settled(screen: &Screen, machine: &Machine) -> String {
     let mut text = String::new();
     let root = machine.scratch.cwd();
@@ -293,7 +293,7 @@ async fn sigterm_ends_the_run_with_143_and_gives_the_terminal_back() {
 #[tokio::test]
 async fn acp_on_a_terminal_says_what_it_is() {
     let machine = Machine::new().await;
-    // A shell ignores SIGINT for what it starts in the background, and so does what it starts.
+    // A shell ignores SIGINT for the programs that it starts in the background, and so do these.
     let own = binary();
     let ignoring = vec!["-c", "trap '' INT; exec \"$0\" acp", own.to_str().unwrap()];
     for (program, arguments) in [(own.clone(), vec!["acp"]), ("/bin/sh".into(), ignoring)] {

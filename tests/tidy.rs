@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// Modules of `crates/core` that front ends may import: paths and the environment enter through `config`, events through
-/// `bus`.
+/// Modules of `crates/core` that front ends may import: paths and the environment enter through `config`, events
+/// through `bus`.
 const FRONT_END_IMPORTS: &[&str] = &["bus", "config"];
 
 const MAX_LINES: usize = 700;
@@ -490,7 +490,7 @@ fn the_documents_name_every_key_and_every_variable() {
     report(problems);
 }
 
-/// The merged JSON of a configuration is for people; whatever acts reads a typed field.
+/// The merged JSON of a configuration is for people; code that acts reads a typed field.
 #[test]
 fn only_the_command_that_shows_it_reads_the_configuration_as_json() {
     let mut problems = Vec::new();

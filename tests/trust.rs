@@ -49,7 +49,7 @@ fn hostile(scratch: &Scratch) {
     std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Returns what acted.
+/// Returns the things that acted.
 fn acted(scratch: &Scratch) -> Vec<&'static str> {
     let mut names: Vec<&str> = PROGRAMS.into_iter().chain(["hook", "prettier"]).collect();
     names.retain(|name| scratch.exists(&format!("../{name}")));
@@ -91,7 +91,7 @@ async fn nothing_of_a_strangers_project_acts_by_any_way_in() {
             assert!(ended.stderr.contains(said), "{ended:?}");
         }
     }
-    // A run goes on with what the user's own configuration allows, and says what does not act.
+    // A run goes on with everything that the user's own configuration allows, and names the things that do not act.
     machine.llm.reply(Reply::call("c1", "bash", json!({"command": "touch ran"})));
     let ended = run_guarded(&machine, &["run", "go"]).await;
     let said = "this project is not trusted, so this does not act: ";

@@ -1,4 +1,4 @@
-//! What a project hides from a first look: files that no hash covers, and words that a question does not show.
+//! Things that a project hides from a first look: files that no hash covers, and words that a question does not show.
 
 use std::{fs, os::unix::fs::symlink, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Returns what `windlass trust` shows.
+/// Returns the output of `windlass trust`.
 async fn shown(machine: &Machine) -> String {
     let child = machine.command(&["trust"]).env("WINDLASS_TRUST", "").spawn().unwrap();
     ended(child).await.stdout

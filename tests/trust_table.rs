@@ -1,5 +1,5 @@
-//! Every kind of thing that a project brings, by every way in which it is opened: before its user trusts it, after that,
-//! and after a change of each. The table is written to `target/trust-table.md`.
+//! Every kind of thing that a project brings, by every way in which it is opened: before its user trusts it, after
+//! that, and after a change of each. The table is written to `target/trust-table.md`.
 
 use std::{collections::BTreeSet, fmt::Write, os::unix::fs::PermissionsExt, sync::Arc};
 
@@ -46,7 +46,7 @@ struct Scene {
 impl Scene {
     async fn new() -> Self {
         let machine = Machine::new().await;
-        // Beneath the project, whose rules are the last to match.
+        // Beneath the project, as its rules are the last to match.
         let own = machine.scratch.home.join(".config/opencode");
         std::fs::create_dir_all(&own).unwrap();
         let text = json!({"permission": {"bash": "deny"}, "formatter": true}).to_string();
@@ -66,7 +66,7 @@ impl Scene {
     fn write(&self, version: u32) {
         let scratch = self.scratch();
         let mark = |name: &str| format!("touch '{}' # {version}", scratch.path(&format!("../{name}")));
-        // No file of the command line: such a file decides, and is taken from what runs in a sandbox.
+        // No file of the command line: such a file decides, and is taken from commands that run in a sandbox.
         let touch = |name: &str| json!(["sh", "-c", format!("touch ../$0 # {version}"), name]);
         let address = |name: &str| format!("{}?{version}", self.web.url(&format!("/{name}")));
         let config = json!({
@@ -102,7 +102,7 @@ impl Scene {
         scratch.write(".opencode/tool/made.json", manifest.to_string());
     }
 
-    /// Returns what has acted since it was asked last.
+    /// Returns the things that have acted since the last call.
     fn acted(&self, asked_before: &mut usize) -> BTreeSet<&'static str> {
         let root = self.scratch().path("..");
         let mut acted: BTreeSet<&str> = BTreeSet::new();
@@ -250,7 +250,7 @@ async fn nothing_of_a_project_acts_before_the_yes_nor_after_a_change_by_any_way_
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("target/trust-table.md");
     std::fs::write(file, &table).unwrap();
     for (way, [before, _, changed]) in &rows {
-        // The user's own formatters are one thing to trust, whatever the project's `node_modules` hold.
+        // The user's own formatters are one thing to trust, with any contents of the project's `node_modules`.
         let may_act = BTreeSet::from(["own formatter"]);
         assert!(before.is_empty() && changed.is_subset(&may_act), "{way}\n{table}");
     }

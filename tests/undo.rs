@@ -26,7 +26,7 @@ async fn run(agent: &Agent, session: &str, prompt: &str, command: &str) {
     agent.prompt(session, prompt).await;
 }
 
-/// Returns what git knows of the worktree, with the bytes of its index.
+/// Returns git's view of the worktree, with the bytes of its index.
 fn git_state(agent: &Agent) -> (String, Vec<u8>) {
     let git = |args: &[&str]| {
         let output = Command::new("git").args(args).current_dir(&agent.scratch.work).output().unwrap();
@@ -56,7 +56,7 @@ async fn what_the_user_changes_while_something_is_undone_stays_and_is_named() {
         (agent.scratch.read("a.txt"), agent.scratch.read("other.txt")),
         ("mine\n".into(), "B\n".into())
     );
-    // What was changed before an undo comes back with its redo.
+    // A change that was made before an undo comes back with its redo.
     own(&agent, &session, "/undo 2").await;
     assert_eq!(agent.scratch.read("a.txt"), "one\ntwo\nthree\n");
     own(&agent, &session, "/redo").await;

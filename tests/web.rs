@@ -12,7 +12,7 @@ use crate::support::{
 const HTML: &str = "<html><head><title>Tea</title><script>no()</script></head><body><h1>Tea</h1><p>One <b>cup</b> &amp; more</p></body></html>";
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nrest";
 
-/// Returns an agent whose rules let `webfetch` reach the server.
+/// Returns an agent with rules that let `webfetch` reach the server.
 async fn agent(web: &Web) -> Agent {
     with(web, json!({"webfetch": {web.url("/*"): "allow"}})).start().await
 }

@@ -29,7 +29,7 @@ pub struct Notified {
     pub notifications: Notifications,
 }
 
-/// The reason that the client did not do what it was asked for.
+/// The reason that the client did not carry out a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallFailure {
     /// It answers nothing any more.
@@ -70,7 +70,7 @@ impl ClientCalls {
             Ok(json) => Ok(json.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or_default()),
             Err(failure) => Err(CallFailure::Refused(failure.message.to_string())),
         };
-        // What was cancelled does not wait any more.
+        // A cancelled caller does not wait any more.
         let _ = reply.send(result);
         true
     }

@@ -14,7 +14,7 @@ pub struct ClientSession {
     pub model: Option<ModelRef>,
     /// Edits are made without a question.
     pub accepts_edits: bool,
-    /// The configuration whose modes, options, commands and warnings the client knows.
+    /// The configuration that the client knows, with its modes, options, commands and warnings.
     pub shown: Arc<Loaded>,
     /// The prompts of its servers, and as the client was shown them.
     pub prompts: ServerPrompts,

@@ -53,13 +53,13 @@ pub struct Connection {
     pub auth_shown: Option<AuthStatusResponse>,
     /// Everything that the client was shown, and its sessions.
     pub encoder: Encoder,
-    /// Sessions whose opening is under way, and the lines that wait for it.
+    /// Sessions that are being opened, and the lines that wait for them.
     pub gates: HashMap<String, VecDeque<Vec<u8>>>,
     /// Ends when the handler that was started last has ended.
     pub last_handler: Option<oneshot::Receiver<()>>,
     /// Handlers beside the connection's task, one after another in the order of their lines.
     handlers: JoinSet<()>,
-    /// Number of handlers whose end was not taken yet.
+    /// Number of handlers that run, or have ended and were not taken yet.
     n_handlers: usize,
     handled: mpsc::UnboundedSender<Handled>,
     is_initialized: bool,
@@ -69,13 +69,13 @@ pub struct Connection {
     switched: HashMap<SessionId, String>,
 }
 
-/// Answers a request and does what must follow the answer.
+/// Answers a request and does the work that must follow the answer.
 pub type Reply = Box<dyn FnOnce(&mut Connection, Responder) + Send>;
 
 /// A handler's work that has ended.
 pub struct Handled {
     pub responder: Responder,
-    /// The session whose lines wait for the answer.
+    /// The session with lines that wait for the answer.
     pub session: Option<String>,
     pub outcome: Result<Reply, ErrorObjectOwned>,
     /// Dropped once the request is answered; the next handler waits for it.
@@ -83,7 +83,7 @@ pub struct Handled {
 }
 
 impl Connection {
-    /// Makes a connection whose client is not known yet.
+    /// Makes a connection to a client that is not known yet.
     pub fn new(
         engine: Engine,
         options: Options,

@@ -184,7 +184,7 @@ impl Dialog {
         RequestPermissionRequest::new(root.shared(), ToolCallUpdate::new(call_id, fields), options)
     }
 
-    /// Applies the client's answer to what was shown.
+    /// Applies the client's answer to the form or choice that was shown.
     pub fn apply_reply(&mut self, result: Result<Option<&str>, &ErrorBody>) -> Progress {
         if self.wanted.is_some() {
             return self.granted(result);

@@ -1,7 +1,7 @@
 //! The table of methods and the way of a line to its handler.
 //!
-//! Handlers run on the connection's task in the order of the lines and never wait. What may take long is spawned by
-//! its handler; until it has answered, later lines that name the same session wait behind it.
+//! Handlers run on the connection's task in the order of the lines and never wait. Work that may take long is spawned
+//! by its handler; until it has answered, later lines that name the same session wait behind it.
 
 use std::{
     collections::VecDeque,
@@ -94,8 +94,8 @@ const METHODS: &[(&str, Versions, Handler)] = &[
 
 /// Returns the method table.
 ///
-/// The library calls with what it can share between threads. A handler has its connection to itself, so the table only
-/// finds the handler, and [`call`] calls it: nothing is encoded that would have to be parsed again.
+/// The library calls with data that it can share between threads. A handler has its connection to itself, so the table
+/// only finds the handler, and [`call`] calls it: nothing is encoded that would have to be parsed again.
 pub fn methods() -> Result<Methods, RegisterMethodError> {
     let mut module = RpcModule::new(());
     for (name, versions, handler) in METHODS {
@@ -179,7 +179,7 @@ fn open_gate(connection: &mut Connection, session: &str) {
     }
 }
 
-/// Parks a line that names a session whose opening is under way.
+/// Parks a line that names a session that is being opened.
 fn wait_behind_gate(
     connection: &mut Connection,
     params: Option<&str>,

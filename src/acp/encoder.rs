@@ -1,4 +1,4 @@
-//! Turns the outbox's items into lines, by the state of the client: its sessions and what it was shown of them.
+//! Turns the outbox's items into lines, by the state of the client: its sessions and the parts of them it was shown.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -53,7 +53,7 @@ mod foreground;
 mod titles;
 mod turns;
 
-/// Sessions whose creation is remembered until the client knows them.
+/// Sessions that are remembered as created until the client knows them.
 const MAX_UNKNOWN: usize = 64;
 
 /// See the module's comment.
@@ -91,7 +91,7 @@ struct Child {
 pub struct Sink<'a> {
     pub lines: Lines<'a>,
     pub waiting: &'a Waiting<'a>,
-    /// Requests of the client whose answers are among the lines.
+    /// Requests of the client that have their answers among the lines.
     pub answered: Vec<rpc::Id>,
 }
 
@@ -175,7 +175,7 @@ impl Encoder {
         self.outputs.due()
     }
 
-    /// Encodes what was held back to spare the client.
+    /// Encodes the output that was held back to spare the client.
     pub fn encode_due(&mut self, bytes: &mut Vec<u8>) {
         let dialect = self.dialect();
         self.outputs.show_due(Instant::now(), &mut Lines { dialect, bytes });
@@ -227,7 +227,7 @@ impl Encoder {
     /// Sends a request for the client; a session in it is one that the client knows.
     fn call_client(&mut self, call: ClientCall, out: &mut Sink<'_>) {
         let ClientCall { number, session_id, method, mut params, notified, reply } = call;
-        // Whoever asked was cancelled before its turn came, or learns that nobody answers.
+        // The caller was cancelled before its turn came, or learns that nobody answers.
         if reply.is_closed() || self.client_calls.is_given_up() {
             return;
         }
@@ -359,7 +359,7 @@ impl Encoder {
         self.release(session_id, out);
     }
 
-    /// Shows what was held back.
+    /// Shows the items that were held back.
     fn release(&mut self, session_id: &SessionId, out: &mut Sink<'_>) {
         for item in self.held.remove(session_id).into_iter().flatten() {
             self.encode(item, out);
@@ -431,7 +431,7 @@ impl Encoder {
         }
     }
 
-    /// Shows what an event or a stored message means for the session's compaction, where the client wants to know.
+    /// Shows the meaning of an event or a stored message for a session's compaction, where the client wants to know.
     pub(super) fn compaction(
         &mut self,
         id: &SessionId,
@@ -504,7 +504,7 @@ impl Encoder {
         let is_summary = shown.summaries.contains(&part.message_id);
         match &part.kind {
             PartKind::Text(text) if is_users => {
-                // Live, a client of version 1 shows what its user said by itself.
+                // Live, a client of version 1 shows its user's words by itself.
                 let is_unknown = is_replay || self.is_second_version() || self.children.contains_key(id);
                 if is_unknown && text.synthetic != Some(true) && !text.text.is_empty() {
                     let chunk = chunk(&text.text, part.message_id.shared());
@@ -513,7 +513,7 @@ impl Encoder {
             }
             PartKind::Text(text) => self.text(id, part, &text.text, is_summary, out),
             PartKind::Reasoning(reasoning) => self.text(id, part, &reasoning.text, true, out),
-            // A call of an earlier turn, whose output the model does not read any more.
+            // A call of an earlier turn, with output that the model does not read any more.
             PartKind::Tool(tool) if !is_replay && is_cleared(tool) => {}
             PartKind::Tool(tool) => self.tool(id, &part.id, tool, is_replay, out),
             PartKind::StepFinish { cost, tokens, .. } => {
@@ -545,7 +545,7 @@ impl Encoder {
         }
     }
 
-    /// Shows what a whole text has beyond what its deltas have shown.
+    /// Shows the part of a whole text that its deltas have not shown.
     fn text(&mut self, id: &SessionId, part: &Part, text: &str, is_thought: bool, out: &mut Sink<'_>) {
         let Some(shown) = self.sessions.get_mut(id) else { return };
         let known = shown.texts.entry(part.id.clone()).or_insert(Text { is_thought, n_bytes: 0 });
@@ -594,7 +594,7 @@ impl Encoder {
             ToolState::Completed { .. } | ToolState::Error { .. } => Progress::Done,
         };
         let before = shown.progress.get(part_id).copied();
-        // A replay may have shown what a held event tells again.
+        // A replay may have shown the state that a held event tells again.
         if before == Some(Progress::Done) || before > Some(progress) {
             return;
         }
@@ -663,7 +663,7 @@ impl Encoder {
     }
 }
 
-/// Returns true if the output was taken out of what the model reads.
+/// Returns true if the output was taken out of the model's context.
 fn is_cleared(tool: &ToolPart) -> bool {
     matches!(&tool.state, ToolState::Completed { time, .. } if time.compacted.is_some())
 }

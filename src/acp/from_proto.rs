@@ -1,4 +1,4 @@
-//! A prompt's content blocks to what the engine takes. Pure (facts: OpenCode §11.5).
+//! Turns a prompt's content blocks into the engine's input. Pure (facts: OpenCode §11.5).
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `initialize`: who we are, what we can do and how to give us a key.
+//! `initialize`: our name, our capabilities and how to give us a key.
 
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::{Map, Value, json};

@@ -75,7 +75,7 @@ impl Lines<'_> {
         }
     }
 
-    /// Encodes what begins in a terminal of ours, which only version 2 knows.
+    /// Encodes the beginning of a terminal of ours, which only version 2 knows.
     pub fn terminal_begin(&mut self, id: &SessionId, terminal_id: &str, command: Option<&str>, cwd: &Path) {
         if self.dialect.version == Version::V2 {
             self.notify(id, v2::terminal_begin(terminal_id, command, cwd));
@@ -127,8 +127,8 @@ impl Lines<'_> {
     }
 }
 
-/// Takes the pieces of a line. Most are quotes, commas and escapes of a byte or two, for which a call of the allocator's
-/// and the copier's would cost more than the bytes.
+/// Takes the pieces of a line. Most are quotes, commas and escapes of a byte or two, for which calls of the allocator
+/// and the copier would cost more than the bytes.
 struct Pieces<'a>(&'a mut Vec<u8>);
 
 impl Write for Pieces<'_> {

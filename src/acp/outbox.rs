@@ -52,15 +52,15 @@ pub enum Outgoing {
     Answer { id: Id, line: Vec<u8> },
     /// A whole encoded message, without its line feed.
     Line(Vec<u8>),
-    /// The session is known to the client from here on, with this title and what it has cost in US dollars.
+    /// The session is known to the client from here on, with this title and its cost so far in US dollars.
     Attach { session_id: SessionId, workspace: Arc<Workspace>, title: String, cost: f64 },
     /// Everything said so far follows; events of the session that come before it wait behind it.
     Hold(SessionId),
-    /// Nothing follows after all: what was held back is shown.
+    /// Nothing follows after all: the items that were held back are shown.
     Release(SessionId),
-    /// A page of the session's past, to be shown before what was held back.
+    /// A page of the session's past, to be shown before the items that were held back.
     Past(Box<Past>),
-    /// The session's past was shown; its list, its subagents' sessions and what was held back follow.
+    /// The session's past was shown; its list, its subagents' sessions and the items held back follow.
     PastEnd { session_id: SessionId, todos: Vec<Todo>, children: Vec<SessionId> },
     /// The session is no longer shown.
     Detach(SessionId),

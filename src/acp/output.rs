@@ -54,7 +54,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         }
     }
 
-    /// Writes what is left. A call that is dropped halfway is continued by the next one.
+    /// Writes the rest. A call that is dropped halfway is continued by the next one.
     pub async fn write(&mut self) -> io::Result<()> {
         while let Some(rest) = self.bytes.get(self.n_written..).filter(|rest| !rest.is_empty()) {
             let n_written = within(self.deadline, self.output.write(rest)).await?;

@@ -61,7 +61,7 @@ impl Asked {
     }
 }
 
-/// The requests that wait for the user at the moment, whatever the events on their way say.
+/// The requests that wait for the user at the moment, regardless of the events on their way.
 pub struct Waiting<'a> {
     pub is_waiting: &'a dyn Fn(&AskedId) -> bool,
     pub of_session: &'a dyn Fn(&SessionId) -> Vec<Request>,
@@ -91,9 +91,9 @@ pub fn requests(engine: &Engine, id: &SessionId) -> Vec<Request> {
 pub struct Settled {
     /// Our request that is taken back, when the client did not answer it itself.
     pub withdrawn: Option<Id>,
-    /// The session, as the client knows it, whose next question is to be shown.
+    /// The session with the next question to be shown, as the client knows it.
     pub next: Option<SessionId>,
-    /// The session whose shown question it was.
+    /// The session that the shown question belonged to.
     pub session_id: Option<SessionId>,
 }
 
@@ -147,7 +147,7 @@ impl Permissions {
         Some(rpc_id)
     }
 
-    /// Returns the session whose question this is, while it is the one to be shown and is not on the screen.
+    /// Returns the session of this question, while it is the one to be shown and is not on the screen.
     pub fn session_to_ask_next(&self, id: &QuestionId) -> Option<SessionId> {
         let id = AskedId::Question(id.clone());
         if self.outstanding.values().any(|it| *it == id) {

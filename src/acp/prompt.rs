@@ -100,8 +100,8 @@ pub fn prompt(
     Ok(())
 }
 
-/// Gives the engine a prompt of version 2, which is answered when its message is there; how its turn ended is told by the
-/// state of its session.
+/// Gives the engine a prompt of version 2, which is answered when its message is there; the state of its session tells
+/// how its turn ended.
 fn answer_at_once(connection: &Connection, id: &SessionId, input: PromptInput, responder: Responder) -> u64 {
     let waiting = Arc::new(Mutex::new(Some(responder)));
     let begun = waiting.clone();
@@ -120,7 +120,7 @@ fn answer_at_once(connection: &Connection, id: &SessionId, input: PromptInput, r
     connection.engine.prompt_watched(id, input, on_begin, on_end)
 }
 
-/// Shows what the configuration got wrong to a user whose client knows no notices: once, as a thought.
+/// Shows the configuration's mistakes to a user with a client that knows no notices: once, as a thought.
 fn send_warnings(connection: &Connection, id: &SessionId, warnings: &[String]) {
     if warnings.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! What a client does to a session as a whole: its title, the archive, and where it stands (facts: ACP §2).
+//! A client's operations on a session as a whole: its title, the archive, and where it stands (facts: ACP §2).
 
 use jsonrpsee::types::ErrorObjectOwned;
 use windlass_base::clock;

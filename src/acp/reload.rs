@@ -1,4 +1,4 @@
-//! Tells a client what is different for its sessions when the files of their directory were read again.
+//! Tells a client of the changes for its sessions when the files of their directory were read again.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub fn show(encoder: &mut Encoder, out: &mut Lines<'_>) {
     }
 }
 
-/// Encodes the commands of sessions whose servers offer other prompts than they did.
+/// Encodes the commands of sessions with servers that offer other prompts than they did.
 pub fn show_prompts(encoder: &mut Encoder, out: &mut Lines<'_>) {
     for (id, client_session) in &mut encoder.client_sessions {
         let prompts = client_session.prompts.choices();

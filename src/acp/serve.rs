@@ -48,8 +48,8 @@ enum Interrupted {
 struct Server<R, W> {
     connection: Connection,
     wire: Wire<R, W, Handled>,
-    /// Lease of the server that the client shares with others. It takes over the sessions that still work when the client
-    /// leaves. Without one the engine ends with the client.
+    /// Lease of the server that the client shares with others. It takes over the sessions that still work when the
+    /// client leaves. Without one the engine ends with the client.
     server_lease: Option<Arc<Lease>>,
 }
 
@@ -145,13 +145,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
             let is_answered = |server: &Self| !server.connection.is_answering();
             return self.serve(stop, pin!(future::pending()), is_answered).await;
         }
-        // Nobody is left to answer, so what would need an answer is refused.
+        // Nobody is left to answer, so requests that would need an answer are refused.
         self.connection.give_up();
         self.serve(stop, pin!(future::pending()), |server| !server.connection.is_handling()).await?;
         self.serve(stop, pin!(engine.finish()), |_| false).await
     }
 
-    /// Closes the client's sessions, but for those that work: others can answer what these ask.
+    /// Closes the client's sessions, but for those that work: other clients can answer their questions.
     async fn leave(&mut self, engine: &Engine) {
         let Some(server_lease) = &self.server_lease else { return };
         let ids: Vec<SessionId> = self.connection.sessions().keys().cloned().collect();
@@ -195,7 +195,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
     }
 }
 
-/// Encodes what is there, in order, up to a chunk.
+/// Encodes the items that are there, in order, up to a chunk.
 fn encode(connection: &mut Connection, batch: &mut VecDeque<Outgoing>, lines: &mut Vec<u8>) {
     while let Some(mut item) = batch.pop_front() {
         while batch.front().is_some_and(|next| connection.encoder.merge(&mut item, next)) {

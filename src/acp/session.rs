@@ -234,7 +234,7 @@ pub fn fork(
     })
 }
 
-/// Holds a session's events back until what happened before them was shown, or cannot be.
+/// Holds a session's events back until everything before them was shown, or cannot be.
 struct Hold {
     outbox: Arc<Outbox>,
     session_id: SessionId,

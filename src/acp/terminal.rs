@@ -31,7 +31,7 @@ const QUICK: Duration = Duration::from_millis(100);
 /// The same when few are new: every time, all of them are sent.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// The commands that run, and what the client has of what they printed.
+/// The commands that run, and the part of their output that the client has.
 #[derive(Default)]
 pub struct Outputs {
     pub terminals: Terminals,
@@ -77,7 +77,7 @@ impl Outputs {
         }
     }
 
-    /// Returns the update that says that a call runs; [`Outputs::more`] then shows what it has printed. A call that the
+    /// Returns the update that says that a call runs; [`Outputs::more`] then shows its output. A call that the
     /// client has known before its input has a terminal in `opened_in`, which may not be where the command runs.
     pub fn begin(
         &self,
@@ -105,7 +105,7 @@ impl Outputs {
         update
     }
 
-    /// Shows what a running command has printed since. False where the call is to be shown by its state.
+    /// Shows the new output of a running command. False where the call is to be shown by its state.
     pub fn more(
         &mut self,
         session_id: &SessionId,
@@ -184,7 +184,7 @@ impl Outputs {
         self.running.values().filter_map(|output| output.waiting.as_ref()).map(|waiting| waiting.due).min()
     }
 
-    /// Shows what is due.
+    /// Shows the output that is due.
     pub fn show_due(&mut self, now: Instant, out: &mut Lines<'_>) {
         for output in self.running.values_mut() {
             if let Some(waiting) = output.waiting.take_if(|waiting| waiting.due <= now) {
@@ -214,7 +214,7 @@ impl Outputs {
 }
 
 impl Output {
-    /// Writes what is new to the client's terminal. Of a flood only the end is there to be shown.
+    /// Writes new output to the client's terminal. Of a flood only the end is there to be shown.
     fn write(&mut self, printed: &str, n_printed: usize, key: Option<&'static str>, out: &mut Lines<'_>) {
         let mut send = |text: &str| match key {
             Some(key) => send_output(&self.session_id, &self.call_id, text, key, out),

@@ -226,7 +226,7 @@ pub enum State {
     RequiresAction,
 }
 
-/// Returns the message of a prompt, whose content follows in chunks.
+/// Returns the message of a prompt; its content follows in chunks.
 pub fn user_message(message_id: &MessageId) -> Value {
     json!({ "sessionUpdate": "user_message", "messageId": message_id })
 }

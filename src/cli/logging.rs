@@ -108,7 +108,7 @@ impl LogLevel {
 struct Stderr {
     /// With time and level as in the file; else as sentences for a person.
     is_for_programs: bool,
-    /// A target whose events a person hears of in another way, beside [`log::SHOWN`].
+    /// A target of events that a person hears of in another way, beside [`log::SHOWN`].
     shown_by_command: Option<&'static str>,
 }
 
@@ -173,7 +173,7 @@ impl EventText {
         shown(&line)
     }
 
-    /// Renders one line for a person, who has no use for the other fields.
+    /// Renders one line for a person; the other fields are of no use there.
     fn sentence(&self) -> String {
         let mut sentence = self.message.clone();
         if !self.server.is_empty() && !sentence.contains(&self.server) {

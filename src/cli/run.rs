@@ -100,7 +100,7 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
     if let Some(name) = &args.command {
         check_named(engine, &place, name).await?;
     }
-    // Behind the checks, whose failures say by themselves which file is at fault.
+    // Behind the checks: their failures say by themselves which file is at fault.
     place.warn();
     place.tell_sandbox().await;
     place.check_files(&files)?;

@@ -56,7 +56,7 @@ pub fn signalled() -> impl Future<Output = u8> {
     first_of(&[SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()])
 }
 
-/// Does the same as [`signalled`] for a process whose user interrupts its turns rather than itself.
+/// Does the same as [`signalled`] for a process in which the user interrupts the turns rather than the process.
 pub fn ended() -> impl Future<Output = u8> {
     first_of(&[SignalKind::hangup(), SignalKind::terminate()])
 }

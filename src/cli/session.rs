@@ -1,4 +1,4 @@
-//! `windlass session`: lists, shows, searches, exports, renames, takes back, copies, deletes and prunes stored sessions.
+//! `windlass session`: lists, shows, searches, exports, renames, reverts, copies, deletes and prunes stored sessions.
 
 use std::{
     io::IsTerminal,
@@ -180,7 +180,7 @@ fn hint(error: &EngineError) -> String {
     }
 }
 
-/// Returns the directory whose sessions are meant, or `None` for those of every directory.
+/// Returns the directory of the sessions that are meant, or `None` for those of every directory.
 fn root(engine: &Engine, all: bool) -> Result<Option<PathBuf>, String> {
     if all {
         return Ok(None);

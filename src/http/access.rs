@@ -29,7 +29,7 @@ use super::{
 /// Failed tries that an address has in a minute.
 const MAX_TRIES: u32 = 20;
 const TRIES_PERIOD: Duration = Duration::from_secs(60);
-/// Addresses whose failed tries are counted at once.
+/// Addresses with failed tries that are counted at once.
 const MAX_ADDRESSES: usize = 1024;
 
 /// Origins of OpenCode's own pages and applications, which know a password if there is one.

@@ -1,5 +1,5 @@
-//! The Agent Client Protocol at one address: on a WebSocket, or by requests that bring messages and streams of events that
-//! carry the others away (facts: ACP §4.2). Clients share the server's sessions.
+//! The Agent Client Protocol at one address: on a WebSocket, or by requests that bring messages and streams of events
+//! that carry the others away (facts: ACP §4.2). Clients share the server's sessions.
 
 use std::{convert::Infallible, time::Duration};
 

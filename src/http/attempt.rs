@@ -25,7 +25,7 @@ pub struct Attempt {
     pub provider: String,
     pub created: i64,
     pub end: watch::Sender<End>,
-    /// The directory whose plugin waits for a code; none where the login ends by itself.
+    /// The directory of the plugin that waits for a code; none where the login ends by itself.
     pub code_for: Option<PathBuf>,
     /// Waits for the end.
     _task: Option<AbortOnDropHandle<()>>,

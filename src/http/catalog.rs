@@ -10,7 +10,7 @@ use flate2::{Compression, write::GzEncoder};
 use windlass_base::{blocking::blocking, lock::lock};
 use windlass_engine::Loaded;
 
-/// Configurations whose catalogs are kept.
+/// Configurations that have their catalogs kept.
 const MAX_KEPT: usize = 8;
 
 /// The catalogs that were written, each as long as its configuration holds.

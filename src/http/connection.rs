@@ -16,8 +16,8 @@ use tokio::{
 /// Time for which a client may take nothing that is ready for it.
 const STALL_LIMIT: Duration = Duration::from_secs(60);
 
-/// A stream whose first read fails if nothing comes for a while, and whose writes fail once they have made no progress
-/// for a while.
+/// A stream that fails its first read if nothing comes for a while, and its writes once they have made no progress for
+/// a while.
 pub struct Stalling<T> {
     stream: T,
     /// Runs until the first byte has come.
@@ -29,7 +29,7 @@ pub struct Stalling<T> {
 }
 
 impl<T> Stalling<T> {
-    /// Makes a stream whose client has `first_limit` for its first byte.
+    /// Makes a stream with `first_limit` for the client's first byte.
     pub fn new(stream: T, first_limit: Duration, place: OwnedSemaphorePermit) -> Self {
         let first = Some(Box::pin(tokio::time::sleep(first_limit)));
         Self { stream, first, limit: None, _place: place }

@@ -1,4 +1,4 @@
-//! The origins whose pages may read answers.
+//! The origins with pages that may read answers.
 
 use std::time::Duration;
 

@@ -34,7 +34,7 @@ impl std::fmt::Debug for Entry {
 }
 
 impl Entry {
-    /// Makes an entry whose cookie has this value, and which programs that cannot be told enter with this secret.
+    /// Makes an entry with this value for the cookie, and this secret for programs that cannot be told.
     pub fn new(cookie: String, secret: String) -> Self {
         Self { cookie, secret, links: Mutex::default() }
     }

@@ -1,4 +1,4 @@
-//! The other end of a connection, whose process is looked up once, with the connection's first request.
+//! The other end of a connection. Its process is looked up once, with the connection's first request.
 
 use std::{
     fs::File,
@@ -44,7 +44,7 @@ impl Peer {
         Self::new(Caller::Plugin)
     }
 
-    /// Returns a caller of whom nothing is known.
+    /// Returns a caller that nothing is known of.
     pub fn nobody() -> Self {
         Self::new(Caller::Nobody)
     }

@@ -15,7 +15,7 @@ use super::{
     event::hub::Hub, login::Logins,
 };
 
-/// Directories whose services run although nothing uses them.
+/// Directories with services that run although nothing uses them.
 const MAX_DIRECTORIES: usize = 32;
 /// Sessions that are open although nothing uses them.
 const MAX_SESSIONS: usize = 512;

@@ -38,7 +38,7 @@ impl Tickets {
         taken.is_some_and(|(own, issued)| own == pty && issued.elapsed() < LIFETIME)
     }
 
-    /// Returns true if a request connects to a terminal with a ticket, whose route looks at it.
+    /// Returns true if a request connects to a terminal with a ticket, which its route looks at.
     pub fn is_shown(request: &Request) -> bool {
         let path = request.uri().path().trim_end_matches('/');
         let path = path.strip_prefix("/api").unwrap_or(path);

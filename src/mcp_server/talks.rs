@@ -234,7 +234,7 @@ impl Talk {
         }
     }
 
-    /// Returns how it is, but for the text of its newest answer, whose id comes with it.
+    /// Returns how it is, with the id of its newest answer in place of the text.
     fn told(&self) -> (Map<String, Value>, Option<MessageId>) {
         let mut told = Map::new();
         let mut set = |key: &str, value: Value| _ = told.insert(key.to_owned(), value);

@@ -1,4 +1,4 @@
-//! The tools of the MCP server: what a client may want, and the schemas that say so.
+//! The tools of the MCP server: the calls that a client may want, and the schemas that say so.
 
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ pub struct Listing {
 }
 
 impl Wanted {
-    /// Reads a call; the error names what is wrong with it.
+    /// Reads a call; the error names the mistake in it.
     pub fn read(name: &str, arguments: Value) -> Result<Self, String> {
         fn read<T: DeserializeOwned>(name: &str, arguments: Value) -> Result<T, String> {
             serde_json::from_value(arguments).map_err(|error| format!("arguments of {name}: {error}"))

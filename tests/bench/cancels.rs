@@ -1,4 +1,4 @@
-//! What a thousand cancelled turns leave behind.
+//! The memory, files, threads and processes that a thousand cancelled turns leave behind.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn cancels(subject: &mut Subject, _model: &Model) -> Result<()> {
     agent.stop().map(drop)
 }
 
-/// Waits until what a cancel ended is gone, and until what is prepared for the next command is there.
+/// Waits until the remains of a cancel are gone, and until everything prepared for the next command is there.
 fn settle() {
     std::thread::sleep(Duration::from_secs(6));
 }

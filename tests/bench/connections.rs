@@ -52,7 +52,7 @@ fn come_and_go(address: &str, n_times: usize) -> Result<()> {
             2 => stream.write_all(b"GET /event HTTP/1.1\r\nHost: localhost\r\n\r\n")?,
             _ => stream.write_all(b"GET /session HTTP/1.1\r\nHost: localhost\r\n\r\n")?,
         }
-        // Now and then it is waited for, so that it takes what came before.
+        // Now and then the server is waited for, so that it takes the earlier connections.
         if number % 100 == 99 {
             let mut stream = TcpStream::connect(address)?;
             stream

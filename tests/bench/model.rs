@@ -1,7 +1,7 @@
 //! A scripted model on the loopback: OpenAI chat completions, a thread for each connection.
 //!
-//! The last user text selects the answer: `STREAM n` is n deltas, `SLOW ms n` n deltas that far apart, `GROW ms n bytes`
-//! the same with deltas of that size, `TOOLS n
+//! The last user text selects the answer: `STREAM n` is n deltas, `SLOW ms n` n deltas that far apart,
+//! `GROW ms n bytes` the same with deltas of that size, `TOOLS n
 //! name json` n calls one after another (`%N` in the JSON is the call's number), `TOGETHER n name json` n calls
 //! in one answer, anything else a short text. A request without tools is one for a title.
 

@@ -105,7 +105,7 @@ fn start(subject: &mut Subject, plugins: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Returns what the agent takes for each step of a turn, in ms.
+/// Returns the time that the agent takes for each step of a turn, in ms.
 fn steps(agent: &mut Agent, session: &str, subject: &Subject, model: &Model) -> Result<Vec<f64>> {
     model.take_exchanges();
     let file = subject.work.join("a.txt");

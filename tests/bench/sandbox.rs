@@ -1,5 +1,5 @@
-//! The price of a sandbox: what a command takes longer in each level than outside, and a connection through the proxy of a
-//! network by name than without it.
+//! The price of a sandbox: the time that a command takes longer in each level than outside, and a connection through
+//! the proxy of a network by name than without it.
 
 use std::{
     io::{Read, Write},

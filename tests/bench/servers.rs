@@ -109,7 +109,7 @@ fn diagnostics(subject: &mut Subject, model: &Model) -> Result<()> {
     Ok(())
 }
 
-/// Starts an agent with a key of its configuration, and returns what the first chunk of its first prompt took, in ms.
+/// Starts an agent with a key of its configuration, and returns the time of its first prompt's first chunk, in ms.
 fn started(subject: &Subject, key: &str, value: Value) -> Result<(Agent, String, f64)> {
     let (_, arguments) = subject.command.split_first().ok_or("no command")?;
     let mut config = subject.config.clone();

@@ -42,7 +42,7 @@ fn streams(subject: &mut Subject, _model: &Model) -> Result<()> {
     agent.stop().map(drop)
 }
 
-/// Measures deltas of 50 bytes, a millisecond apart: a thousand at the beginning of a text and a thousand behind 150 KB.
+/// Measures deltas of 50 bytes, a millisecond apart: a thousand at the start of a text and a thousand behind 150 KB.
 fn growth(subject: &mut Subject, _model: &Model) -> Result<()> {
     let (mut agent, session) = subject.warm(LIMIT)?;
     let pid = agent.pid();

@@ -61,7 +61,7 @@ const BUDGETS: &[(&str, f64)] = &[
     ("a process of plugins, more RSS MB", 60.0),
     ("a step with five hooks, more ms", 0.5),
     ("5000 deltas to ten plugins, time over none", 1.1),
-    // The second for which a prompt waits, and what a first prompt takes while thirty servers start.
+    // The second for which a prompt waits, and the time of a first prompt while thirty servers start.
     ("40 MCP servers, ten hang: first prompt, ms", 1200.0),
     ("40 MCP servers: a later prompt, more ms", 2.0),
     ("500 MCP tools, more RSS MB", 3.0),

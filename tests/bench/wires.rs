@@ -1,5 +1,5 @@
-//! Measures the wires alone: MB of stream decoded in a second, the time to encode a long history, and that of an update for
-//! an ACP client: `wires run`.
+//! Measures the wires alone: MB of stream decoded in a second, the time to encode a long history, and that of an update
+//! for an ACP client: `wires run`.
 #![allow(clippy::print_stdout, reason = "a program of its own that prints a table")]
 
 mod updates;
@@ -27,7 +27,7 @@ const READ: usize = 16 << 10;
 /// The least that is decoded, and the longest that is encoded.
 const LEAST_MB: f64 = 200.0;
 const LONGEST_MS: f64 = 3.0;
-/// For a step whose history was encoded before: copies half a megabyte.
+/// For a step with a history that was encoded before: copies half a megabyte.
 const LONGEST_STEP_MS: f64 = 1.0;
 
 fn main() {
@@ -49,7 +49,7 @@ fn main() {
         let prompt = prompt(&input, &schema);
         let taken = best(|| _ = black_box(http::encode(&model, &prompt)));
         report(&format!("encode 500 messages for {}", wire.name()), taken, LONGEST_MS);
-        // Of a later step, only what is new is encoded.
+        // Of a later step, only the new messages are encoded.
         let Some(pieces) = provider::encoded(&model, &Map::new(), &prompt.messages) else { continue };
         let new = PromptMessage::User(vec![UserContent::Text("And now?".into())]);
         let later = Prompt { messages: vec![PromptMessage::Encoded(&pieces), new], ..prompt };

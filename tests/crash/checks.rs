@@ -32,7 +32,7 @@ impl Witness {
 }
 
 impl Lines {
-    /// Adds what these lines say about a session to what is known of it.
+    /// Adds the updates of a session in these lines to its witness.
     pub fn lines_of(self, mut witness: Witness) -> Witness {
         let is_update = |line: &&Line| line.from_agent && line.message["method"] == "session/update";
         let of_session = self.0.iter().filter(is_update).map(|line| &line.message["params"]);

@@ -1,4 +1,4 @@
-//! Plugins whose files or packages change, and a plugin that calls the server that it runs in.
+//! Plugins with files or packages that change, and a plugin that calls the server that it runs in.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 

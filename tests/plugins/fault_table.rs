@@ -1,4 +1,4 @@
-//! Each hook of a turn, with what a throw, a hang, an end of the process and a cancel in it cost.
+//! Each hook of a turn, with the cost of a throw, a hang, an end of the process and a cancel in it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,7 +14,7 @@ use crate::support::{
     server::Server,
 };
 
-/// A plugin whose hooks fail as a file says: the name of one, and the way.
+/// A plugin with hooks that fail as a file says: the name of one, and the way.
 const FAULTY: (&str, &str) = (
     ".opencode/plugin/faulty.js",
     r#"import { existsSync, readFileSync, writeFileSync } from "node:fs"
@@ -49,7 +49,7 @@ enum Cost {
     Call,
 }
 
-/// Every hook that is called in a turn, with the prompts that reach it, and what a fault there costs.
+/// Every hook that is called in a turn, with the prompts that reach it, and the cost of a fault there.
 const TABLE: [(&str, &[&str], Cost); 14] = [
     ("chat.message", &["go"], Cost::Prompt),
     ("tool.definition", &["go"], Cost::Prompt),

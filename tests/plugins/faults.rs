@@ -42,7 +42,7 @@ const CHANNEL: (&str, &str) = (
     })"#,
 );
 
-/// A plugin whose hooks do what the call's command says.
+/// A plugin with hooks that do as the call's command says.
 const FAULTY: (&str, &str) = (
     ".opencode/plugin/faulty.ts",
     r#"export const Faulty = async () => ({

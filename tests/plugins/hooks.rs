@@ -146,7 +146,7 @@ async fn arguments_are_checked_and_defaults_applied_for_plain_schemas_as_for_zod
     }
 }
 
-/// A plugin that notes what it is told of prompts, adds words to them, and has another agent and model answer.
+/// A plugin that notes the input it gets of prompts, adds words to them, and has another agent and model answer.
 const STEERING: &str = r#"
     import { appendFileSync } from "node:fs"
     export const Steering = async ({ directory }) => ({

@@ -16,7 +16,7 @@ use crate::{
 
 const PLUGIN: &str = include_str!("../../fixtures/plugins/acme-login/plugin.ts");
 
-/// Returns a configuration whose provider is reached by the plugin only.
+/// Returns a configuration with a provider that is reached by the plugin only.
 fn config(llm: &Llm) -> Value {
     json!({
         "model": "acme/small",
@@ -138,7 +138,7 @@ async fn a_provider_that_only_a_plugin_brings_is_offered_on_a_terminal() {
     assert_eq!(stored["acme"], json!({"type": "api", "key": "made-key"}));
 }
 
-/// Starts an agent whose login is stored.
+/// Starts an agent with a stored login.
 async fn logged_in() -> (Agent, Llm, String) {
     let llm = Llm::start().await;
     let scratch = Scratch::new();

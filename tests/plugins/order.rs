@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::outside;
 use crate::support::{llm::Reply, server::Server};
 
-/// The hooks that OpenCode calls, by what is done; `(request)` stands for the four of a request to the model.
+/// The hooks that OpenCode calls, by the action; `(request)` stands for the four of a request to the model.
 const OPENCODE: &str = include_str!("../../fixtures/plugins/probe/order.json");
 
 const REQUEST: [&str; 4] = [
@@ -32,7 +32,7 @@ const NOTING: &str = r#"
         }
     }"#;
 
-/// Returns what was noted since the last time, the hooks of a request as one.
+/// Returns the notes since the last time, the hooks of a request as one.
 fn noted(server: &Server) -> Vec<String> {
     let path = server.scratch.work.join("noted");
     let text = std::fs::read_to_string(&path).unwrap_or_default();

@@ -49,7 +49,7 @@ fn builder(scratch: &std::sync::Arc<Scratch>, plugins: Value) -> Builder {
     Agent::builder().scratch(scratch).config(config(plugins)).env("PATH", &put_npm(scratch))
 }
 
-/// Prompts once; returns the names of the packages whose hooks the request passed.
+/// Prompts once; returns the names of the packages with hooks that the request passed.
 async fn passed(agent: &Agent, session: &str) -> Vec<String> {
     agent.llm.reply(Reply::text("done"));
     agent.prompt(session, "go").await;

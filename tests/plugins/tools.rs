@@ -1,4 +1,4 @@
-//! Custom tools: what stops them, what cuts their output, who may use them, and which of two with one name is used.
+//! Custom tools: cancelling them, cutting their output, the agents that may use them, and two tools with one name.
 
 use serde_json::{Value, json};
 

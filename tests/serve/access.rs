@@ -1,4 +1,4 @@
-//! Who may use the server: passwords, foreign pages, and the addresses it listens on.
+//! Access to the server: passwords, foreign pages, and the addresses it listens on.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -83,7 +83,7 @@ async fn a_page_enters_once_by_a_link_and_then_by_its_cookie() {
     server.finish().await;
 }
 
-/// Returns what a program prints that asks the server for a new session.
+/// Returns the output of a program that asks the server for a new session.
 async fn printed(server: &Server, program: &[&str]) -> String {
     posted(&server.url, program).await
 }
@@ -141,7 +141,7 @@ async fn a_server_of_an_ordinary_user_takes_its_users_programs_and_not_roots() {
     let url = line.rsplit(' ').next().unwrap();
     let own = posted(url, &[&drop[..], &["curl"]].concat()).await;
     assert!(own.contains("ses_"), "{own}");
-    // Whoever is root may read the secret; a forwarder that runs as root is anybody's.
+    // Root may read the secret; a forwarder that runs as root is anybody's.
     let roots = posted(url, &["curl"]).await;
     assert!(roots.contains("server-ADDRESS-PORT.secret"), "{roots}");
     let hides = "import ctypes, os; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); \

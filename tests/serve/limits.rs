@@ -17,7 +17,7 @@ async fn connect(server: &Server) -> TcpStream {
     TcpStream::connect(server.url.strip_prefix("http://").unwrap()).await.unwrap()
 }
 
-/// Sends bytes and returns what comes back before the connection ends.
+/// Sends bytes and returns the bytes that come back before the connection ends.
 async fn exchange(server: &Server, bytes: &[u8]) -> String {
     let mut stream = connect(server).await;
     // The server may have refused it before all was sent.
@@ -219,8 +219,8 @@ async fn a_hundred_stalled_readers_take_no_more_memory_the_more_there_is_to_read
         server.prompt(&id, "talk").await;
         sizes.push(process::memory(server.pid(), "VmRSS"));
     }
-    // After the first turn only the session itself grows, by some 13 MB a turn in a debug build. Kept for each reader, a
-    // turn would take 240 MB. The bound of a reader's list is tested where the list is.
+    // After the first turn only the session itself grows, by some 13 MB a turn in a debug build. Kept for each reader,
+    // a turn would take 240 MB. The bound of a reader's list is tested where the list is.
     let grown = sizes.iter().max().unwrap().saturating_sub(sizes[0]);
     assert!(grown < 200 << 20, "{sizes:?}");
     drop(stalled);
@@ -281,7 +281,7 @@ async fn no_request_however_wrong_is_answered_by_a_failure_without_words() {
         let request = bent(&mut random);
         let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
         stream.write_all(&request).await.unwrap();
-        // What was announced and does not come ends here.
+        // A body that was announced and does not come ends here.
         let _ = stream.shutdown().await;
         let mut answer = Vec::new();
         let read = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut answer)).await;

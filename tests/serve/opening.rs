@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{scratch::Scratch, terminal::Terminal};
 
-/// Takes the place of the desktop's program, and tells the terminal what it was asked to open.
+/// Takes the place of the desktop's program, and tells the terminal the address that it was asked to open.
 const OPENER: &str =
     "#!/bin/sh\necho \"opened $1 ${OPENCODE_SERVER_PASSWORD:-without a secret}\" > /dev/tty\n";
 

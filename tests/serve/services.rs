@@ -407,7 +407,7 @@ async fn the_document_has_opencodes_operations_but_for_a_reasoned_list() {
             let is_stream =
                 ["/event", "/global/event", "/api/event", "/tui/control/next"].contains(&path.as_str());
             if method == "get" && !is_stream {
-                // A path of the document leads to a route, whatever that answers.
+                // A path of the document leads to a route, with any answer.
                 let path = path.replace(['{', '}'], "");
                 let answer = server.get(&path).await;
                 assert!(!answer.text.contains("There is no route"), "{path}: {}", answer.text);

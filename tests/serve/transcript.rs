@@ -31,7 +31,7 @@ const ABSENT: &[(&str, &str)] = &[
     (".time.initialized is null", "a project is initialised by its first /init"),
 ];
 
-/// A request, and what OpenCode answered.
+/// A request, and OpenCode's answer.
 struct Exchange {
     request: String,
     status: u16,
@@ -95,7 +95,7 @@ impl Names<'_> {
     }
 }
 
-/// Lists what a recorded answer has and this one has not.
+/// Lists the fields that a recorded answer has and this one has not.
 fn missing(shape: &Value, value: &Value, place: &str, found: &mut Vec<String>) {
     match shape {
         Value::Object(fields) => {

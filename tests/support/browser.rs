@@ -69,7 +69,7 @@ impl Page {
                 break address.split('/').next().unwrap().to_owned();
             }
         };
-        // What it says later must not fill the pipe.
+        // Its later output must not fill the pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let client = Client::builder().no_proxy().http1_only().build().unwrap();
         let target = client.put(format!("http://{address}/json/new?{url}")).send().await.unwrap();

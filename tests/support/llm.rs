@@ -308,7 +308,7 @@ type Answerer = Arc<dyn Fn(&Request) -> Reply + Send + Sync>;
 
 #[derive(Default)]
 struct Script {
-    /// Answers what has no reply of its own.
+    /// Answers requests that have no reply of their own.
     answerer: Option<Answerer>,
     replies: VecDeque<Reply>,
     /// Replies for prompts that contain a text.
@@ -358,7 +358,7 @@ impl Llm {
         self.script.lock().unwrap().replies.push_back(reply);
     }
 
-    /// Adds a reply for a request whose last user text contains `needle`.
+    /// Adds a reply for a request with `needle` in its last user text.
     pub fn reply_to(&self, needle: &str, reply: Reply) {
         self.script.lock().unwrap().keyed.push((needle.to_owned(), reply));
     }

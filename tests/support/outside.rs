@@ -31,7 +31,7 @@ pub fn shared() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Returns true if every user can reach what is below a directory.
+/// Returns true if every user can reach the files below a directory.
 pub fn is_open_to_everybody(path: &Path) -> bool {
     let is_open =
         |it: &Path| std::fs::metadata(it).is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0);

@@ -78,7 +78,7 @@ pub async fn gone_with_word(word: &str) -> Vec<i32> {
 
 /// Waits until no thread of a process runs or is ready to: it waits for somebody else.
 pub async fn rests(pid: i32) {
-    // The counts tell of what ran in between. A thread that only waits for the processor is in the state `R`.
+    // The counts tell of threads that ran in between. A thread that only waits for the processor is in the state `R`.
     let threads = || -> Vec<(String, bool)> {
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
         let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();

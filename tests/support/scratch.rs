@@ -77,8 +77,8 @@ impl Scratch {
     }
 }
 
-/// Returns the `.git` of a repository whose one commit holds [`FILES`]. Made by the first test, because three processes of
-/// git for each would be a good part of all that the tests do.
+/// Returns the `.git` of a repository with one commit, which holds [`FILES`]. Made by the first test, because three
+/// processes of git for each would be a good part of all that the tests do.
 fn prepared() -> PathBuf {
     let mut hasher = DefaultHasher::new();
     FILES.hash(&mut hasher);

@@ -9,7 +9,7 @@ use std::{
 
 use tokio::time::timeout;
 
-/// Time between two looks at a process that may end. What it waits after the last one is lost.
+/// Time between two looks at a process that may end. Its waits after the last one are lost.
 const TICK: Duration = Duration::from_millis(20);
 
 /// A stopwatch for one process. A time limit means nothing on a busy machine unless waits for the processor are

@@ -20,7 +20,7 @@ pub const AUTHORITY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/tls/c
 const ANSWER: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"Over TLS.\"}}]}\n\n\
     data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 
-/// What the proxy saw.
+/// The traffic that the proxy saw.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
     /// The targets of `CONNECT`.

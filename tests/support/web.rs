@@ -27,9 +27,9 @@ pub struct Page {
     pub is_chunked: bool,
     /// True to never answer.
     pub hangs: bool,
-    /// A semaphore whose permit the answer waits for.
+    /// A semaphore with a permit that the answer waits for.
     pub gate: Option<Arc<Semaphore>>,
-    /// A semaphore whose permit the body waits for.
+    /// A semaphore with a permit that the body waits for.
     pub body_gate: Option<Arc<Semaphore>>,
 }
 

@@ -8,7 +8,7 @@ use std::{
 /// Imports of each module of a folder from the others, by their paths.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
-/// Crates whose circles are known.
+/// Crates with circles that are known.
 const UNTIDY: &[&str] = &["crates/protocol/src"];
 
 #[test]
@@ -22,7 +22,7 @@ fn files_import_each_other_in_one_direction() {
             .map(|(path, text)| (module(&path, &folder), super::code(without_tests(&text))))
             .collect();
         let names: BTreeSet<&str> = texts.keys().map(String::as_str).collect();
-        // A crate of several modules has a façade for each, whose items their files may use.
+        // A crate of several modules has a façade for each, with items that their files may use.
         let has_facades = holds_modules_alone(&folder);
         let is_facade = |name: &str, of: &str| {
             has_facades && !name.contains("::") && of.starts_with(&format!("{name}::"))

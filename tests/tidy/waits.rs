@@ -15,7 +15,7 @@ const SLEEPS: &[(&str, usize, &str)] = &[
     ("tests/support/scratch.rs", 1, "polls a file that a command writes"),
 ];
 
-/// Texts that one file may have, the file, and what others use.
+/// Texts that one file may have, the file, and the replacement for others.
 const ONLY_IN: &[(&str, &str, &str)] = &[
     ("CARGO_TARGET_TMPDIR", "tests/support/outside.rs", "use `support::outside`"),
     ("subsec_nanos", "tests/support/random.rs", "use `random::seed`"),
@@ -23,7 +23,7 @@ const ONLY_IN: &[(&str, &str, &str)] = &[
     ("NOT TESTED", "", "use `support::skip`"),
 ];
 
-/// Functions whose limit is `DEADLINE`, or a constant that says which claim it is.
+/// Functions that have `DEADLINE` as their limit, or a constant that says which claim it is.
 const LIMITED: &[&str] = &["timeout(", "within(", "childless("];
 
 #[test]

@@ -1,4 +1,4 @@
-//! Forms of MCP servers in ACP's types, and what a client filled in as answers to their questions.
+//! Forms of MCP servers in ACP's types, and the fields that a client filled in as answers to their questions.
 
 use serde_json::{Map, Value, json};
 use windlass_protocol_acp::schema::{ElicitationPropertySchema, ElicitationSchema};
@@ -14,7 +14,7 @@ pub(super) fn schema(form: &Value) -> Option<ElicitationSchema> {
         make_visible(field);
     }
     let schema: ElicitationSchema = serde_json::from_value(form).ok()?;
-    // A field that is not understood is left out by the type, or is of a kind that no client shows; the questions have it.
+    // A field that is not understood is left out by the type, or is of a kind no client shows; the questions have it.
     let is_shown = |field: &ElicitationPropertySchema| !matches!(field, ElicitationPropertySchema::Other(_));
     (schema.properties.len() == n_properties && schema.properties.values().all(is_shown)).then_some(schema)
 }
@@ -35,7 +35,7 @@ fn name_options(field: &mut Value) {
     fields.insert("oneOf".to_owned(), named);
 }
 
-/// Lets no title or description of a server hide what it says.
+/// Lets no title or description of a server hide part of its text.
 fn make_visible(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! Meaning of the answer to a form or a choice, whatever a client sends.
+//! Meaning of the answer to a form or a choice, for anything that a client sends.
 
 use std::sync::Arc;
 

@@ -47,7 +47,7 @@ impl Encoder {
         }
     }
 
-    /// Puts the questions that wait before a client that opens the session (again): it may have forgotten them, or never
+    /// Shows the waiting questions to a client that opens the session (again): it may have forgotten them, or never
     /// have seen them.
     pub(super) fn ask_again(&mut self, root: &SessionId, children: &[SessionId], out: &mut Sink<'_>) {
         if self.permissions.is_unanswerable() {

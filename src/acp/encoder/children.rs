@@ -83,7 +83,7 @@ impl Encoder {
         out.lines.update(&child.parent, SessionUpdate::SubagentUpdate(update));
     }
 
-    /// Counts what a step of a subagent costs in the session that the user has opened.
+    /// Adds the cost of a subagent's step to the session that the user has opened.
     pub(super) fn add_childs_cost(&mut self, id: &SessionId, part: &Part) {
         let PartKind::StepFinish { cost, .. } = &part.kind else { return };
         let Some(child) = self.children.get(id) else { return };
@@ -133,7 +133,7 @@ impl Encoder {
         } else if let PartKind::StepFinish { cost, .. } = &part.kind
             && let Some(shown) = self.sessions.get_mut(root)
         {
-            // The window it fills is the subagent's own; what it costs is the user's.
+            // The window it fills is the subagent's own; its cost is the user's.
             shown.cost = money::sum(shown.cost, *cost);
         }
     }

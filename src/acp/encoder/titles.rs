@@ -8,7 +8,7 @@ use windlass_protocol_acp::schema::{SessionInfoUpdate, SessionUpdate};
 use super::{Encoder, Sink};
 
 impl Encoder {
-    /// Shows the title of a session whose record changed, if the client has another.
+    /// Shows the title of a session after its record changed, if the client has another.
     pub(super) fn session_info(&mut self, id: &SessionId, info: &SessionInfo, out: &mut Sink<'_>) {
         let Some(shown) = self.sessions.get_mut(id) else { return };
         if shown.title != info.info.title {

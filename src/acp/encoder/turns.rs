@@ -34,7 +34,7 @@ impl Encoder {
         shown.foreground.is_ours = true;
     }
 
-    /// Answers the prompt whose message this is, and echoes it.
+    /// Answers the prompt that has this message, and echoes it.
     pub(super) fn insert_prompt(
         &mut self,
         id: &SessionId,

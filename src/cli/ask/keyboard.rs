@@ -63,7 +63,7 @@ pub struct Keyboard {
     terminal: Arc<File>,
     /// Made with the first dialogue: most runs have none.
     ready: Option<AsyncFd<OwnedFd>>,
-    /// The beginning of a character whose end has not come.
+    /// The beginning of a character that has no end yet.
     rest: Vec<u8>,
     /// The bytes of the keys that were read last.
     bytes: Vec<u8>,

@@ -49,7 +49,7 @@ impl PermissionDialog {
         (Self { choices, columns: draw.width, can_remember, reason: None }, text)
     }
 
-    /// Returns true if keys are part of a text that was not meant for the dialogue: `is_typed` says that one is typed now.
+    /// Returns true if keys are part of a text that is not meant for the dialogue: `is_typed` if one is typed now.
     pub fn is_text(&self, keys: &[Key], is_typed: bool) -> bool {
         let is_answer = |key: char| "yYnNfF".contains(key) || (self.can_remember && "aA".contains(key));
         self.reason.is_none() && step::is_text(keys, is_typed, is_answer)

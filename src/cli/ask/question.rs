@@ -42,7 +42,7 @@ impl QuestionDialog {
         (dialog, text)
     }
 
-    /// Returns true if keys are part of a text that was not meant for the dialogue: `is_typed` says that one is typed now.
+    /// Returns true if keys are part of a text that is not meant for the dialogue: `is_typed` if one is typed now.
     pub fn is_text(&self, keys: &[Key], is_typed: bool) -> bool {
         let takes_custom = self.questions.get(self.answers.len()).is_some_and(Question::takes_custom);
         let is_answer = |key: char| key.is_ascii_digit() || (takes_custom && "oO".contains(key));
@@ -110,7 +110,7 @@ impl QuestionDialog {
         Step::More(digit.to_string())
     }
 
-    /// Takes the option whose number was typed.
+    /// Takes the option with the number that was typed.
     fn choose(&mut self) -> Step {
         let number = std::mem::take(&mut self.digits).parse::<usize>().unwrap_or_default();
         let Some(question) = self.questions.get(self.answers.len()) else { return self.end() };

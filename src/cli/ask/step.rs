@@ -27,8 +27,8 @@ pub enum Answer {
     Question(Option<Vec<Vec<String>>>),
 }
 
-/// Returns true if keys that came together are part of a text, and no answer: several at once, one behind others while a
-/// text `is_typed`, or a letter that answers nothing. A key with the Enter behind it is one that a program types.
+/// Returns true if keys that came together are part of a text, and no answer: several at once, one behind others while
+/// a text `is_typed`, or a letter that answers nothing. A key with the Enter behind it is one that a program types.
 pub fn is_text(keys: &[Key], is_typed: bool, is_answer: impl Fn(char) -> bool) -> bool {
     match keys {
         [Key::Char(key)] | [Key::Char(key), Key::Enter] => is_typed || !is_answer(*key),

@@ -1,4 +1,4 @@
-//! Login at an organisation whose configuration lies behind a URL.
+//! Login at an organisation that has its configuration behind a URL.
 
 use std::{
     io::{self, IsTerminal},

@@ -89,8 +89,8 @@ impl Editor {
         }
     }
 
-    /// Reads the next line, which begins with the text that was typed before. The terminal must have no other user until
-    /// then.
+    /// Reads the next line, which begins with the text that was typed before. The terminal must have no other user
+    /// until then.
     pub async fn read(&self, prompt: String, words: Words) -> Typed {
         let (typed, answer) = oneshot::channel();
         let gone = || Typed::Failed(io::Error::other("the line editor has ended"));

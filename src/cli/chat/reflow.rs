@@ -24,7 +24,7 @@ pub struct Drawn {
     line: RefCell<String>,
     /// Offset of the cursor in the line.
     cursor: Cell<usize>,
-    /// Columns of the last of its lines where that filled its rows, which the editor ended by a line feed then. What is
+    /// Columns of the last of its lines where that filled its rows, which the editor ended by a line feed then. Text
     /// typed behind it is added without drawing anew, so that the line feed stays.
     full: Cell<usize>,
 }
@@ -79,7 +79,7 @@ fn laid_out(text: &str, columns: usize) -> usize {
     n_rows + text.matches('\n').count()
 }
 
-/// Returns the same for text that the terminal has wrapped anew, with a line feed behind `full` columns of its last line.
+/// Returns the same for text that the terminal wrapped anew, with a line feed behind `full` columns of its last line.
 fn reflowed(text: &str, columns: usize, full: usize, is_at_end: bool) -> usize {
     let (above, last) = text.rsplit_once('\n').map_or((None, text), |(above, last)| (Some(above), last));
     let n_above = above.map_or(0, |above| laid_out(above, columns) + 1);

@@ -144,7 +144,7 @@ impl Http {
     }
 }
 
-/// Makes the client, which trusts the certificates of a file too. A server on this machine is not asked through a proxy.
+/// Makes the client, which trusts a file's certificates too. A server on this machine is not asked through a proxy.
 fn client(base: &Url, own: Option<SocketAddr>, certificates: Option<&str>) -> Result<Client, Failure> {
     // Fails if another part of the process has installed one, which serves as well.
     let _ = rustls::crypto::ring::default_provider().install_default();

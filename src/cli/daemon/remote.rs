@@ -54,7 +54,7 @@ struct State {
     questions: Vec<QuestionRequest>,
     /// The newest prompt of each session.
     prompts: HashMap<SessionId, MessageId>,
-    /// The newest prompt of each session at the end of whose turn the session was idle.
+    /// The newest prompt of each session that left the session idle at the end of its turn.
     finished: HashMap<SessionId, MessageId>,
     turns: Vec<Turn>,
     followers: Vec<Follower>,
@@ -62,7 +62,7 @@ struct State {
     readings: HashMap<PartId, bool>,
 }
 
-/// A prompt of ours whose turn was not shown to its end.
+/// A prompt of ours with a turn that was not shown to its end.
 struct Turn {
     session_id: SessionId,
     /// The server's answer and the prompt it belongs to; its events may still be on their way.
@@ -273,7 +273,7 @@ impl Remote {
         self.say(format!("/question/{id}/reject"), json!({}));
     }
 
-    /// Sends something whose effect the events show.
+    /// Sends a request with an effect that the events show.
     fn say(&self, path: String, body: Value) {
         let Some(own) = self.own.upgrade() else { return };
         self.tasks.spawn(async move {
@@ -390,7 +390,7 @@ impl State {
         }
     }
 
-    /// Takes the turns whose answer has come and whose session was idle behind it.
+    /// Takes the turns that have their answer, and behind it an idle session.
     fn take_ended(&mut self) -> Ended {
         let finished = &self.finished;
         let is_ended = |turn: &mut Turn| {
@@ -400,7 +400,7 @@ impl State {
         self.turns.extract_if(.., is_ended).filter_map(Turn::ended).collect()
     }
 
-    /// Takes the turns whose answer has come.
+    /// Takes the turns that have their answer.
     fn take_answered(&mut self) -> Ended {
         self.turns.extract_if(.., |turn| turn.answer.is_some()).filter_map(Turn::ended).collect()
     }

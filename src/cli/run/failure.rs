@@ -1,4 +1,4 @@
-//! Reasons for which a command of a conversation has no turn whose end it could tell.
+//! Reasons for which a command of a conversation has no end of a turn to tell.
 
 use std::{io, process::ExitCode};
 
@@ -6,10 +6,10 @@ use windlass_engine::EngineError;
 
 use super::super::{output, view::screen};
 
-/// The exit code that a shell reports of a program whose reader has gone: 128 and the number of SIGPIPE.
+/// The exit code that a shell reports of a program after its reader has gone: 128 and the number of SIGPIPE.
 const READER_GONE: u8 = 128 + 13;
 
-/// The same of one whose terminal has gone: 128 and the number of SIGHUP.
+/// The same of one after its terminal has gone: 128 and the number of SIGHUP.
 const TERMINAL_GONE: u8 = 128 + 1;
 
 /// See the module's comment.

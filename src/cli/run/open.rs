@@ -143,7 +143,7 @@ impl Place {
         Ok(())
     }
 
-    /// Opens the session, a copy of it, or a new one, whose title `words` may become. Waits for MCP servers.
+    /// Opens the session, a copy of it, or a new one, which may have `words` as its title. Waits for MCP servers.
     pub async fn open(
         &self,
         engine: &Engine,

@@ -71,7 +71,7 @@ pub struct Shown {
     newest: Option<MessageId>,
     /// Messages up to this one were shown before the turn that is followed.
     known: Option<MessageId>,
-    /// Parts whose first pieces were not seen, so that the next ones cannot be added to them.
+    /// Parts with first pieces that were not seen, so that the next ones cannot be added to them.
     midway: HashSet<PartId>,
     /// The screen does not draw while the person is asked.
     suspended: Option<Suspended>,
@@ -283,7 +283,7 @@ impl Shown {
         Ok(())
     }
 
-    /// Goes on without the person, whose terminal has gone.
+    /// Goes on without the person after the terminal has gone.
     fn lose_person(&mut self) {
         self.person = None;
         self.daemon.set_answerable(Answerable::Permissions);
@@ -340,8 +340,8 @@ impl Shown {
         self.daemon.running(id, directory).await
     }
 
-    /// Shows the rest of a turn that another client began: its unfinished message as it was read, and all that follows. An
-    /// interrupt cancels the turn.
+    /// Shows the rest of a turn that another client began: its unfinished message as it was read, and all that follows.
+    /// An interrupt cancels the turn.
     pub async fn follow(
         &mut self,
         id: &SessionId,
@@ -388,8 +388,8 @@ impl Shown {
         self.show_dialogue().await
     }
 
-    /// Notes the last of a turn, and takes away its questions. The end is told behind the last event, so the queue holds
-    /// all of it.
+    /// Notes the last of a turn, and takes away its questions. The end is told behind the last event, so the queue
+    /// holds all of it.
     async fn settle_turn(&mut self) -> io::Result<()> {
         self.note_rest();
         if self.attended.is_some() {

@@ -1,4 +1,4 @@
-//! `windlass session revert` and `unrevert`: takes the end of a stored conversation back with its files, and undoes that.
+//! `windlass session revert` and `unrevert`: takes the end of a stored conversation back with its files, and undoes it.
 
 use std::{path::PathBuf, process::ExitCode};
 

@@ -89,7 +89,7 @@ async fn find(
 
 fn found_row(found: &Found) -> Value {
     let mut row = row(&found.session);
-    // OpenCode has no such command whose numbers would have to be kept.
+    // OpenCode has no such command with numbers that would have to be kept.
     row["updated"] = clock::iso(found.session.time.updated).into();
     row["created"] = clock::iso(found.session.time.created).into();
     let line = |line: &windlass_engine::FoundLine| json!({"role": role(line.is_users), "text": line.text});

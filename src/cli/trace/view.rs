@@ -1,4 +1,4 @@
-//! Rows for the lines of a trace: requests with their answers, updates, and text whose chunks are joined. Pure.
+//! Rows for the lines of a trace: requests with their answers, updates, and text joined from its chunks. Pure.
 
 use std::collections::HashMap;
 
@@ -63,7 +63,7 @@ pub struct View {
 }
 
 impl View {
-    /// Shows the session whose id ends with `session`, or all.
+    /// Shows the session with an id that ends with `session`, or all.
     pub fn new(session: Option<String>, is_full: bool) -> Self {
         Self { session, is_full, line: 0, n_messages: 0, open: HashMap::new(), chunks: None }
     }

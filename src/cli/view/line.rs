@@ -152,7 +152,7 @@ impl Line {
         rows
     }
 
-    /// Breaks wherever a row is full: for code and output, whose blanks matter.
+    /// Breaks wherever a row is full: for code and output, in which blanks matter.
     pub fn fold(&self, columns: usize) -> Vec<Self> {
         if self.width() <= columns {
             return vec![self.clone()];
@@ -316,9 +316,9 @@ fn char_width(char: char) -> usize {
 
 /// Makes visible the characters that steer a terminal or turn the direction of text, and opens tabs.
 ///
-/// Joiners stay: a joined character is at most as wide as its parts, and without them an emoji or a word of some scripts
-/// falls apart. Variation selectors are left out, because some terminals draw a wider character for them, and a row that
-/// is wider than its known width breaks the rows around it.
+/// Joiners stay: a joined character is at most as wide as its parts, and without them an emoji or a word of some
+/// scripts falls apart. Variation selectors are left out, because some terminals draw a wider character for them, and a
+/// row that is wider than its known width breaks the rows around it.
 fn clean(text: &str, column: usize) -> String {
     let is_plain = |char: char| char.is_ascii() && !char.is_ascii_control();
     if text.chars().all(is_plain) {

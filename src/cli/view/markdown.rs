@@ -28,7 +28,7 @@ pub struct Stream {
     source: String,
     /// Bytes of it that were looked at since a line ended.
     n_seen: usize,
-    /// The code whose lines come next.
+    /// The code that the next lines belong to.
     fence: Option<Fence>,
     last: Last,
 }

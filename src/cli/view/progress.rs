@@ -56,7 +56,7 @@ struct Turn {
     began: i64,
     /// Subagents by their sessions.
     children: HashMap<SessionId, Child>,
-    /// Session whose rows came last.
+    /// Session that the last rows belong to.
     shown: SessionId,
     /// Tokens and cost of each answer.
     answers: HashMap<MessageId, Used>,
@@ -507,7 +507,7 @@ impl Turn {
         }
     }
 
-    /// Returns the name of the subagent whose rows follow, unless its rows came last.
+    /// Returns the name of the subagent that the next rows belong to, unless its rows came last.
     fn heading(&mut self, session_id: &SessionId) -> Vec<Line> {
         if let Some(child) = self.children.get_mut(session_id) {
             child.n_calls += 1;

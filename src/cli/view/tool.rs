@@ -323,7 +323,7 @@ fn short(path: &str, look: &Look) -> String {
 pub fn file_link(path: &Path, look: &Look) -> Option<Arc<str>> {
     let host = look.links.as_deref()?;
     let mut url = reqwest::Url::from_file_path(path).ok()?;
-    // A machine whose name cannot stand in an address is left out of it.
+    // A machine with a name that cannot stand in an address is left out of it.
     let _ = url.set_host(Some(host));
     Some(url.as_str().into())
 }

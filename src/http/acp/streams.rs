@@ -48,7 +48,7 @@ pub struct Streams {
 #[derive(Debug, Default)]
 struct State {
     streams: HashMap<Key, Stream>,
-    /// Subagents that were announced, and the session in whose stream.
+    /// Subagents that were announced, and the session with the stream that announced them.
     subagents: HashMap<String, Key>,
     /// Requests of the client that are not answered yet.
     asked: HashMap<Id, Asked>,
@@ -100,7 +100,7 @@ pub struct First {
 pub enum Unreadable {
     /// Another request reads it.
     Taken,
-    /// Too many streams are read whose session is not open.
+    /// Too many streams of sessions that are not open are read.
     Stranger,
     /// The connection has ended.
     Closed,
@@ -118,7 +118,7 @@ impl Effect {
 }
 
 impl Streams {
-    /// Makes the streams of a connection whose first line answers `initialize`, by way of the receiver.
+    /// Makes the streams of a connection. Its first line answers `initialize`, by way of the receiver.
     pub fn new(limits: Limits) -> (Arc<Self>, oneshot::Receiver<First>) {
         let (first, answered) = oneshot::channel();
         let mut state = State { first: Some(first), ..State::default() };

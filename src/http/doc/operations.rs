@@ -22,7 +22,7 @@ pub struct Operation {
 /// Makes the schema of a body.
 type Make = fn(&mut SchemaGenerator) -> Schema;
 
-/// Data whose shape is described in words only.
+/// Data with a shape that is described in words only.
 type Any = Value;
 
 fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {

@@ -21,7 +21,7 @@ use windlass_protocol::opencode::{
     session::{Session, SessionStatus},
 };
 
-/// The project of a directory that has none, or whose project is not known yet.
+/// The project of a directory that has none, or has one that is not known yet.
 const GLOBAL: &str = "global";
 /// Bytes that a reader may be behind before it misses deltas; the whole part follows.
 const LATE: usize = 1 << 20;
@@ -29,7 +29,7 @@ const LATE: usize = 1 << 20;
 const COMMENT: &[u8] = b": heartbeat\n\n";
 /// Multiple of that at which its connection ends.
 const CUT_OFF: usize = 4;
-/// Sessions whose places are known at once.
+/// Sessions with places that are known at once.
 const MAX_SESSIONS: usize = 4096;
 
 /// See the module's comment.
@@ -106,8 +106,8 @@ impl Hub {
         Reader { hub: self.clone(), id, wanted, feed: frames }
     }
 
-    /// Returns true if a reader gets the events of this directory alone. A reader of all directories does not count: the
-    /// web page and OpenCode's terminal interface read them all, and would keep the services of every directory alive.
+    /// Returns true if a reader gets the events of this directory alone. A reader of all directories does not count:
+    /// the web page and OpenCode's terminal interface read them all, and would keep every directory's services alive.
     pub fn has_reader(&self, directory: &str) -> bool {
         let is_wanted = |wanted: &Wanted| matches!(wanted, Wanted::Directory(own) if **own == *directory);
         lock(&self.0).readers.iter().any(|it| is_wanted(&it.wanted))

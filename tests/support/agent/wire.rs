@@ -72,7 +72,7 @@ pub(super) struct State {
     pub asks: Vec<AskState>,
     pub policy: Option<Answer>,
     known_sessions: HashSet<String>,
-    /// Those that were announced as subagents', whose updates belong to a turn above.
+    /// Those that were announced as subagents', with updates that belong to a turn above.
     subagents: HashSet<String>,
     /// Results of subagents in the background begin turns that no prompt asked for.
     pub has_own_turns: bool,
@@ -300,7 +300,7 @@ impl State {
         }
     }
 
-    /// Returns true if the client has declared that it shows what servers and tools want in this mode.
+    /// Returns true if the client has declared that it shows the wishes of servers and tools in this mode.
     fn takes(&self, mode: &str) -> bool {
         let place = format!("/params/clientCapabilities/elicitation/{mode}");
         self.lines.iter().any(|line| line.message.pointer(&place).is_some_and(Value::is_object))

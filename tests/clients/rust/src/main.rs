@@ -1,6 +1,6 @@
 //! The Rust SDK's clients over its HTTP and WebSocket transport, unmodified, against `windlass serve`:
 //! windlass-client-test VERSION URL AUTHORIZATION DIRECTORY
-//! Started by `tests/clients/ts/transports.mjs`, whose scripted model it talks with; fails on the first deviation.
+//! Started by `tests/clients/ts/transports.mjs`, and talks with its scripted model; fails on the first deviation.
 
 use agent_client_protocol::{
     Agent, Client, Error, on_receive_notification, on_receive_request,
@@ -28,7 +28,7 @@ async fn main() {
     }
 }
 
-/// Reads what the agent says until it is this.
+/// Reads the agent's text until it is this.
 async fn until_said(said: &mut mpsc::Receiver<String>, wanted: &str) {
     let mut text = String::new();
     while text != wanted {
