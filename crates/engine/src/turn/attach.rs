@@ -1,5 +1,5 @@
-//! Turns a user's attachments into parts the model can read: named files are read, documents inlined (facts: OpenCode
-//! §6.1).
+//! Turns a user's attachments into parts the model can read: named files are read, documents inlined
+//! (facts: OpenCode §6.1).
 
 use std::{
     fs, io,

@@ -24,8 +24,8 @@ pub struct OlderMessages(Digest<Gathered>);
 pub struct Gathered {
     /// Indices of the messages that sum up others, or ask for it.
     pub summaries: Vec<usize>,
-    /// Prompts the provider refused: they and the messages that followed from them are not sent again (facts: ACP
-    /// §1.4.2).
+    /// Prompts the provider refused: they and the messages that followed from them are not sent again
+    /// (facts: ACP §1.4.2).
     pub refused: HashSet<MessageId>,
     /// Instruction files that came with reads and attachments.
     pub instructions: HashSet<PathBuf>,
