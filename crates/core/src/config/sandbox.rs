@@ -1,8 +1,8 @@
 //! `windlass.sandbox`: the boundary that an agent's commands run in, and servers.
 
 use std::{
-    collections::{BTreeSet, HashMap},
-    fs, io,
+    collections::BTreeSet,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -20,12 +20,14 @@ use super::{Config, git_settings::GitSettings, protected_paths::ProtectedPaths};
 pub mod enclosure;
 mod places;
 mod planted;
+mod real_paths;
 mod repository;
 #[cfg(test)]
 mod tests;
 mod wanted;
 
 use planted::Before;
+use real_paths::{Named, RealPaths};
 use repository::Repository;
 pub use wanted::{
     Reach, Wanted, is_left_open, narrowest, wanted, wanted_of_projects_servers, wanted_of_servers,
@@ -219,12 +221,11 @@ impl Sketch {
                 !is_hidden && writable.iter().any(|it| path.starts_with(it) && path != it)
             };
             match real.of(&path) {
-                Ok(real) if is_in_reach(&real) => drop(there.insert(real)),
-                Ok(_) => {}
-                Err(_) if path.symlink_metadata().is_err() && is_in_reach(&path) => {
-                    absent.insert(path);
-                }
-                Err(_) => {}
+                Named::Real(real) if is_in_reach(&real) => drop(there.insert(real)),
+                Named::Real(_) => {}
+                Named::Unclear if path.symlink_metadata().is_ok() => {}
+                Named::Absent | Named::Unclear if is_in_reach(&path) => drop(absent.insert(path)),
+                Named::Absent | Named::Unclear => {}
             }
         }
         let is_below = |path: &PathBuf, others: &BTreeSet<PathBuf>| {
@@ -247,46 +248,15 @@ fn project_of(config: &Config) -> Vec<PathBuf> {
 fn unlinked(real: &mut RealPaths, project: &[PathBuf], places: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for root in project {
-        let Ok(real_root) = real.of(root) else { continue };
+        let Some(real_root) = real.existing(root) else { continue };
         for named in places {
             let Ok(rest) = named.strip_prefix(root) else { continue };
-            found.extend(real.of(named).ok().filter(|path| *path == real_root.join(rest)));
+            found.extend(real.existing(named).filter(|path| *path == real_root.join(rest)));
         }
     }
     found.sort();
     found.dedup();
     found
-}
-
-/// Follows links, those of each directory once.
-#[derive(Default)]
-struct RealPaths {
-    directories: HashMap<PathBuf, Option<PathBuf>>,
-}
-
-impl RealPaths {
-    /// Returns an existing path with its links followed.
-    fn of(&mut self, path: &Path) -> io::Result<PathBuf> {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return fs::canonicalize(path);
-        };
-        let directory = match self.directories.get(parent) {
-            Some(directory) => directory.clone(),
-            None => {
-                let directory = fs::canonicalize(parent).ok();
-                self.directories.insert(parent.to_owned(), directory.clone());
-                directory
-            }
-        };
-        let whole = directory.ok_or(io::ErrorKind::NotFound)?.join(name);
-        if whole.symlink_metadata()?.is_symlink() { fs::canonicalize(whole) } else { Ok(whole) }
-    }
-
-    /// Returns the existing paths, with their links followed, each once.
-    fn all(&mut self, named: &[PathBuf]) -> Vec<PathBuf> {
-        let real: BTreeSet<PathBuf> = named.iter().filter_map(|path| self.of(path).ok()).collect();
-        real.into_iter().collect()
-    }
 }
 
 /// Makes the placeholders of a command's keys; none where its network names no key that is set. Does blocking reads.

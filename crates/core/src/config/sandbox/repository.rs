@@ -44,7 +44,7 @@ impl Repository {
 
     /// Directories that git writes when it works in the worktree.
     pub(super) fn writable(&self) -> Vec<PathBuf> {
-        vec![self.git.clone(), self.common.clone()]
+        each(&self.git, &self.common).cloned().collect()
     }
 
     /// Files and directories by which git can be made to run something, whether they exist or not.
@@ -53,7 +53,7 @@ impl Repository {
         if !self.worktree.join(".git").is_dir() {
             found.push(self.worktree.join(".git"));
         }
-        for directory in [&self.git, &self.common] {
+        for directory in each(&self.git, &self.common) {
             add(directory, &mut found);
         }
         if let Some(hooks) = setting(&self.common, "hookspath") {
@@ -70,6 +70,11 @@ impl Repository {
         }
         found
     }
+}
+
+/// Returns the two directories of a repository, which are one but in a linked worktree.
+pub(super) fn each<'a>(git: &'a PathBuf, common: &'a PathBuf) -> impl Iterator<Item = &'a PathBuf> {
+    [git].into_iter().chain(Some(common).filter(|it| *it != git))
 }
 
 fn add(git: &Path, found: &mut Vec<PathBuf>) {
