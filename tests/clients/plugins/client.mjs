@@ -2,10 +2,11 @@
 // `node client.mjs PATH/TO/windlass [PATH/TO/bun]`
 
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 
 const [binary, runtime = "node"] = process.argv.slice(2);
 /** Packages with a hook or a tool that each has, and the need for Bun. */
@@ -38,8 +39,8 @@ const environment = {
 };
 delete environment.XDG_DATA_HOME;
 
-function configure(plugin) {
-  writeFileSync(join(project, "opencode.json"), JSON.stringify({ plugin, windlass: { plugin: { runtime } } }));
+function configure(plugin, directory = project) {
+  writeFileSync(join(directory, "opencode.json"), JSON.stringify({ plugin, windlass: { plugin: { runtime } } }));
 }
 
 function windlass(...args) {
@@ -53,12 +54,31 @@ function windlass(...args) {
   }
 }
 
+/** Installing waits for the registry most of the time, so several packages come at once, each from a project of its own. */
+const INSTALLED_AT_ONCE = 4;
+async function installMissing() {
+  const missing = PACKAGES.map((it) => it.spec).reverse();
+  const install = async () => {
+    for (let spec = missing.pop(); spec; spec = missing.pop()) {
+      const directory = mkdtempSync(join(project, "install-"));
+      const options = { cwd: directory, env: environment, encoding: "utf8" };
+      configure([spec], directory);
+      // A list with failures says so by its exit code.
+      const listed = await promisify(execFile)(binary, ["plugin", "list"], options).catch((error) => error);
+      if (!listed.stdout.includes("is not installed")) continue;
+      configure([], directory);
+      await promisify(execFile)(binary, ["plugin", "add", spec], options);
+    }
+  };
+  await Promise.all(Array.from({ length: INSTALLED_AT_ONCE }, install));
+}
+
+await installMissing();
 const isBun = !runtime.endsWith("node");
 configure([]);
 const rows = [];
 for (const { spec, hooks, tools, needsBun } of PACKAGES) {
   configure([spec]);
-  if (windlass("plugin", "list", "--format", "json").includes("is not installed")) windlass("plugin", "add", spec);
   const [report] = JSON.parse(windlass("plugin", "list", "--format", "json"));
   rows.push({ spec, ms: report.loadMs, hooks: report.hooks.length, tools: report.tools.length, error: report.error ?? "" });
   if (needsBun && !isBun) {
