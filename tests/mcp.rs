@@ -303,20 +303,17 @@ async fn strange_ids_and_floods_of_notices_spoil_nothing() {
 }
 
 #[tokio::test]
-async fn a_result_of_20_or_100_mb_is_saved_and_the_server_goes_on() {
+async fn a_result_of_20_mb_is_saved_and_the_server_goes_on() {
     // A busy machine may need longer than the usual limit.
     let agent = Agent::start_with(json!({"experimental": {"mcp_timeout": 600_000}})).await;
     let session = session_with(&agent, json!([server("odd")])).await;
-    for (tool, size) in [("shop_long", 20_000_000), ("shop_huge", 100_000_000)] {
-        agent.llm.reply(Reply::call(tool, tool, json!({})));
-        agent.llm.reply(Reply::text("done"));
-        agent.prompt(&session, "go").await;
-        let result = agent.llm.last_request().tool_result(tool);
-        assert!(result.starts_with("first line\nxxx") && result.len() < 3000, "{} bytes", result.len());
-        let path =
-            result.lines().find_map(|line| Some(line.split_once("Its text is saved to: ")?.1)).unwrap();
-        assert_eq!(std::fs::metadata(path).unwrap().len(), size + "first line\n".len() as u64);
-    }
+    agent.llm.reply(Reply::call("call_0", "shop_long", json!({})));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    let result = agent.llm.last_request().tool_result("call_0");
+    assert!(result.starts_with("first line\nxxx") && result.len() < 3000, "{} bytes", result.len());
+    let path = result.lines().find_map(|line| Some(line.split_once("Its text is saved to: ")?.1)).unwrap();
+    assert_eq!(std::fs::metadata(path).unwrap().len(), 20_000_000 + "first line\n".len() as u64);
     agent.llm.reply(Reply::call("call_1", "shop_price", json!({"item": "tea"})));
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "go").await;

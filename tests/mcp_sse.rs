@@ -10,7 +10,7 @@ use tokio::{
 
 use crate::{
     mcp::{session_with, until_offered},
-    mcp_http::{call, check_long_results},
+    mcp_http::{call, check_long_result},
     support::{agent::Agent, llm::Reply},
 };
 
@@ -38,7 +38,7 @@ async fn a_server_of_the_older_kind_is_used_like_any_other() {
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "go").await;
     assert_eq!(agent.llm.last_request().tool_result("call_1"), "tea costs 4");
-    check_long_results(&agent, &session, "old").await;
+    check_long_result(&agent, &session, "old").await;
     for tool in ["old_refused", "old_excused"] {
         assert_eq!(call(&agent, &session, tool).await, "there is no tea", "{tool}");
     }

@@ -25,7 +25,7 @@ FAILURES = {
     "nothing": (200, "", ""),
 }
 LONG_NAME = "price_" * 12
-NAMES = (LONG_NAME, "price", "long", "huge", "forget", "forget_400", *FAILURES)
+NAMES = (LONG_NAME, "price", "long", "forget", "forget_400", *FAILURES)
 TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in NAMES]
 sessions = set()
 # The status for a session that is not known.
@@ -43,7 +43,7 @@ def call(name):
         forgotten[0] = 400 if name == "forget_400" else 404
         sessions.clear()
         return text("forgotten")
-    return text("first line\n" + "x" * (20_000_000 if name == "long" else 100_000_000))
+    return text("first line\n" + "x" * 20_000_000)
 
 
 def answer(request):

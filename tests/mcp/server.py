@@ -40,7 +40,7 @@ if MODE == "wishes":
     TOOLS += [{"name": name, "inputSchema": {"type": "object"}} for name in ("form", "page", "sample", "secret", "passwords", "roots", "moved")]
 
 if MODE in ("odd", "slow", "once"):
-    TOOLS += [{"name": name, "inputSchema": {"type": "object"}} for name in ("die", "long", "huge", "steps", "wrong")]
+    TOOLS += [{"name": name, "inputSchema": {"type": "object"}} for name in ("die", "long", "steps", "wrong")]
 
 LEARNT = []
 
@@ -119,8 +119,8 @@ def call(params):
         return text("out of stock", True)
     if name == "die":
         sys.exit(3)
-    if name in ("long", "huge"):
-        return text("first line\n" + "x" * (20_000_000 if name == "long" else 100_000_000))
+    if name == "long":
+        return text("first line\n" + "x" * 20_000_000)
     if name == "wrong":
         return {"content": 7}
     if name == "steps":

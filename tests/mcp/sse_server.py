@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 TOKEN = sys.argv[1] if len(sys.argv) > 1 else None
 TOOL = {"name": "price", "description": "The price of an item.",
         "inputSchema": {"type": "object", "properties": {"item": {"type": "string"}}}}
-LONG = [{"name": name, "inputSchema": {"type": "object"}} for name in ("long", "huge", "refused", "excused")]
+LONG = [{"name": name, "inputSchema": {"type": "object"}} for name in ("long", "refused", "excused")]
 answers = queue.Queue()
 
 
@@ -23,8 +23,8 @@ def answer(request):
                 "serverInfo": {"name": "old", "version": "1"}}
     if method == "tools/list":
         return {"tools": [TOOL] + LONG}
-    if method == "tools/call" and params["name"] in ("long", "huge"):
-        words = "first line\n" + "x" * (20_000_000 if params["name"] == "long" else 100_000_000)
+    if method == "tools/call" and params["name"] == "long":
+        words = "first line\n" + "x" * 20_000_000
         return {"content": [{"type": "text", "text": words}]}
     if method == "tools/call":
         return {"content": [{"type": "text", "text": f"{params['arguments']['item']} costs 4"}]}

@@ -111,10 +111,10 @@ async fn a_reader_that_takes_nothing_is_cut_off_and_holds_nothing() {
 }
 
 #[test]
-fn a_thousand_stalled_readers_share_what_waits_for_them() {
+fn a_hundred_stalled_readers_share_what_waits_for_them() {
     let hub = Arc::new(Hub::default());
     hub.note(&session("ses_a", "/a"));
-    let readers: Vec<Reader> = (0..1000).map(|_| hub.subscribe(directory("/a"))).collect();
+    let readers: Vec<Reader> = (0..100).map(|_| hub.subscribe(directory("/a"))).collect();
     for _ in 0..20_000 {
         delta(&hub, "ses_a", &"x".repeat(200));
     }
@@ -122,7 +122,7 @@ fn a_thousand_stalled_readers_share_what_waits_for_them() {
     assert!(heaviest.unwrap() <= LATE + 1024, "{heaviest:?}");
     let mut batches = [VecDeque::new(), VecDeque::new()];
     readers[0].feed.queue.take(&mut batches[0]);
-    readers[999].feed.queue.take(&mut batches[1]);
+    readers[99].feed.queue.take(&mut batches[1]);
     assert_eq!(batches[0][0].as_ptr(), batches[1][0].as_ptr());
 }
 
