@@ -23,7 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::sync::CancellationToken;
 use windlass_protocol::opencode::{
     id::SessionId,
-    message::ModelRef,
+    model_ref::ModelRef,
     session::{ArchiveFilter, Session},
 };
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_engine::{CommandChoice, Loaded, ServerPrompts, Workspace};
-use windlass_protocol::opencode::message::ModelRef;
+use windlass_protocol::opencode::model_ref::ModelRef;
 
 /// See the module's comment.
 pub struct ClientSession {

@@ -13,10 +13,12 @@ use windlass_base::{ids, money};
 use windlass_engine::{AutoSummaries, Workspace, tool_look};
 use windlass_protocol::{
     opencode::{
-        event::{Event, EventPayload, ToastVariant},
+        event::{Event, EventPayload},
         id::{MessageId, PartId, SessionId},
-        message::{Message, ModelRef},
+        message::Message,
+        model_ref::ModelRef,
         part::{Part, PartKind, ToolPart, ToolState},
+        service::ToastVariant,
         session::{SessionStatus, Todo},
         tool::Kind,
         tool_metadata::{Todos, decode},

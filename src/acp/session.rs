@@ -12,7 +12,7 @@ use windlass_engine::{
 use windlass_protocol::{
     opencode::{
         id::{MessageId, SessionId},
-        message::ModelRef,
+        model_ref::ModelRef,
         session::Session,
     },
     rpc::code,

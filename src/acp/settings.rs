@@ -3,7 +3,7 @@
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::json;
 use windlass_protocol::{
-    opencode::{id::SessionId, message::ModelRef},
+    opencode::{id::SessionId, model_ref::ModelRef},
     rpc::code,
 };
 use windlass_protocol_acp::{

@@ -10,10 +10,10 @@ use windlass_base::{clock, home, text};
 use windlass_engine as engine;
 use windlass_protocol::opencode::{
     id::SessionId,
-    message::Tokens,
     part::{Attachment, FilePart, ToolPart, ToolState},
     permission::PermissionRequest,
     session::{Session, Todo, TodoPriority, TodoStatus},
+    tokens::Tokens,
     tool::{Kind, Look, Subject},
     tool_metadata::{self, Changes, FileChange, PatchedFile, RunningCommand, Todos, decode},
 };

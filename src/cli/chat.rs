@@ -15,7 +15,7 @@ use windlass_engine::{
 };
 use windlass_protocol::opencode::{
     id::SessionId,
-    message::ModelRef,
+    model_ref::ModelRef,
     session::{ArchiveFilter, Session},
 };
 

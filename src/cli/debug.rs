@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use windlass_core::config::{Environment, paths::Paths, secrets};
 use windlass_engine::{AgentView, Engine};
-use windlass_protocol::opencode::message::ModelRef;
+use windlass_protocol::opencode::model_ref::ModelRef;
 
 use super::{agent, output, runtime};
 

@@ -12,7 +12,7 @@ use windlass_base::{clock, ids, mime};
 use windlass_engine::{NewSession, RevertTo};
 use windlass_protocol::opencode::{
     id::{MessageId, PermissionId, QuestionId, SessionId},
-    message::ModelRef,
+    model_ref::ModelRef,
     part::FilePart,
     permission::{PermissionRequest, Reply},
     session::SessionModel,

@@ -10,7 +10,7 @@ use axum::{
 use serde::Deserialize;
 use windlass_engine::RevertTo;
 use windlass_protocol::opencode::{
-    event::FileDiff,
+    file_diff::FileDiff,
     id::{MessageId, PartId, SessionId},
     session::{Session, SessionStatus, Todo},
 };

@@ -13,7 +13,8 @@ use windlass_engine::{
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{MessageId, PartId, SessionId},
-    message::{Message, MessageError, MessageWithParts, ModelRef, OutputFormat},
+    message::{Message, MessageError, MessageWithParts, OutputFormat},
+    model_ref::ModelRef,
     part::FilePart,
 };
 

@@ -8,9 +8,9 @@ use axum::{
 };
 use serde::Deserialize;
 use windlass_protocol::opencode::{
-    event::{EventPayload, ToastVariant},
+    event::EventPayload,
     id::SessionId,
-    service::{ServiceEvent, ServiceNews},
+    service::{ServiceEvent, ServiceNews, ToastVariant},
 };
 
 use super::{

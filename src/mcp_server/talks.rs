@@ -16,10 +16,10 @@ use windlass_engine::{
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{MessageId, PermissionId, QuestionId, SessionId},
-    message::Tokens,
     part::{PartKind, ToolState},
     permission::{PermissionRequest, Reply},
     question::QuestionRequest,
+    tokens::Tokens,
 };
 
 use super::tools::{Choice, Labels};

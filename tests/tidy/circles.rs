@@ -8,14 +8,10 @@ use std::{
 /// Imports of each module of a folder from the others, by their paths.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
-/// Crates with circles that are known.
-const UNTIDY: &[&str] = &["crates/protocol/src"];
-
 #[test]
 fn files_import_each_other_in_one_direction() {
-    let folders = super::crates().into_iter().filter(|it| !UNTIDY.contains(&it.as_str()));
     let mut problems = Vec::new();
-    for folder in folders {
+    for folder in super::crates() {
         let texts: BTreeMap<String, String> = super::files(&folder, "rs")
             .into_iter()
             .filter(|(path, _)| !["tests.rs", "lib.rs", "main.rs"].iter().any(|it| path.ends_with(it)))

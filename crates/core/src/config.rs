@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::{
     config::{AgentConfig, CommandConfig, McpConfig, ProviderConfig, SkillsConfig},
-    message::ModelRef,
+    model_ref::ModelRef,
     permission::{Action, Rule},
     settings::{SandboxSettings, Settings},
 };

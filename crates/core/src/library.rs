@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Map, Value};
 use windlass_base::watch::Target;
-use windlass_protocol::opencode::{config::AgentMode, message::ModelRef, session::Session};
+use windlass_protocol::opencode::{config::AgentMode, model_ref::ModelRef, session::Session};
 
 use crate::config::{Config, Warning, markdown, policy::Policy};
 

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use windlass_base::lock::lock;
-use windlass_protocol::opencode::{id::SessionId, message::ModelRef};
+use windlass_protocol::opencode::{id::SessionId, model_ref::ModelRef};
 
 use super::{
     Engine, EngineError, EngineErrorKind, PromptInput, PromptPart, TurnOutcome,

@@ -11,7 +11,7 @@ use windlass_protocol::opencode::{
     config::AgentMode,
     event::EventPayload,
     id::MessageId,
-    message::ModelRef,
+    model_ref::ModelRef,
     part::{FilePart, PartKind},
     permission::Action,
 };

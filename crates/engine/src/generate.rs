@@ -4,7 +4,7 @@ use std::{borrow::Cow, path::Path, sync::Arc};
 
 use serde::Deserialize;
 use windlass_base::ids;
-use windlass_protocol::opencode::message::ModelRef;
+use windlass_protocol::opencode::model_ref::ModelRef;
 use windlass_provider::{
     self as provider, AssistantContent, Model, PromptMessage, ProviderError, UserContent, Wire, retry,
 };

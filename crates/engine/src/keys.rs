@@ -9,7 +9,7 @@ use std::{
 
 use windlass_base::{lock::lock, text::nearest};
 use windlass_core::config::{Environment, Warning, paths::Paths};
-use windlass_protocol::opencode::{config::AuthEntry, message::ModelRef};
+use windlass_protocol::opencode::{config::AuthEntry, model_ref::ModelRef};
 use windlass_provider::{
     ProviderError, Secret, auth,
     catalog::{self, Catalog},

@@ -24,7 +24,7 @@ use windlass_core::{
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
     id::SessionId,
-    message::ModelRef,
+    model_ref::ModelRef,
     permission::Rule,
     session::{ArchiveFilter, Session, SessionModel, SessionTime},
 };

@@ -3,11 +3,14 @@
 //! These types are also the engine's domain types: the JSON is fixed by compatibility, so one type serves
 //! storage, HTTP, plugins and notifications without conversion.
 
+pub mod api_error;
 pub mod config;
 pub mod event;
 pub mod file;
+pub mod file_diff;
 pub mod id;
 pub mod message;
+pub mod model_ref;
 pub mod part;
 pub mod permission;
 pub mod project;
@@ -17,5 +20,7 @@ pub mod question;
 pub mod service;
 pub mod session;
 pub mod settings;
+pub mod time;
+pub mod tokens;
 pub mod tool;
 pub mod tool_metadata;

@@ -19,7 +19,7 @@ use windlass_base::text::distance;
 use windlass_core::config::{Config, Environment, Warning};
 use windlass_protocol::opencode::{
     config::{ModelCost, ModelLimit},
-    message::ModelRef,
+    model_ref::ModelRef,
 };
 
 use self::{

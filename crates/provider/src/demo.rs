@@ -4,7 +4,7 @@ use std::vec;
 
 use serde_json::{Value, json};
 use windlass_base::{figures, text};
-use windlass_protocol::opencode::message::ModelRef;
+use windlass_protocol::opencode::model_ref::ModelRef;
 
 use super::{Delta, Finish, Prompt, PromptMessage, ProviderError, ToolResult, Usage, UserContent};
 

@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt, path::PathBuf, sync::Arc, time::Duration};
 use serde_json::{Map, Value, value::RawValue};
 use windlass_protocol::opencode::{
     config::{ModelCost, ModelLimit},
-    message::ModelRef,
+    model_ref::ModelRef,
 };
 
 pub mod anthropic;

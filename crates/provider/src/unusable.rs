@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use windlass_protocol::opencode::message::ModelRef;
+use windlass_protocol::opencode::model_ref::ModelRef;
 
 /// A model that cannot be used. Shown as one sentence that names the setting, the reason and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use windlass_core::config::{Config, Environment, market::BUILT_IN, paths::Paths, rules, worktree::worktree};
 use windlass_engine::{self as engine, Engine, EngineError, GeneratedAgent};
 use windlass_protocol::opencode::{
-    message::ModelRef,
+    model_ref::ModelRef,
     permission::{Action, Rule},
 };
 

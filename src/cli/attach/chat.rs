@@ -15,7 +15,8 @@ use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::{CommandChoice, Invocation, PromptInput, PromptPart, Slash, unknown_command};
 use windlass_protocol::opencode::{
     id::{MessageId, SessionId},
-    message::{Message, MessageWithParts, ModelRef},
+    message::{Message, MessageWithParts},
+    model_ref::ModelRef,
     session::Session,
 };
 

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use serde_json::json;
 use windlass_core::config::Environment;
-use windlass_protocol::opencode::{message::ModelRef, session::Session};
+use windlass_protocol::opencode::{model_ref::ModelRef, session::Session};
 
 use super::{
     super::{

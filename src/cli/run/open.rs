@@ -7,7 +7,7 @@ use windlass_core::config::sandbox;
 use windlass_engine::{Engine, EngineErrorKind, Loaded, Model, NewSession, Opened, PromptPart, Workspace};
 use windlass_protocol::opencode::{
     id::SessionId,
-    message::ModelRef,
+    model_ref::ModelRef,
     session::{ArchiveFilter, Session},
     settings::{SandboxAtStart, SandboxMode},
 };

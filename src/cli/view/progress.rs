@@ -11,9 +11,10 @@ use windlass_engine::{self as engine, AutoSummaries};
 use windlass_protocol::opencode::{
     event::{Event, EventPayload, SessionInfo},
     id::{MessageId, PartId, SessionId},
-    message::{Message, Tokens},
+    message::Message,
     part::{Part, PartKind, ToolPart, ToolState},
     session::SessionStatus,
+    tokens::Tokens,
     tool::Subject,
 };
 

@@ -1,6 +1,6 @@
 //! A model as the configuration names it.
 
-use windlass_protocol::opencode::message::ModelRef;
+use windlass_protocol::opencode::model_ref::ModelRef;
 
 /// Splits `provider/model`, and `provider/model#variant`.
 pub fn parse_model(text: &str) -> Option<ModelRef> {

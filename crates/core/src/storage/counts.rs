@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, de::IgnoredAny};
 use windlass_base::text;
-use windlass_protocol::opencode::{id::SessionId, message::Tokens, part::EXECUTED_BY_USER, session::Session};
+use windlass_protocol::opencode::{id::SessionId, part::EXECUTED_BY_USER, session::Session, tokens::Tokens};
 
 use super::{Storage, StorageError, decode_session};
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use windlass_protocol::opencode::{
     id::{MessageId, SessionId},
-    message::Tokens,
+    tokens::Tokens,
 };
 
 use super::{Storage, StorageError};

@@ -3,9 +3,11 @@
 use windlass_base::ids;
 use windlass_protocol::opencode::{
     id::SessionId,
-    message::{CreatedTime, Message, ModelRef, UserMessage},
+    message::{Message, UserMessage},
+    model_ref::ModelRef,
     part::{Part, PartKind, TextPart},
     session::{Session, SessionTime},
+    time::CreatedTime,
 };
 
 use super::{Append, SessionQuery, Storage, Write, history::Range};

@@ -21,7 +21,7 @@ use windlass_core::{
         health::{self, Integrity},
     },
 };
-use windlass_protocol::opencode::message::ModelRef;
+use windlass_protocol::opencode::model_ref::ModelRef;
 use windlass_provider::{Model, Wire, catalog::keys, http, unusable::Unusable};
 use windlass_services::{lsp, tool::bash};
 

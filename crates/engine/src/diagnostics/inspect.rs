@@ -14,7 +14,7 @@ use windlass_core::{
     config::{Warning, policy::Policy},
     library::{Agent, Instructions},
 };
-use windlass_protocol::opencode::{config::AgentMode, message::ModelRef};
+use windlass_protocol::opencode::{config::AgentMode, model_ref::ModelRef};
 use windlass_provider::{Model, unusable::Unusable};
 
 use crate::{

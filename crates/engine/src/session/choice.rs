@@ -1,7 +1,7 @@
 //! The agent and the model that the user chooses for a session.
 
 use windlass_base::lock::lock;
-use windlass_protocol::opencode::{id::SessionId, message::ModelRef, session::SessionModel};
+use windlass_protocol::opencode::{id::SessionId, model_ref::ModelRef, session::SessionModel};
 use windlass_provider::demo;
 
 use super::{inbox::MAX_QUEUED, request::Command};

@@ -12,8 +12,10 @@ use windlass_core::{
 };
 use windlass_protocol::opencode::{
     id::{MessageId, SessionId},
-    message::{CreatedTime, Message, ModelRef, UserMessage},
+    message::{Message, UserMessage},
+    model_ref::ModelRef,
     session::SessionStatus,
+    time::CreatedTime,
 };
 use windlass_provider::Model;
 use windlass_services::{

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tokio::sync::oneshot;
 use windlass_base::lock::lock;
 use windlass_protocol::opencode::{
-    event::FileDiff,
+    file_diff::FileDiff,
     id::{MessageId, PartId, SessionId},
     message::{Message, MessageWithParts},
 };

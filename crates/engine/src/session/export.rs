@@ -4,10 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use windlass_core::storage::spent::SpentAnswer;
 use windlass_protocol::opencode::{
+    api_error::ApiError,
     id::SessionId,
-    message::{
-        ApiError, AssistantMessage, Message, MessageError, MessagePath, MessageWithParts, UserMessage,
-    },
+    message::{AssistantMessage, Message, MessageError, MessagePath, MessageWithParts, UserMessage},
     part::{FilePart, PartKind, ReasoningPart, TextPart, ToolPart, ToolState},
     session::{Session, Todo},
 };

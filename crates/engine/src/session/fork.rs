@@ -7,9 +7,10 @@ use windlass_core::storage::Write;
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
     id::{MessageId, SessionId},
-    message::{Message, MessageWithParts, Tokens},
+    message::{Message, MessageWithParts},
     part::{Attachment, Part, PartKind, ToolState},
     session::{Session, SessionTime, Todo},
+    tokens::Tokens,
     tool_metadata::{Todos, decode},
 };
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use tokio::sync::mpsc;
-use windlass_protocol::opencode::{message::ModelRef, session::SessionModel};
+use windlass_protocol::opencode::{model_ref::ModelRef, session::SessionModel};
 
 use super::{
     context::SessionCx,

@@ -6,9 +6,11 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use windlass_protocol::opencode::{
     id::{MessageId, PartId},
-    message::{ModelRef, OutputFormat, Tokens},
+    message::OutputFormat,
+    model_ref::ModelRef,
     part::{FilePart, Part, PartKind},
     session::Session,
+    tokens::Tokens,
 };
 
 use crate::EngineError;

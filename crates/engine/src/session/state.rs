@@ -15,9 +15,10 @@ use windlass_core::{
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
     id::{MessageId, PartId},
-    message::{AssistantMessage, Message, MessageError, MessageWithParts, Tokens},
+    message::{AssistantMessage, Message, MessageError, MessageWithParts},
     part::{PRINTED, Part, PartKind, PartTime, TextPart, ToolState, ToolTime},
     session::{Session, SessionStatus, Todo},
+    tokens::Tokens,
 };
 use windlass_services::tool::{AgentSwitch, FileStamp, LateErrors};
 

@@ -7,7 +7,7 @@ use std::{
 
 use windlass_base::{clock::Zone, money};
 use windlass_core::storage::counts::{Counted, CountedCall, CountedMessage};
-use windlass_protocol::opencode::{id::SessionId, message::Tokens, session::Session};
+use windlass_protocol::opencode::{id::SessionId, session::Session, tokens::Tokens};
 
 use crate::{Engine, EngineError};
 

@@ -8,10 +8,7 @@ use std::{
 
 use windlass_base::lock::lock;
 use windlass_core::{bus::Bus, config::Warning};
-use windlass_protocol::opencode::{
-    event::{EventPayload, ToastVariant},
-    id::SessionId,
-};
+use windlass_protocol::opencode::{event::EventPayload, id::SessionId, service::ToastVariant};
 
 /// Warnings that were shown in a session and its subagents' sessions. A copy shares them.
 #[derive(Debug, Clone)]

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use windlass_base::{figures, money, text};
 use windlass_protocol::opencode::{
     id::SessionId,
-    message::{Message, MessageWithParts, Tokens},
+    message::{Message, MessageWithParts},
     part::{EXECUTED_BY_USER, Part, PartKind, TextPart, ToolPart, ToolState},
+    tokens::Tokens,
 };
 
 use super::call;

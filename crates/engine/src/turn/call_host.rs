@@ -18,10 +18,10 @@ use windlass_core::{
 use windlass_protocol::opencode::{
     event::EventPayload,
     id::{MessageId, SessionId},
-    message::Tokens,
     permission::{Rule, ToolRef},
     question::{Question, ServerWish},
     session::Todo,
+    tokens::Tokens,
 };
 use windlass_services::{
     mcp::{Completion, Sampled, Sampling},

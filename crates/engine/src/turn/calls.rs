@@ -15,10 +15,11 @@ use windlass_base::{clock, ids, lock::lock, log, money};
 use windlass_core::{config::policy::Policy, permission::Ask};
 use windlass_protocol::opencode::{
     id::MessageId,
-    message::{Message, Tokens},
+    message::Message,
     part::{
         Attachment, FileTag, MAX_LIVE_CHARS, PRINTED, Part, PartKind, PartTime, ToolPart, ToolState, ToolTime,
     },
+    tokens::Tokens,
     tool_metadata::{self, AskedRepeat, encode},
 };
 use windlass_services::{

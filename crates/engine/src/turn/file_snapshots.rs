@@ -13,7 +13,8 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass_base::ids;
 use windlass_core::snapshot::{Change, ComingTree, SnapshotError, Snapshots, StepChanges};
 use windlass_protocol::opencode::{
-    event::{EventPayload, FileDiff},
+    event::EventPayload,
+    file_diff::FileDiff,
     message::{Message, MessageWithParts, UserSummary},
     part::{Part, PartKind, ToolState},
     session::SessionSummary,

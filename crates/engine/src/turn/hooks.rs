@@ -5,7 +5,8 @@ use std::{borrow::Cow, collections::HashSet, sync::Arc};
 use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::{
     id::{MessageId, SessionId},
-    message::{Message, MessageWithParts, ModelRef},
+    message::{Message, MessageWithParts},
+    model_ref::ModelRef,
     part::FilePart,
     provider::{Provider, ProviderModel},
 };

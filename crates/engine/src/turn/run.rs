@@ -7,8 +7,10 @@ use tokio_util::sync::CancellationToken;
 use windlass_base::{log, money};
 use windlass_core::library::{Agent, Instructions, commands::Body};
 use windlass_protocol::opencode::{
-    message::{Message, MessageError, ModelRef, Tokens},
+    message::{Message, MessageError},
+    model_ref::ModelRef,
     session::{SessionModel, SessionStatus},
+    tokens::Tokens,
 };
 use windlass_provider::{Finish, Model, Wire, unusable::Unusable};
 use windlass_services::{mcp::ServersLease, plugin::host::Host, tool::AgentSwitch};

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use windlass_base::{clock, ids, lock::lock, log, money};
 use windlass_protocol::opencode::{
+    api_error::ApiError,
     id::MessageId,
-    message::{
-        ApiError, AssistantMessage, AssistantTime, CacheTokens, CreatedTime, Message, MessageError,
-        MessagePath, MessageWithParts, Tokens,
-    },
+    message::{AssistantMessage, AssistantTime, Message, MessageError, MessagePath, MessageWithParts},
     part::{Part, PartKind, ToolPart, ToolState},
     session::SessionStatus,
+    time::CreatedTime,
+    tokens::{CacheTokens, Tokens},
 };
 use windlass_provider::{self as provider, Finish, Model, Prompt, ProviderError, Usage, cost, retry};
 

@@ -15,10 +15,12 @@ use windlass_core::{
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
     id::SessionId,
-    message::{Message, MessageWithParts, ModelRef, Tokens},
+    message::{Message, MessageWithParts},
+    model_ref::ModelRef,
     part::{PartKind, ToolState},
     permission::{Action, Rule},
     session::{Session, SessionTime},
+    tokens::Tokens,
     tool_metadata::{Task, TaskModel, encode},
 };
 use windlass_services::{

@@ -18,7 +18,7 @@ use windlass_core::{
         skills::{self, Skill},
     },
 };
-use windlass_protocol::opencode::{message::ModelRef, permission::Action};
+use windlass_protocol::opencode::{model_ref::ModelRef, permission::Action};
 use windlass_provider::{
     Model, auth,
     catalog::{self, Catalog},

@@ -6,7 +6,7 @@ use windlass_core::{
     config::{Config, layer::Layer, model::parse_model, sources},
     library::Agent,
 };
-use windlass_protocol::opencode::message::ModelRef;
+use windlass_protocol::opencode::model_ref::ModelRef;
 use windlass_provider::{catalog::Catalog, unusable::did_you_mean};
 
 /// Returns a note about a model that its provider may know and the catalog does not.

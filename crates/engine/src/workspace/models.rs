@@ -2,7 +2,7 @@
 //! another one.
 
 use windlass_core::{config::faults::CREDENTIALS, library::Agent};
-use windlass_protocol::opencode::message::ModelRef;
+use windlass_protocol::opencode::model_ref::ModelRef;
 use windlass_provider::{
     Model, Wire,
     unusable::{Lack, NamedBy, Reason, Unusable},

@@ -4,7 +4,7 @@ use std::io;
 
 use serde_json::{Value, json};
 use windlass_core::config::{Warning, paths::Paths};
-use windlass_protocol::opencode::message::ModelRef;
+use windlass_protocol::opencode::model_ref::ModelRef;
 use windlass_provider::demo;
 
 /// Returns the model a user chose last. A missing file is no choice, nor is the demo, which is chosen for one

@@ -3,27 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    file_diff::FileDiff,
     id::{EventId, MessageId, PartId, PermissionId, QuestionId, SessionId},
     message::{Message, MessageError},
     part::Part,
     permission::{PermissionRequest, Reply},
     question::QuestionRequest,
-    service::ServiceEvent,
+    service::{ServiceEvent, ToastVariant},
     session::{Session, SessionStatus, Todo},
 };
-
-/// A changed file of `session.diff`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileDiff {
-    /// The path below the worktree.
-    pub file: String,
-    /// A unified diff; empty where it is too large.
-    pub patch: String,
-    pub additions: u64,
-    pub deletions: u64,
-    /// `added`, `deleted` or `modified`.
-    pub status: String,
-}
 
 /// A published event: `{id, type, properties}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -203,16 +191,6 @@ pub enum EventPayload {
     },
     #[serde(untagged)]
     Service(ServiceEvent),
-}
-
-/// The importance of a toast.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ToastVariant {
-    Info,
-    Success,
-    Warning,
-    Error,
 }
 
 /// A session at the time of an event.

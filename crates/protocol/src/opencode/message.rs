@@ -1,14 +1,16 @@
 //! User and assistant messages and the errors they carry.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::{
-    event::FileDiff,
+    api_error::ApiError,
+    file_diff::FileDiff,
     id::{MessageId, SessionId},
+    model_ref::ModelRef,
     part::Part,
+    time::CreatedTime,
+    tokens::Tokens,
 };
 
 /// A message without its parts: OpenCode's `Message`.
@@ -99,37 +101,6 @@ impl OutputFormat {
     }
 }
 
-/// A provider's model by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct ModelRef {
-    #[serde(rename = "providerID")]
-    pub provider_id: String,
-    #[serde(rename = "modelID")]
-    pub model_id: String,
-    /// The variant, such as a reasoning effort.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub variant: Option<String>,
-}
-
-impl ModelRef {
-    /// Splits `provider/model` at the first slash (facts: OpenCode §7.2).
-    pub fn parse(text: &str) -> Option<Self> {
-        let (provider_id, model_id) = text.split_once('/')?;
-        let is_complete = !provider_id.is_empty() && !model_id.is_empty();
-        is_complete.then(|| Self {
-            provider_id: provider_id.to_owned(),
-            model_id: model_id.to_owned(),
-            variant: None,
-        })
-    }
-}
-
-impl std::fmt::Display for ModelRef {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.provider_id, self.model_id)
-    }
-}
-
 /// The model's answer in one step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AssistantMessage {
@@ -174,54 +145,12 @@ pub struct MessagePath {
     pub root: String,
 }
 
-/// A time in milliseconds since the epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CreatedTime {
-    pub created: i64,
-}
-
 /// Times in milliseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssistantTime {
     pub created: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<i64>,
-}
-
-/// Token counts of one answer, or running totals.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tokens {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub total: Option<u64>,
-    /// Input that was not read from or written to the cache.
-    pub input: u64,
-    /// Output without reasoning.
-    pub output: u64,
-    pub reasoning: u64,
-    pub cache: CacheTokens,
-}
-
-/// Tokens read from and written to the provider's prompt cache.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CacheTokens {
-    pub read: u64,
-    pub write: u64,
-}
-
-impl Tokens {
-    /// Adds another answer's counts to running totals.
-    pub fn add(&mut self, other: &Tokens) {
-        self.input += other.input;
-        self.output += other.output;
-        self.reasoning += other.reasoning;
-        self.cache.read += other.cache.read;
-        self.cache.write += other.cache.write;
-    }
-
-    /// Returns the number of tokens that the model read: the size of its context.
-    pub fn context(&self) -> u64 {
-        self.input + self.cache.read + self.cache.write
-    }
 }
 
 /// A failed answer, tagged `{name, data}` as OpenCode writes it.
@@ -271,20 +200,4 @@ impl MessageError {
             Self::MessageOutputLengthError {} => "The answer is longer than the model's output limit.",
         }
     }
-}
-
-/// A provider's refusal or failure.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ApiError {
-    pub message: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status_code: Option<u16>,
-    pub is_retryable: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub response_headers: Option<BTreeMap<String, String>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub response_body: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<Value>,
 }

@@ -4,8 +4,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
+    api_error::ApiError,
     id::{MessageId, PartId, SessionId},
-    message::{ApiError, CreatedTime, ModelRef, Tokens},
+    model_ref::ModelRef,
+    time::CreatedTime,
+    tokens::Tokens,
 };
 
 /// Text for the model in front of a call that the user made in a shell, in OpenCode's words.

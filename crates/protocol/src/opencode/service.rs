@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{event::ToastVariant, id::SessionId, project::Project, pty::Pty};
+use super::{id::SessionId, project::Project, pty::Pty};
 
 /// An event of a directory's services.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,6 +67,16 @@ pub enum ServiceNews {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
     },
+}
+
+/// The importance of a toast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToastVariant {
+    Info,
+    Success,
+    Warning,
+    Error,
 }
 
 #[cfg(test)]

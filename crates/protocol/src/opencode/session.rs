@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use super::{
     id::{MessageId, PartId, SessionId},
-    message::Tokens,
     permission::Rule,
+    tokens::Tokens,
 };
 
 /// A conversation: OpenCode's `Session` object.

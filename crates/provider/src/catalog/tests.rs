@@ -7,7 +7,7 @@ use std::{os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
 use serde_json::{Map, Value, json};
 use windlass_core::config::{Config, Environment, fixture::load, paths::Paths};
-use windlass_protocol::opencode::{config::AuthEntry, message::ModelRef};
+use windlass_protocol::opencode::{config::AuthEntry, model_ref::ModelRef};
 
 use super::{Catalog, packages, resolve};
 use crate::{Auth, Exchange, Model, Quirk, Quirks, Sampling, Secret, Timeouts, Wire, auth::Credentials};

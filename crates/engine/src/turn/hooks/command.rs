@@ -1,7 +1,7 @@
 //! The hook about slash commands: their parts before they become a prompt.
 
 use serde_json::{Map, Value, json};
-use windlass_protocol::opencode::{message::ModelRef, part::FilePart};
+use windlass_protocol::opencode::{model_ref::ModelRef, part::FilePart};
 
 use super::message::{cancellable, listening};
 use crate::{

@@ -5,7 +5,8 @@ use windlass_base::ids;
 use windlass_core::library::Agent;
 use windlass_protocol::opencode::{
     id::{MessageId, SessionId},
-    message::{Message, ModelRef, UserMessage},
+    message::{Message, UserMessage},
+    model_ref::ModelRef,
     part::{Part, PartKind, TextPart},
 };
 use windlass_provider::Model;

@@ -17,7 +17,7 @@ fn a_broken_file_is_named_and_the_next_choice_mends_it() {
     fs::write(paths.state(), "oops").unwrap();
     let warning = last_used_model(&paths).unwrap_err().to_string();
     assert!(warning.starts_with(&format!("{}: cannot be read: ", paths.state().display())), "{warning}");
-    let model = windlass_protocol::opencode::message::ModelRef::parse("a/b").unwrap();
+    let model = windlass_protocol::opencode::model_ref::ModelRef::parse("a/b").unwrap();
     remember_model(&paths, &model).unwrap();
     assert_eq!(last_used_model(&paths), Ok(Some(model)));
 }

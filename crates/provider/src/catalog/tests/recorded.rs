@@ -7,7 +7,7 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_protocol::opencode::message::ModelRef;
+use windlass_protocol::opencode::model_ref::ModelRef;
 
 use super::{Catalog, Credentials, config, resolve};
 use crate::{
