@@ -2,6 +2,7 @@
 
 mod build;
 mod defaults;
+mod dialect;
 pub mod keys;
 pub mod listing;
 mod packages;

@@ -9,7 +9,9 @@ use windlass_protocol::opencode::config::{AuthEntry, ModelConfig, ModelLimit, Pr
 use super::{
     ProviderEntry,
     defaults::{self, Subject},
-    own_server, packages,
+    dialect::{self, Dialect},
+    own_server,
+    packages::{self, Package},
     plans::{self, Plan},
     rank,
     rows::{self, Row},
@@ -18,7 +20,7 @@ use super::{
     warning,
 };
 use crate::{
-    Exchange, Model, Quirk, Quirks, Secret, Timeouts, Wire,
+    Exchange, Model, Secret, Timeouts, Wire,
     auth::Credentials,
     aws::Account,
     bedrock,
@@ -71,6 +73,20 @@ struct Base<'a> {
     timeouts: Timeouts,
     /// The address is one that only the project names.
     is_foreign: bool,
+}
+
+/// The credentials that were found for a provider.
+struct Found {
+    api_key: Option<Secret>,
+    login: Option<Login>,
+    aws: Option<Arc<Account>>,
+    cloud: Option<Exchange>,
+}
+
+impl Found {
+    fn is_some(&self) -> bool {
+        self.api_key.is_some() || self.login.is_some() || self.aws.is_some() || self.cloud.is_some()
+    }
 }
 
 /// A login that was found.
@@ -127,21 +143,16 @@ fn entry(
     let own_server = own_server(environment).filter(|_| id == "openai");
     let variables = key_variables(id, known.listed, provider_config);
     let of_plugin = known.options;
-    let login = login(id, provider_config, environment, credentials).filter(|_| of_plugin.is_none());
-    let own_key = || api_key(id, provider_config, &variables, environment, credentials);
-    let api_key = of_plugin.and_then(|it| it.api_key.clone()).or_else(own_key).filter(|_| login.is_none());
-    let aws = aws_account(known, config, api_key.is_some()).filter(|_| !is_foreign);
-    let has_key = api_key.is_some() || login.is_some() || of_plugin.is_some();
-    let (stored, cloud) =
-        (address::stored(credentials.get(id)), exchange::of_cloud(known, config, credentials));
-    let cloud = cloud.filter(|_| !has_key && !is_foreign);
-    let has_credential = has_key || aws.is_some() || cloud.is_some();
+    let found = find_credentials(known, config, provider_config, access, &variables);
+    let has_credential = found.is_some() || of_plugin.is_some();
     // Most providers end here: without a configuration nothing more of them is read.
     if configured.is_none() && known.listed.is_some() && own_server.is_none() && !has_credential {
         return Err(lacking_key(known.id, variables, environment));
     }
     let key_variable = variables.first().filter(|_| !is_foreign).map(|name| Arc::from(name.as_str()));
+    let stored = address::stored(credentials.get(id));
     let base_of = base(known, config, environment, provider_config);
+    let Found { api_key, login, aws, cloud } = found;
     let mut base = Base { api_key, key_variable, aws, cloud, stored, is_foreign, ..base_of };
     if let Some(login) = login {
         base.log_in(login);
@@ -182,23 +193,7 @@ fn entry(
     if models.is_empty() && own_server.is_none() {
         warnings.push(warning(&source, "has no models: list them under `models`".to_owned()));
     }
-    let mut made = Vec::new();
-    let mut lack = None;
-    for (model_id, offered) in &models {
-        match model(&base, model_id, offered) {
-            Ok(model) => made.push((rank::of(id, model_id, &offered.config), model)),
-            Err(reason) => {
-                let warning = warning(&source, explain(&reason));
-                // One warning serves all models of the provider.
-                if configured.is_some() && !warnings.contains(&warning) {
-                    warnings.push(warning);
-                }
-                lack = lack.or(Some(reason));
-            }
-        }
-    }
-    made.sort_by(|(one, _), (other, _)| other.cmp(one));
-    let made: Vec<Model> = made.into_iter().map(|(_, model)| model).collect();
+    let (made, lack) = make_models(&base, &models, configured.is_some(), warnings);
     if made.is_empty()
         && let Some(lack) = lack.or_else(|| unlisted.as_ref().err().cloned())
     {
@@ -211,6 +206,51 @@ fn entry(
         return Err(Lack::Models);
     }
     Ok(ProviderEntry { id: id.to_owned(), name: base.name.clone(), models: made, unlisted, barred, is_asked })
+}
+
+/// Finds the credentials of a provider.
+fn find_credentials(
+    known: &Known<'_>,
+    config: &Config,
+    provider_config: &ProviderConfig,
+    access: &foreign::Access<'_>,
+    variables: &[String],
+) -> Found {
+    let (id, of_plugin) = (known.id, known.options);
+    let foreign::Access { environment, credentials, is_foreign } = *access;
+    let login = login(id, provider_config, environment, credentials).filter(|_| of_plugin.is_none());
+    let own_key = || api_key(id, provider_config, variables, environment, credentials);
+    let api_key = of_plugin.and_then(|it| it.api_key.clone()).or_else(own_key).filter(|_| login.is_none());
+    let aws = aws_account(known, config, api_key.is_some()).filter(|_| !is_foreign);
+    let has_key = api_key.is_some() || login.is_some() || of_plugin.is_some();
+    let cloud = exchange::of_cloud(known, config, credentials).filter(|_| !has_key && !is_foreign);
+    Found { api_key, login, aws, cloud }
+}
+
+/// Makes the models that can be used, the best first, and returns the first reason that another cannot be.
+fn make_models(
+    base: &Base<'_>,
+    models: &BTreeMap<String, Offered>,
+    is_configured: bool,
+    warnings: &mut Vec<Warning>,
+) -> (Vec<Model>, Option<Lack>) {
+    let mut made = Vec::new();
+    let mut lack = None;
+    for (model_id, offered) in models {
+        match model(base, model_id, offered) {
+            Ok(model) => made.push((rank::of(base.id, model_id, &offered.config), model)),
+            Err(reason) => {
+                let warning = warning(&format!("provider.{}", base.id), explain(&reason));
+                // One warning serves all models of the provider.
+                if is_configured && !warnings.contains(&warning) {
+                    warnings.push(warning);
+                }
+                lack = lack.or(Some(reason));
+            }
+        }
+    }
+    made.sort_by(|(one, _), (other, _)| other.cmp(one));
+    (made.into_iter().map(|(_, model)| model).collect(), lack)
 }
 
 /// Returns the account that signs requests to Amazon's models; `None` if nothing asks for them.
@@ -367,33 +407,12 @@ fn list_served(models: &mut BTreeMap<String, Offered>, served: Vec<Served>) {
         let Offered { config, endpoint, .. } = models.entry(id).or_default();
         config.name = config.name.take().or(name);
         config.attachment = config.attachment.or(takes_images);
-        *endpoint = endpoints.into_iter().find(|it| wire_of(it).is_some());
+        *endpoint = endpoints.into_iter().find(|it| dialect::wire_of(it).is_some());
         if let Some(context) = context {
             let known = config.limit.unwrap_or_default();
             config.limit = Some(ModelLimit { context, output: output.unwrap_or(known.output), ..known });
         }
     }
-}
-
-/// Returns the wire of one of Copilot's paths.
-fn wire_of(endpoint: &str) -> Option<Wire> {
-    match endpoint {
-        "/v1/messages" => Some(Wire::Anthropic),
-        "/responses" => Some(Wire::OpenAiResponses),
-        "/chat/completions" => Some(Wire::OpenAiChat),
-        _ => None,
-    }
-}
-
-/// Returns the wire by which Copilot serves a model: as it says, or by the model's family.
-fn copilots_wire(api_id: &str, endpoint: Option<&str>) -> Wire {
-    endpoint.and_then(wire_of).unwrap_or(if api_id.starts_with("claude-") {
-        Wire::Anthropic
-    } else if is_gpt_5(api_id) {
-        Wire::OpenAiResponses
-    } else {
-        Wire::OpenAiChat
-    })
 }
 
 /// Returns the models that a provider offers, and the names of those that it does not.
@@ -463,40 +482,17 @@ fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, La
     let npm = own.npm.as_deref().filter(|_| !is_uniform).unwrap_or(base.npm);
     let package = packages::find(npm).ok_or_else(|| Lack::Package(npm.to_owned()))?;
     let own_url = own.api.as_deref().map(|url| address::of_vendor(url, base)).transpose()?;
-    let mut base_url = match base.configured_url.clone().or(own_url).or(base.provider_url.clone()) {
+    let address = match base.configured_url.clone().or(own_url).or(base.provider_url.clone()) {
         Some(url) => url,
         None => address::of_vendor(base.vendor_url.or(package.url).ok_or(Lack::Address)?, base)?,
     };
-    let mut api_id = config.id.clone().unwrap_or_else(|| model_id.to_owned());
-    let row_quirks = base.row.map(|row| row.quirks).unwrap_or_default();
-    let (mut wire, mut quirks) = (package.wire, package.quirks.and(row_quirks));
-    if npm == "@ai-sdk/github-copilot" {
-        wire = copilots_wire(&api_id, offered.endpoint.as_deref());
-        if wire == Wire::Anthropic {
-            quirks = Quirks::of(&[Quirk::Initiator]);
-            base_url = format!("{}/v1", trim(&base_url));
-        } else if wire == Wire::OpenAiResponses {
-            quirks = quirks.and(Quirks::of(&[Quirk::NoOutputLimit]));
-        }
-    }
-    api_id = match (&base.aws, wire) {
-        (Some(account), Wire::Bedrock) => bedrock::regional_id(&api_id, account.region()),
-        (Some(_) | None, _) => api_id,
+    let api_id = config.id.as_deref().unwrap_or(model_id);
+    let Dialect { wire, mut quirks, folder, api_id } =
+        dialect_of(base, package, api_id, offered.endpoint.as_deref());
+    let base_url = match folder {
+        "" => address,
+        _ => format!("{}/{folder}", trim(&address)),
     };
-    let is_duo = npm == "gitlab-ai-provider";
-    if is_duo {
-        let (duos_wire, folder) = if api_id.contains("gpt") {
-            (Wire::OpenAiResponses, "openai/v1")
-        } else {
-            (Wire::Anthropic, "anthropic/v1")
-        };
-        wire = duos_wire;
-        base_url = format!("{}/{folder}", trim(&base_url));
-        api_id = duos_model(&api_id);
-        if wire == Wire::OpenAiResponses {
-            quirks = Quirks::of(&[Quirk::Instructions]);
-        }
-    }
     quirks = quirks.and(placeholder::quirks(wire, npm, [base.id, &api_id], base.is_litellm));
     let plan = base.login.as_ref().and_then(|login| login.plan);
     quirks = quirks.and(plan.map(|plan| plan.quirks).unwrap_or_default());
@@ -505,14 +501,6 @@ fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, La
     let reasons = config.reasoning.unwrap_or(false);
     let (provider, row) = (base.id, base.row);
     let subject = Subject { provider, row, api_id: &api_id, wire, quirks, reasons, output: limit.output };
-    let mut options = defaults::options(&subject);
-    if let Some(interleaved) = config.interleaved.as_ref().filter(|value| !value.is_boolean()) {
-        options.insert("interleaved".to_owned(), interleaved.clone());
-    }
-    if let Some(set_cache_key) = base.set_cache_key {
-        options.insert("setCacheKey".to_owned(), set_cache_key.into());
-    }
-    options.extend(config.options.clone());
     let takes = |kind: &str| {
         config.modalities.as_ref().map(|modalities| modalities.input.iter().any(|input| input == kind))
     };
@@ -536,7 +524,7 @@ fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, La
         aws: base.aws.clone(),
         has_login: base.login.is_some(),
         key_variable: base.key_variable.clone(),
-        exchange: exchange::of(base, is_duo, &base_url),
+        exchange: exchange::of(base, npm, &base_url),
         auth: base.row.and_then(|row| row.auth).unwrap_or(package.auth),
         quirks,
         headers: overlay_headers(&headers, &config.headers),
@@ -549,31 +537,37 @@ fn model(base: &Base<'_>, model_id: &str, offered: &Offered) -> Result<Model, La
         takes_temperature: config.temperature.unwrap_or(false),
         reasons,
         sampling: defaults::sampling(&api_id),
-        options,
+        options: options(base, &subject, config),
         variants,
         timeouts: base.timeouts,
         api_id,
     })
 }
 
-/// Returns the id that GitLab's gateway knows one of its models by: `duo-chat-gpt-5-6-sol` is `gpt-5.6-sol`.
-fn duos_model(id: &str) -> String {
-    let Some(rest) = id.strip_prefix("duo-chat-") else { return id.to_owned() };
-    let Some(version) = rest.strip_prefix("gpt-") else { return format!("claude-{rest}") };
-    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    match version.split_once('-') {
-        Some((major, minor)) if minor.split('-').next().is_some_and(is_number) => {
-            format!("gpt-{major}.{minor}")
-        }
-        Some(_) | None => rest.to_owned(),
+/// Returns a model's protocol, with the peculiarities of its package and its provider.
+fn dialect_of(base: &Base<'_>, package: &Package, api_id: &str, endpoint: Option<&str>) -> Dialect {
+    let quirks = package.quirks.and(base.row.map(|row| row.quirks).unwrap_or_default());
+    if let Some(of_model) = package.dialect {
+        return of_model(quirks, api_id, endpoint);
     }
+    let api_id = match (&base.aws, package.wire) {
+        (Some(account), Wire::Bedrock) => bedrock::regional_id(api_id, account.region()),
+        (Some(_) | None, _) => api_id.to_owned(),
+    };
+    Dialect { wire: package.wire, quirks, folder: "", api_id }
 }
 
-/// Returns true for GPT-5 and later, which Copilot serves by responses.
-fn is_gpt_5(api_id: &str) -> bool {
-    let version = api_id.strip_prefix("gpt-").and_then(|rest| rest.split(['-', '.']).next());
-    version.and_then(|version| version.parse::<u32>().ok()).is_some_and(|version| version >= 5)
-        && !api_id.starts_with("gpt-5-mini")
+/// Returns the options of a model's requests: our defaults, and over them those of the configuration.
+fn options(base: &Base<'_>, subject: &Subject<'_>, config: &ModelConfig) -> Map<String, Value> {
+    let mut options = defaults::options(subject);
+    if let Some(interleaved) = config.interleaved.as_ref().filter(|value| !value.is_boolean()) {
+        options.insert("interleaved".to_owned(), interleaved.clone());
+    }
+    if let Some(set_cache_key) = base.set_cache_key {
+        options.insert("setCacheKey".to_owned(), set_cache_key.into());
+    }
+    options.extend(config.options.clone());
+    options
 }
 
 /// Returns the variables that may hold a provider's key, the first one first.

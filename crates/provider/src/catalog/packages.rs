@@ -3,6 +3,7 @@
 
 use windlass_protocol::opencode::settings::WireName;
 
+use super::dialect::{self, DialectOf};
 use crate::{Auth, Quirk, Quirks, Wire};
 
 /// A package's protocol.
@@ -14,6 +15,8 @@ pub(super) struct Package {
     pub url: Option<&'static str>,
     pub auth: Auth,
     pub quirks: Quirks,
+    /// Tells the protocol of each model, where models of one package differ in it.
+    pub dialect: Option<DialectOf>,
 }
 
 /// Returns the package that speaks a protocol as its maker does.
@@ -33,23 +36,40 @@ pub(super) fn find(npm: &str) -> Option<&'static Package> {
 }
 
 const fn chat(npm: &'static str, url: Option<&'static str>, quirks: &[Quirk]) -> Package {
-    Package { npm, wire: Wire::OpenAiChat, url, auth: Auth::Bearer, quirks: Quirks::of(quirks) }
+    Package {
+        npm,
+        wire: Wire::OpenAiChat,
+        url,
+        auth: Auth::Bearer,
+        quirks: Quirks::of(quirks),
+        dialect: None,
+    }
 }
 
 const fn responses(npm: &'static str, url: &'static str, auth: Auth, quirks: &[Quirk]) -> Package {
-    Package { npm, wire: Wire::OpenAiResponses, url: Some(url), auth, quirks: Quirks::of(quirks) }
+    Package {
+        npm,
+        wire: Wire::OpenAiResponses,
+        url: Some(url),
+        auth,
+        quirks: Quirks::of(quirks),
+        dialect: None,
+    }
 }
 
 const fn google(npm: &'static str, url: &'static str, auth: Auth) -> Package {
-    Package { npm, wire: Wire::Google, url: Some(url), auth, quirks: Quirks::of(&[]) }
+    Package { npm, wire: Wire::Google, url: Some(url), auth, quirks: Quirks::of(&[]), dialect: None }
 }
 
 const fn anthropic(npm: &'static str, url: &'static str, auth: Auth, quirks: &[Quirk]) -> Package {
-    Package { npm, wire: Wire::Anthropic, url: Some(url), auth, quirks: Quirks::of(quirks) }
+    Package { npm, wire: Wire::Anthropic, url: Some(url), auth, quirks: Quirks::of(quirks), dialect: None }
 }
 
 /// The package that `useCompletionUrls` makes of Azure's.
 pub(super) const AZURE_COMPLETIONS: &str = "@ai-sdk/azure/completions";
+
+/// The package of GitLab's gateway.
+pub(super) const GITLAB: &str = "gitlab-ai-provider";
 
 pub(super) const PACKAGES: [Package; 25] = [
     chat("@ai-sdk/openai-compatible", None, &[]),
@@ -96,6 +116,7 @@ pub(super) const PACKAGES: [Package; 25] = [
             Quirk::CacheKey,
             Quirk::NullContent,
         ]),
+        dialect: None,
     },
     Package {
         npm: "@ai-sdk/amazon-bedrock",
@@ -103,6 +124,7 @@ pub(super) const PACKAGES: [Package; 25] = [
         url: Some("https://bedrock-runtime.${AWS_REGION}.${AWS_DOMAIN}"),
         auth: Auth::Bearer,
         quirks: Quirks::of(&[]),
+        dialect: None,
     },
     responses(
         "@ai-sdk/amazon-bedrock/mantle",
@@ -164,18 +186,23 @@ pub(super) const PACKAGES: [Package; 25] = [
         Some("https://api.venice.ai/api/v1"),
         &[Quirk::NoStreamOptions, Quirk::MaxCompletionTokens, Quirk::CacheKey, Quirk::Parts],
     ),
-    // Its models are those of others, each by its own protocol.
-    anthropic("gitlab-ai-provider", "https://cloud.gitlab.com/ai/v1/proxy", Auth::Bearer, &[]),
-    chat(
-        "@ai-sdk/github-copilot",
-        Some("https://api.githubcopilot.com"),
-        &[
-            Quirk::NoStreamOptions,
-            Quirk::SystemRole,
-            Quirk::NoCacheKey,
-            Quirk::NoReasoning,
-            Quirk::NullContent,
-            Quirk::Initiator,
-        ],
-    ),
+    Package {
+        dialect: Some(dialect::gitlabs),
+        ..anthropic(GITLAB, "https://cloud.gitlab.com/ai/v1/proxy", Auth::Bearer, &[])
+    },
+    Package {
+        dialect: Some(dialect::copilots),
+        ..chat(
+            "@ai-sdk/github-copilot",
+            Some("https://api.githubcopilot.com"),
+            &[
+                Quirk::NoStreamOptions,
+                Quirk::SystemRole,
+                Quirk::NoCacheKey,
+                Quirk::NoReasoning,
+                Quirk::NullContent,
+                Quirk::Initiator,
+            ],
+        )
+    },
 ];

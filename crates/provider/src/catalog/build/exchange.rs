@@ -6,7 +6,7 @@ use windlass_base::program;
 use windlass_core::config::{Config, Environment};
 use windlass_protocol::opencode::config::AuthEntry;
 
-use super::{Base, Known, address, trim};
+use super::{Base, Known, address, packages, trim};
 use crate::{Exchange, auth::Credentials};
 
 /// The scope of Azure's models, and of those behind its newer address.
@@ -53,9 +53,9 @@ fn google_file(environment: &Environment) -> Option<PathBuf> {
 }
 
 /// Returns the way to the token of a model's requests.
-pub(super) fn of(base: &Base<'_>, is_duo: bool, base_url: &str) -> Option<Exchange> {
-    if is_duo {
-        return Some(of_duo(base));
+pub(super) fn of(base: &Base<'_>, npm: &str, base_url: &str) -> Option<Exchange> {
+    if npm == packages::GITLAB {
+        return Some(of_gitlab(base));
     }
     let mut way = base.cloud.clone();
     if let Some(Exchange::Azure { scope, .. }) = &mut way
@@ -67,7 +67,7 @@ pub(super) fn of(base: &Base<'_>, is_duo: bool, base_url: &str) -> Option<Exchan
 }
 
 /// Returns the address at which a GitLab instance gives tokens for its models.
-fn of_duo(base: &Base<'_>) -> Exchange {
+fn of_gitlab(base: &Base<'_>) -> Exchange {
     let own =
         base.login.as_ref().and_then(|login| login.instance.as_ref()).map(|host| format!("https://{host}"));
     let of_variable = || address::variable("GITLAB_INSTANCE_URL", base);
