@@ -35,8 +35,13 @@ fn with_mock(llm: &Llm, more: Value) -> Value {
 }
 
 fn cases() -> Vec<Case> {
-    let case = |name, config, says| Case { name, config, environment: &[], says, is_mended_by_login: false };
-    let no_model = |provider: Value| json!({"model": null, "provider": provider});
+    let mut cases = cases_of_a_named_model();
+    cases.extend(cases_without_a_model());
+    cases
+}
+
+/// Returns the cases in which the configuration names the model.
+fn cases_of_a_named_model() -> Vec<Case> {
     vec![
         Case {
             is_mended_by_login: true,
@@ -81,6 +86,24 @@ fn cases() -> Vec<Case> {
             }}}),
             "the whitelist, blacklist or status under `provider.narrow` leaves it out",
         ),
+        Case {
+            is_mended_by_login: true,
+            environment: &[("DEEPSEEK_API_KEY", "")],
+            ..case(
+                "the variable of the key is set, but empty",
+                json!({"model": "deepseek/deepseek-v4-pro"}),
+                "deepseek/deepseek-v4-pro, which cannot be used: DEEPSEEK_API_KEY is set, but empty, so there is no \
+                 key for deepseek; put the key there, or run `windlass auth login --provider deepseek`.",
+            )
+        },
+        case("the model's name is none", json!({"model": "sonnet"}), "\"sonnet\" is not a model"),
+    ]
+}
+
+/// Returns the cases in which the first provider's model is taken.
+fn cases_without_a_model() -> Vec<Case> {
+    let no_model = |provider: Value| json!({"model": null, "provider": provider});
+    vec![
         case(
             "the first provider has no address",
             no_model(json!({"mock": null, "bare": {"models": {"m": {}}}})),
@@ -105,16 +128,6 @@ fn cases() -> Vec<Case> {
             )
         },
         Case {
-            is_mended_by_login: true,
-            environment: &[("DEEPSEEK_API_KEY", "")],
-            ..case(
-                "the variable of the key is set, but empty",
-                json!({"model": "deepseek/deepseek-v4-pro"}),
-                "deepseek/deepseek-v4-pro, which cannot be used: DEEPSEEK_API_KEY is set, but empty, so there is no \
-                 key for deepseek; put the key there, or run `windlass auth login --provider deepseek`.",
-            )
-        },
-        Case {
             environment: &[("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")],
             ..case(
                 "another server is named without a model",
@@ -122,8 +135,11 @@ fn cases() -> Vec<Case> {
                 "OPENAI_BASE_URL is set, but no model; set OPENAI_MODEL",
             )
         },
-        case("the model's name is none", json!({"model": "sonnet"}), "\"sonnet\" is not a model"),
     ]
+}
+
+fn case(name: &'static str, config: Value, says: &'static str) -> Case {
+    Case { name, config, environment: &[], says, is_mended_by_login: false }
 }
 
 #[tokio::test]

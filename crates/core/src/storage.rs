@@ -434,62 +434,13 @@ fn remove_message(connection: &Connection, id: &MessageId) -> rusqlite::Result<(
 
 fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
     match write {
-        Write::Session(session) => {
-            connection
-                .prepare_cached(
-                    "INSERT INTO session (id, project_id, parent_id, directory, updated, data) \
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (id) DO UPDATE SET \
-                     directory = excluded.directory, updated = excluded.updated, data = excluded.data, \
-                     chosen_agent = nullif(chosen_agent, ?7), chosen_model = nullif(chosen_model, ?8)",
-                )?
-                .execute(params![
-                    session.id.as_str(),
-                    session.project_id,
-                    session.parent_id.as_ref().map(SessionId::as_str),
-                    session.directory,
-                    session.time.updated,
-                    serde_json::to_string(session)?,
-                    session.agent,
-                    session.model.as_ref().map(serde_json::to_string).transpose()?,
-                ])?;
-        }
-        Write::Message(message) => {
-            let n_written = connection
-                .prepare_cached(
-                    "INSERT INTO message (id, session_id, data) VALUES (?1, ?2, ?3) \
-                     ON CONFLICT (id) DO UPDATE SET data = excluded.data WHERE session_id = excluded.session_id",
-                )?
-                .execute(params![
-                    message.id().as_str(),
-                    message.session_id().as_str(),
-                    serde_json::to_string(message)?
-                ])?;
-            if n_written == 0 {
-                return Err(StorageError::Taken { id: message.id().to_string() });
-            }
-        }
+        Write::Session(session) => write_session(connection, session)?,
+        Write::Message(message) => write_message(connection, message)?,
         Write::RemoveMessage(id) => remove_message(connection, id)?,
         Write::RemovePart(id) => {
             connection.prepare_cached("DELETE FROM part WHERE id = ?1")?.execute([id.as_str()])?;
         }
-        Write::Part(part) => {
-            connection
-                .prepare_cached(
-                    "INSERT INTO part (id, message_id, session_id, data) VALUES (?1, ?2, ?3, ?4) \
-                     ON CONFLICT (id) DO UPDATE SET data = excluded.data",
-                )?
-                .execute(params![
-                    part.id.as_str(),
-                    part.message_id.as_str(),
-                    part.session_id.as_str(),
-                    serde_json::to_string(part)?
-                ])?;
-            if matches!(part.kind, PartKind::Text(_) | PartKind::Reasoning(_) | PartKind::Tool(_)) {
-                connection
-                    .prepare_cached("DELETE FROM part_text WHERE part_id = ?1")?
-                    .execute([part.id.as_str()])?;
-            }
-        }
+        Write::Part(part) => write_part(connection, part)?,
         Write::Append(Append { session_id, part_id, text, .. }) => {
             let insert = "INSERT INTO part_text (part_id, session_id, text) VALUES (?1, ?2, ?3)";
             connection.prepare_cached(insert)?.execute([part_id.as_str(), session_id.as_str(), text])?;
@@ -528,6 +479,62 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
                 )?
                 .execute(params![from.as_str(), to.as_str(), before])?;
         }
+    }
+    Ok(())
+}
+
+fn write_session(connection: &Connection, session: &Session) -> Result<(), StorageError> {
+    connection
+        .prepare_cached(
+            "INSERT INTO session (id, project_id, parent_id, directory, updated, data) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (id) DO UPDATE SET \
+             directory = excluded.directory, updated = excluded.updated, data = excluded.data, \
+             chosen_agent = nullif(chosen_agent, ?7), chosen_model = nullif(chosen_model, ?8)",
+        )?
+        .execute(params![
+            session.id.as_str(),
+            session.project_id,
+            session.parent_id.as_ref().map(SessionId::as_str),
+            session.directory,
+            session.time.updated,
+            serde_json::to_string(session)?,
+            session.agent,
+            session.model.as_ref().map(serde_json::to_string).transpose()?,
+        ])?;
+    Ok(())
+}
+
+fn write_message(connection: &Connection, message: &Message) -> Result<(), StorageError> {
+    let n_written = connection
+        .prepare_cached(
+            "INSERT INTO message (id, session_id, data) VALUES (?1, ?2, ?3) \
+             ON CONFLICT (id) DO UPDATE SET data = excluded.data WHERE session_id = excluded.session_id",
+        )?
+        .execute(params![
+            message.id().as_str(),
+            message.session_id().as_str(),
+            serde_json::to_string(message)?
+        ])?;
+    if n_written == 0 {
+        return Err(StorageError::Taken { id: message.id().to_string() });
+    }
+    Ok(())
+}
+
+fn write_part(connection: &Connection, part: &Part) -> Result<(), StorageError> {
+    connection
+        .prepare_cached(
+            "INSERT INTO part (id, message_id, session_id, data) VALUES (?1, ?2, ?3, ?4) \
+             ON CONFLICT (id) DO UPDATE SET data = excluded.data",
+        )?
+        .execute(params![
+            part.id.as_str(),
+            part.message_id.as_str(),
+            part.session_id.as_str(),
+            serde_json::to_string(part)?
+        ])?;
+    if matches!(part.kind, PartKind::Text(_) | PartKind::Reasoning(_) | PartKind::Tool(_)) {
+        connection.prepare_cached("DELETE FROM part_text WHERE part_id = ?1")?.execute([part.id.as_str()])?;
     }
     Ok(())
 }

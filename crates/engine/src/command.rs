@@ -248,21 +248,6 @@ pub async fn begin(
         Some(Err(reason)) => return refuse(cx, state, &command, &reason).await,
     };
     let policy = toolbox::policy(cx, state, &[]);
-    let mut parts = Vec::new();
-    let pieces = match &command.body {
-        // A skill is read, not carried out: its author is not the author of the project's commands.
-        Body::Skill(skill) if skill.location.is_some() => template::expand_words(&text, &arguments),
-        // The built-in one explains places.
-        Body::Skill(_) => template::append_words(&text, &arguments),
-        // Another's words are neither evaluated nor looked through for files.
-        Body::ServerPrompt(_) => template::append_words(&text, ""),
-        Body::Template(_) | Body::Compact | Body::Builtin(_) => {
-            let pieces = template::expand(&text, &arguments);
-            parts = mentioned_files(cx, &pieces, &policy).await;
-            parts.extend(mentioned_agents(cx, &text, &others));
-            pieces
-        }
-    };
     let is_denied =
         matches!(command.body, Body::Skill(_)) && policy.evaluate("skill", &command.name) == Action::Deny;
     if is_denied {
@@ -270,6 +255,7 @@ pub async fn begin(
         reply_locally(cx, state, text).await?;
         return Ok(Started::Ended(StopReason::EndTurn));
     }
+    let (pieces, mut parts) = expand(cx, &command, &text, &arguments, &others, &policy).await;
     let subagent = command.agent.as_deref().filter(|_| is_subtask).and_then(|name| cx.loaded.agent(name));
     let text = match shell::fill(cx, state, pieces, subagent).await? {
         shell::Filled::Whole(text) => text,
@@ -305,6 +291,33 @@ pub async fn begin(
     attach_parts(cx, state, &message_id, parts).await?;
     hooks::message::follow_prompt(cx, state)?;
     Ok(Started::Prompt)
+}
+
+/// Fills the arguments into a command's text; returns its pieces, and the files and agents that it mentions.
+async fn expand(
+    cx: &TurnCx<'_>,
+    command: &Command,
+    text: &str,
+    arguments: &str,
+    others: &[PromptPart],
+    policy: &Policy,
+) -> (Vec<template::Piece>, Vec<PromptPart>) {
+    match &command.body {
+        // A skill is read, not carried out: its author is not the author of the project's commands.
+        Body::Skill(skill) if skill.location.is_some() => {
+            (template::expand_words(text, arguments), Vec::new())
+        }
+        // The built-in one explains places.
+        Body::Skill(_) => (template::append_words(text, arguments), Vec::new()),
+        // Another's words are neither evaluated nor looked through for files.
+        Body::ServerPrompt(_) => (template::append_words(text, ""), Vec::new()),
+        Body::Template(_) | Body::Compact | Body::Builtin(_) => {
+            let pieces = template::expand(text, arguments);
+            let mut mentioned = mentioned_files(cx, &pieces, policy).await;
+            mentioned.extend(mentioned_agents(cx, text, others));
+            (pieces, mentioned)
+        }
+    }
 }
 
 /// Adds the parts of a command to its message.

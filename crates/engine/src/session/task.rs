@@ -3,6 +3,7 @@
 use std::{panic::AssertUnwindSafe, time::Duration};
 
 use futures_util::FutureExt;
+use tokio::sync::oneshot;
 use windlass_base::{ids, log};
 use windlass_protocol::opencode::session::SessionStatus;
 
@@ -10,7 +11,7 @@ use super::{
     context::SessionCx,
     edit, file_undo,
     inbox::{self, Inbox},
-    request::Command,
+    request::{Command, PromptInput},
     state::SessionState,
     title,
 };
@@ -32,15 +33,7 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
     let _ = cx.session_lock.set(session_lock);
     let mut state = match load(&cx).await {
         Ok(state) => state,
-        Err(error) => {
-            inbox.close();
-            while let Some(command) = inbox.next().await {
-                if let Command::Prompt { ticket, .. } = command {
-                    cx.tickets.end(ticket, Err(error.clone()));
-                }
-            }
-            return;
-        }
+        Err(error) => return refuse_all(&cx, &mut inbox, &error).await,
     };
     let mut title = TitleTask::default();
     loop {
@@ -67,49 +60,34 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
             // The command itself meets the store next, and reports its fault.
             tracing::warn!(session = %cx.id, %error, "the files that an interrupted step changed are not stored");
         }
-        match command {
+        let handled = match command {
             None => break,
             Some(Command::Prompt { ticket, input }) => {
-                let turn = run_turn(&cx, &mut state, &mut inbox, &mut title, ticket, *input);
-                let result = match AssertUnwindSafe(turn).catch_unwind().await {
-                    Ok(None) => continue,
-                    Ok(Some(result)) => result,
-                    Err(_) => {
-                        tracing::error!(target: log::SHOWN, session = %cx.id, "a turn panicked");
-                        cx.show_status(&state, SessionStatus::Idle).await;
-                        let message = "The turn failed with an internal error of windlass; the log has the details. \
-                                       The session can go on.";
-                        return fail(&cx, EngineError::new(EngineErrorKind::Internal, message));
-                    }
-                };
-                if let Err(error) = forget_unstored(&cx, &mut state, &result).await {
-                    return fail(&cx, error);
-                }
-                cx.show_status(&state, SessionStatus::Idle).await;
-                cx.tickets.end(ticket, result);
-                cx.engine.refresh_catalog();
+                answer(&cx, &mut state, &mut inbox, &mut title, ticket, *input).await
             }
-            Some(Command::Select { agent, model }) => inbox::select(&cx, &mut state, agent, model).await,
-            Some(Command::Title(text)) => inbox::retitle(&cx, &mut state, text).await,
-            Some(Command::Patched) => inbox::follow_patch(&cx, &mut state).await,
+            Some(Command::Select { agent, model }) => {
+                inbox::select(&cx, &mut state, agent, model).await;
+                Ok(())
+            }
+            Some(Command::Title(text)) => {
+                inbox::retitle(&cx, &mut state, text).await;
+                Ok(())
+            }
+            Some(Command::Patched) => {
+                inbox::follow_patch(&cx, &mut state).await;
+                Ok(())
+            }
             Some(Command::Revert { to, done }) => {
                 let reverted = file_undo::carry_out(&cx, &mut state, &to).await;
-                let restored = forget_unstored(&cx, &mut state, &reverted).await;
-                // The client that asked may have gone.
-                let _ = done.send(reverted);
-                if let Err(error) = restored {
-                    return fail(&cx, error);
-                }
+                report(&cx, &mut state, reverted, done).await
             }
             Some(Command::Edit { edit, done }) => {
                 let edited = edit::carry_out(&cx, &mut state, edit).await;
-                let restored = forget_unstored(&cx, &mut state, &edited).await;
-                // The client may have gone.
-                let _ = done.send(edited);
-                if let Err(error) = restored {
-                    return fail(&cx, error);
-                }
+                report(&cx, &mut state, edited, done).await
             }
+        };
+        if let Err(error) = handled {
+            return fail(&cx, error);
         }
     }
     if cx.engine.is_finishing()
@@ -121,6 +99,57 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
     if let Some(words) = title::fallback(&state.info.title, &state.history) {
         inbox::retitle(&cx, &mut state, words).await;
     }
+}
+
+/// Answers all prompts of a session that cannot be loaded with the error.
+async fn refuse_all(cx: &SessionCx, inbox: &mut Inbox, error: &EngineError) {
+    inbox.close();
+    while let Some(command) = inbox.next().await {
+        if let Command::Prompt { ticket, .. } = command {
+            cx.tickets.end(ticket, Err(error.clone()));
+        }
+    }
+}
+
+/// Runs a prompt's turn and ends its ticket. Fails if the task cannot go on.
+async fn answer(
+    cx: &SessionCx,
+    state: &mut SessionState,
+    inbox: &mut Inbox,
+    title: &mut TitleTask,
+    ticket: u64,
+    input: PromptInput,
+) -> Result<(), EngineError> {
+    let turn = run_turn(cx, state, inbox, title, ticket, input);
+    let result = match AssertUnwindSafe(turn).catch_unwind().await {
+        Ok(None) => return Ok(()),
+        Ok(Some(result)) => result,
+        Err(_) => {
+            tracing::error!(target: log::SHOWN, session = %cx.id, "a turn panicked");
+            cx.show_status(state, SessionStatus::Idle).await;
+            let message = "The turn failed with an internal error of windlass; the log has the details. \
+                           The session can go on.";
+            return Err(EngineError::new(EngineErrorKind::Internal, message));
+        }
+    };
+    forget_unstored(cx, state, &result).await?;
+    cx.show_status(state, SessionStatus::Idle).await;
+    cx.tickets.end(ticket, result);
+    cx.engine.refresh_catalog();
+    Ok(())
+}
+
+/// Reports the outcome of a change of the history to the client that asked for it.
+async fn report<T>(
+    cx: &SessionCx,
+    state: &mut SessionState,
+    outcome: Result<T, EngineError>,
+    done: oneshot::Sender<Result<T, EngineError>>,
+) -> Result<(), EngineError> {
+    let restored = forget_unstored(cx, state, &outcome).await;
+    // The client may have gone.
+    let _ = done.send(outcome);
+    restored
 }
 
 /// Puts the state back to the stored one if a change could not be stored: it did not happen.

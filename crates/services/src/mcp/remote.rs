@@ -23,7 +23,7 @@ use windlass_protocol::opencode::config::McpOauthClient;
 use super::{
     Shared, Status,
     http::install_tls,
-    login::{LoginError, LoginPlace},
+    login::{LoggedIn, LoginPlace},
     loss,
     session::{GRACE, SessionEnd, Task, session},
     sse,
@@ -58,33 +58,63 @@ pub(super) async fn run(
     };
     let custom_headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(custom_headers);
-    let cancel = CancellationToken::new();
     // A token of the user's own is not replaced by one of a login.
     let oauth = oauth.filter(|_| !headers.contains_key(AUTHORIZATION));
-    let place = oauth.map(|oauth| LoginPlace {
+    let login = oauth.map(|oauth| LoginPlace {
         server: task.spec().name.clone(),
         url: url.to_owned(),
         client: oauth.clone(),
         files: task.shared.place.logins.clone(),
         is_foreign,
     });
-    let results = task.shared.place.results.clone();
-    let bounded = BoundedClient::new(client.clone(), results);
-    let wants_login = async || match &place {
-        Some(place) => match place.missing_client().await {
-            Some(error) => Status::NeedsClientRegistration { error },
-            None => Status::NeedsAuth,
-        },
-        None => Status::NeedsAuth,
+    let remote = Remote { task, url: parsed, headers, client, login };
+    let cancel = CancellationToken::new();
+    let serving = remote.serve(config, &cancel);
+    tokio::pin!(serving);
+    let end = tokio::select! {
+        biased;
+        () = task.stop.cancelled() => {
+            cancel.cancel();
+            // Gives the task time to tell the server that its session is over.
+            let _ = timeout(GRACE, &mut serving).await;
+            return Status::Disabled;
+        }
+        end = &mut serving => end,
     };
-    let connected = async {
-        let with_token = match &place {
+    match end {
+        Ok(end) => task.failed(&format!("at {shown} {}", end.describe(task.spec()))),
+        Err(status) => status,
+    }
+}
+
+/// A server at a URL, and the means to reach it.
+struct Remote<'a> {
+    task: &'a Task<'a>,
+    url: Url,
+    headers: HeaderMap,
+    client: Client,
+    /// The place of the login; `None` where the server is used without one.
+    login: Option<LoginPlace>,
+}
+
+impl Remote<'_> {
+    /// Connects and serves until the connection ends; the error is the status of a server that cannot be used.
+    async fn serve(
+        &self,
+        config: StreamableHttpClientTransportConfig,
+        cancel: &CancellationToken,
+    ) -> Result<SessionEnd, Status> {
+        let task = self.task;
+        let bounded = BoundedClient::new(self.client.clone(), task.shared.place.results.clone());
+        let logged_in = match &self.login {
             None => None,
-            Some(place) => place.client(bounded.clone()).await?,
+            Some(login) => login.client(bounded.clone()).await.map_err(|error| {
+                task.failed(&format!("at {} cannot be used: {error}", without_secrets(&self.url)))
+            })?,
         };
-        let end = match with_token.clone() {
+        let end = match logged_in.clone() {
             None => {
-                let transport = StreamableHttpClientTransport::with_client(bounded.clone(), config);
+                let transport = StreamableHttpClientTransport::with_client(bounded, config);
                 session(task, transport, cancel.clone()).await
             }
             Some(client) => {
@@ -92,48 +122,52 @@ pub(super) async fn run(
                 session(task, transport, cancel.clone()).await
             }
         };
-        if needs_auth(&end, &client, &parsed, &headers).await {
-            task.slot.lock().has_lost_login = with_token.is_some();
-            return Ok(Err(wants_login().await));
+        if needs_auth(&end, &self.client, &self.url, &self.headers).await {
+            return Err(self.wanting_login(logged_in.as_ref()).await);
         }
-        // A server of the older kind knows no POST at this address.
-        if !matches!(end, SessionEnd::NotConnected(_)) {
-            return Ok(Ok(end));
+        match end {
+            // A server of the older kind knows no POST at this address.
+            SessionEnd::NotConnected(_) => self.serve_older(end, logged_in.as_ref(), cancel).await,
+            SessionEnd::NotListed(_)
+            | SessionEnd::Refused
+            | SessionEnd::UnknownVersion(_)
+            | SessionEnd::Silent(_)
+            | SessionEnd::Closed => Ok(end),
         }
-        let mut with_login = headers.clone();
-        if let Some(login) = &with_token
+    }
+
+    /// Does the same over the older transport; returns the end that was met before where the server does not know it.
+    async fn serve_older(
+        &self,
+        end: SessionEnd,
+        logged_in: Option<&LoggedIn>,
+        cancel: &CancellationToken,
+    ) -> Result<SessionEnd, Status> {
+        let mut with_login = self.headers.clone();
+        if let Some(login) = logged_in
             && let Some(token) = login.token().await
             && let Ok(value) = HeaderValue::try_from(format!("Bearer {token}"))
         {
             with_login.insert(AUTHORIZATION, value);
         }
-        match sse::open(&client, &parsed, &with_login, task.spec().timeout).await {
+        match sse::open(&self.client, &self.url, &with_login, self.task.spec().timeout).await {
             Ok(opened) => {
-                let keys = (&headers, with_token.as_ref());
-                Ok(Ok(sse::serve(task, opened, &client, keys, cancel.clone()).await))
+                let keys = (&self.headers, logged_in);
+                Ok(sse::serve(self.task, opened, &self.client, keys, cancel.clone()).await)
             }
-            Err(sse::Refusal::Unauthorized) => {
-                task.slot.lock().has_lost_login = with_token.is_some();
-                Ok(Err(wants_login().await))
-            }
-            Err(sse::Refusal::Other) => Ok(Ok(end)),
+            Err(sse::Refusal::Unauthorized) => Err(self.wanting_login(logged_in).await),
+            Err(sse::Refusal::Other) => Ok(end),
         }
-    };
-    tokio::pin!(connected);
-    let end = tokio::select! {
-        biased;
-        () = task.stop.cancelled() => {
-            cancel.cancel();
-            // Gives the task time to tell the server that its session is over.
-            let _ = timeout(GRACE, &mut connected).await;
-            return Status::Disabled;
+    }
+
+    /// Returns the status of a server that wants a login, another one if it was given one.
+    async fn wanting_login(&self, logged_in: Option<&LoggedIn>) -> Status {
+        self.task.slot.lock().has_lost_login = logged_in.is_some();
+        let Some(login) = &self.login else { return Status::NeedsAuth };
+        match login.missing_client().await {
+            Some(error) => Status::NeedsClientRegistration { error },
+            None => Status::NeedsAuth,
         }
-        end = &mut connected => end,
-    };
-    match end {
-        Ok(Ok(end)) => task.failed(&format!("at {shown} {}", end.describe(task.spec()))),
-        Ok(Err(status)) => status,
-        Err::<_, LoginError>(error) => task.failed(&format!("at {shown} cannot be used: {error}")),
     }
 }
 

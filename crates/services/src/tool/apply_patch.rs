@@ -49,13 +49,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let args: Args = arguments("apply_patch", input)?;
     let hunks = read(&args.patch_text)?;
     let targets = targets(cx, &hunks).await?;
-    let mut outside = Vec::new();
-    for target in targets.values().filter(|target| !target.is_inside) {
-        if !outside.contains(&target.directory()) {
-            path::ask_outside(cx, target).await?;
-            outside.push(target.directory());
-        }
-    }
+    ask_outside(cx, &targets).await?;
     // Locked in one order everywhere, so that two patches cannot wait for each other.
     let in_order: BTreeMap<&PathBuf, &Target> =
         targets.values().map(|target| (&target.real, target)).collect();
@@ -79,33 +73,10 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     if plan.changes.is_empty() {
         return Err(unverified("the patch changes nothing"));
     }
-    let shown = plan.shown();
     let names: Vec<String> = plan.changes.iter().map(Change::name).collect();
-    let paths = names.join(", ");
     let kinds = plan.changes.iter().map(|change| change.kind).zip(names.iter().map(String::as_str));
     let summary = file_change::summary(kinds);
-    let diff = plan.diff();
-    let mut patterns: Vec<String> = Vec::new();
-    let mut resolved: Vec<String> = Vec::new();
-    for target in plan.changes.iter().flat_map(|change| [&change.from, &change.to]) {
-        let new = target.patterns.iter().filter(|pattern| !patterns.contains(pattern)).cloned();
-        let new: Vec<String> = new.collect();
-        patterns.extend(new);
-        resolved.extend(target.resolved().filter(|it| !resolved.contains(it)));
-    }
-    let resolved = (!resolved.is_empty()).then(|| resolved.join(", "));
-    let metadata = encode(&AskedPatch {
-        filepath: &paths,
-        changes: &summary,
-        diff: &diff,
-        files: &shown,
-        resolved: resolved.as_deref(),
-    });
-    let touched: Vec<&Target> = plan.changes.iter().flat_map(|change| [&change.from, &change.to]).collect();
-    file::ask_edit(cx, &touched, patterns, metadata).await?;
-    for target in plan.changes.iter().flat_map(|change| [&change.from, &change.to]) {
-        path::unmoved(cx, target).await?;
-    }
+    ask_edit(cx, &plan, &names.join(", "), &summary).await?;
     let lines: Vec<String> = plan.changes.iter().map(Change::line).collect();
     let title = match text::head(&summary, MAX_TITLE) {
         head if head.len() < summary.len() => format!("{head}…"),
@@ -152,6 +123,45 @@ async fn targets(cx: &ToolCx<'_>, hunks: &[Hunk]) -> Result<BTreeMap<String, Tar
         }
     }
     Ok(targets)
+}
+
+/// Asks for each directory outside of the project that the patch reaches into.
+async fn ask_outside(cx: &ToolCx<'_>, targets: &BTreeMap<String, Target>) -> Result<(), ToolError> {
+    let mut asked = Vec::new();
+    for target in targets.values().filter(|target| !target.is_inside) {
+        if !asked.contains(&target.directory()) {
+            path::ask_outside(cx, target).await?;
+            asked.push(target.directory());
+        }
+    }
+    Ok(())
+}
+
+/// Asks for all changes at once; fails if a path leads elsewhere after the answer.
+async fn ask_edit(cx: &ToolCx<'_>, plan: &Plan, paths: &str, summary: &str) -> Result<(), ToolError> {
+    let touched: Vec<&Target> = plan.changes.iter().flat_map(|change| [&change.from, &change.to]).collect();
+    let mut patterns: Vec<String> = Vec::new();
+    let mut resolved: Vec<String> = Vec::new();
+    for target in &touched {
+        let new = target.patterns.iter().filter(|pattern| !patterns.contains(pattern)).cloned();
+        let new: Vec<String> = new.collect();
+        patterns.extend(new);
+        resolved.extend(target.resolved().filter(|it| !resolved.contains(it)));
+    }
+    let resolved = (!resolved.is_empty()).then(|| resolved.join(", "));
+    let (diff, shown) = (plan.diff(), plan.shown());
+    let metadata = encode(&AskedPatch {
+        filepath: paths,
+        changes: summary,
+        diff: &diff,
+        files: &shown,
+        resolved: resolved.as_deref(),
+    });
+    file::ask_edit(cx, &touched, patterns, metadata).await?;
+    for target in touched {
+        path::unmoved(cx, target).await?;
+    }
+    Ok(())
 }
 
 fn unverified(reason: &str) -> ToolError {

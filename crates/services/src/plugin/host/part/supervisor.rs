@@ -180,28 +180,7 @@ async fn converse(
     channel: UnixStream,
 ) -> End {
     let last_line = Arc::new(Mutex::new(String::new()));
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let (of_stdout, of_stderr) = (last_line.clone(), last_line.clone());
-    let told = shared.clone();
-    let mut log = AbortOnDropHandle::new(tokio::spawn(async move {
-        // The host puts the plugin's name in front of the console's output.
-        let flooded = |line: &str| {
-            let name = line.strip_prefix('[').and_then(|line| line.split_once("] "));
-            let plugin = name.map_or_else(|| "A plugin".to_owned(), |(name, _)| format!("The plugin {name}"));
-            (told.setup.tell)(format!("{plugin} prints more lines than are logged."));
-        };
-        let out = async {
-            if let Some(stdout) = stdout {
-                stderr::log_lines("plugins", stdout, str::to_owned, &of_stdout, flooded).await;
-            }
-        };
-        let err = async {
-            if let Some(stderr) = stderr {
-                stderr::log_lines("plugins", stderr, str::to_owned, &of_stderr, flooded).await;
-            }
-        };
-        tokio::join!(out, err);
-    }));
+    let mut log = log_output(shared, &mut child, &last_line);
     let process =
         Arc::new(Process::new(shared.setup.api.clone(), shared.setup.login.clone(), shared.offer.clone()));
     let mut is_refused = false;
@@ -249,20 +228,54 @@ async fn converse(
     };
     process.end(&reason);
     if let Some(plugin) = process.last_plugin().filter(|_| is_blamed) {
-        // Another start would meet the same again.
-        let is_hopeless = process.lost.is_cancelled() && matches!(*shared.state.borrow(), State::Starting);
-        let mut faults = lock(&shared.faults);
-        let n_faults = faults.entry(plugin.clone()).or_default();
-        *n_faults = if is_hopeless { MAX_FAULTS } else { *n_faults + 1 };
-        if is_hopeless {
-            (shared.setup.tell)(format!("The plugin {plugin} is left out: it is busy for ever when loaded."));
-        } else if *n_faults == MAX_FAULTS {
-            (shared.setup.tell)(format!(
-                "The plugin {plugin} is left out: it ended the host {MAX_FAULTS} times."
-            ));
-        }
+        blame(shared, &process, &plugin);
     }
     End::Failed(reason)
+}
+
+/// Logs the lines that a host prints, and keeps the last one.
+fn log_output(
+    shared: &Arc<Shared>,
+    child: &mut Child,
+    last_line: &Arc<Mutex<String>>,
+) -> AbortOnDropHandle<()> {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (last_line, shared) = (last_line.clone(), shared.clone());
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        // The host puts the plugin's name in front of the console's output.
+        let flooded = |line: &str| {
+            let name = line.strip_prefix('[').and_then(|line| line.split_once("] "));
+            let plugin = name.map_or_else(|| "A plugin".to_owned(), |(name, _)| format!("The plugin {name}"));
+            (shared.setup.tell)(format!("{plugin} prints more lines than are logged."));
+        };
+        let out = async {
+            if let Some(stdout) = stdout {
+                stderr::log_lines("plugins", stdout, str::to_owned, &last_line, flooded).await;
+            }
+        };
+        let err = async {
+            if let Some(stderr) = stderr {
+                stderr::log_lines("plugins", stderr, str::to_owned, &last_line, flooded).await;
+            }
+        };
+        tokio::join!(out, err);
+    }))
+}
+
+/// Counts a fault of the plugin that ended the host, which is left out of the next one when it has too many.
+fn blame(shared: &Shared, process: &Process, plugin: &str) {
+    // Another start would meet the same again.
+    let is_hopeless = process.lost.is_cancelled() && matches!(*shared.state.borrow(), State::Starting);
+    let mut faults = lock(&shared.faults);
+    let n_faults = faults.entry(plugin.to_owned()).or_default();
+    *n_faults = if is_hopeless { MAX_FAULTS } else { *n_faults + 1 };
+    if is_hopeless {
+        (shared.setup.tell)(format!("The plugin {plugin} is left out: it is busy for ever when loaded."));
+    } else if *n_faults == MAX_FAULTS {
+        (shared.setup.tell)(format!(
+            "The plugin {plugin} is left out: it ended the host {MAX_FAULTS} times."
+        ));
+    }
 }
 
 /// Loads the plugins and lets the process be used until `stop` is cancelled.
