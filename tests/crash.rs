@@ -14,7 +14,7 @@ use self::{checks::Witness, scripts::Script};
 use crate::support::{
     agent::Agent,
     process,
-    random::{self, Place, Random, from_environment},
+    random::{self, FailedAt, Random, from_environment},
 };
 
 /// Longest time between the event that a point waits for and the kill.
@@ -60,7 +60,8 @@ async fn survive(script: Script) {
     for n in 0..share {
         let point = size.point(&mut random);
         let spin = MAX_SPIN * u32::try_from(random.below(1000)).unwrap() / 1000;
-        let _place = Place(format!("point {n} of {script:?} with CRASH_SEED={seed}: {point:?} and {spin:?}"));
+        let _failed_at =
+            FailedAt(format!("point {n} of {script:?} with CRASH_SEED={seed}: {point:?} and {spin:?}"));
         crash(script, &size, point, spin).await;
     }
 }

@@ -17,7 +17,7 @@ use crate::{
         agent::{Agent, DEADLINE, requests::Pending},
         llm::{Gate, Reply, request::Request},
         message::{settled, tag},
-        random::{self, Place, Random, from_environment},
+        random::{self, FailedAt, Random, from_environment},
     },
 };
 
@@ -207,7 +207,8 @@ async fn every_prompt_is_answered_once_and_legally_whatever_comes_between() {
             let mut random = Random::new(seed.wrapping_add(n));
             let operations: Vec<(usize, Operation)> =
                 (0..N_OPERATIONS).map(|_| (random.below(N_SESSIONS), operation(&mut random))).collect();
-            let _place = Place(format!("interleaving {n} with INTERLEAVINGS_SEED={seed}: {operations:?}"));
+            let _failed_at =
+                FailedAt(format!("interleaving {n} with INTERLEAVINGS_SEED={seed}: {operations:?}"));
             let mut talks = Vec::new();
             for _ in 0..N_SESSIONS {
                 talks.push(Talk::new(&agent).await);
@@ -225,7 +226,8 @@ async fn every_prompt_is_answered_once_and_legally_whatever_comes_between() {
         }
         agent.childless(DEADLINE).await;
         let agent = agent.restarted().await;
-        let _place = Place(format!("batch {batch} with INTERLEAVINGS_SEED={seed}, in the next daemon"));
+        let _failed_at =
+            FailedAt(format!("batch {batch} with INTERLEAVINGS_SEED={seed}, in the next daemon"));
         for id in ids {
             let shown = settled(&agent.load(&id).await);
             let is_open = |call: &&Value| call["status"] == "pending" || call["status"] == "in_progress";

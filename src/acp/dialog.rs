@@ -55,7 +55,7 @@ enum Shape {
 
 /// Message to the client that shows a question.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shown {
+pub enum QuestionMessage {
     Form(CreateElicitationRequest),
     Choice(RequestPermissionRequest),
 }
@@ -92,7 +92,7 @@ impl Dialog {
     }
 
     /// Returns the question to ask now. `root` is the session that the client knows.
-    pub fn show(&self, root: &SessionId) -> Shown {
+    pub fn show(&self, root: &SessionId) -> QuestionMessage {
         let call_id = match &self.request.tool {
             Some(tool) if self.request.session_id == *root => tool.call_id.clone(),
             Some(tool) => to_proto::child_call_id(&self.request.session_id, &tool.call_id),
@@ -101,7 +101,7 @@ impl Dialog {
         if let (Some(wanted), Some(wish)) = (&self.wanted, &self.request.wish) {
             let scope = ElicitationSessionScope::new(root.shared()).tool_call_id(ToolCallId::new(call_id));
             let message = to_proto::label(&wish.message);
-            return Shown::Form(match wanted {
+            return QuestionMessage::Form(match wanted {
                 Shape::Form(schema) => {
                     CreateElicitationRequest::new(ElicitationFormMode::new(scope, schema.clone()), message)
                 }
@@ -112,8 +112,8 @@ impl Dialog {
             });
         }
         match self.request.questions.get(self.answers.len()) {
-            Some(question) if !self.is_form => Shown::Choice(self.choice(root, call_id, question)),
-            Some(_) | None => Shown::Form(self.form(root, call_id)),
+            Some(question) if !self.is_form => QuestionMessage::Choice(self.choice(root, call_id, question)),
+            Some(_) | None => QuestionMessage::Form(self.form(root, call_id)),
         }
     }
 

@@ -65,7 +65,7 @@ pub struct Encoder {
     /// The sessions the client has opened.
     pub client_sessions: HashMap<SessionId, ClientSession>,
     pub permissions: Permissions,
-    sessions: HashMap<SessionId, Shown>,
+    sessions: HashMap<SessionId, ShownSession>,
     /// Sessions of subagents, and the session the client knows that they work for.
     roots: HashMap<SessionId, SessionId>,
     /// Those of them that work now; in the background they do so behind the turn that started them.
@@ -98,7 +98,7 @@ pub struct Sink<'a> {
 }
 
 /// The part of a session that the client has been shown.
-struct Shown {
+struct ShownSession {
     cwd: PathBuf,
     home: PathBuf,
     workspace: Arc<Workspace>,
@@ -120,7 +120,7 @@ struct Shown {
     foreground: Foreground,
 }
 
-impl Shown {
+impl ShownSession {
     fn new(workspace: Arc<Workspace>, title: String, cost: f64) -> Self {
         Self {
             cwd: workspace.directory().to_owned(),
@@ -139,8 +139,8 @@ impl Shown {
         }
     }
 
-    fn place(&self) -> to_proto::Place<'_> {
-        to_proto::Place { cwd: &self.cwd, home: &self.home }
+    fn bases(&self) -> to_proto::BaseDirectories<'_> {
+        to_proto::BaseDirectories { cwd: &self.cwd, home: &self.home }
     }
 }
 
@@ -271,7 +271,7 @@ impl Encoder {
     ) {
         let created = self.created.iter().position(|event| event.payload.session_id() == Some(&session_id));
         let created = created.and_then(|index| self.created.remove(index));
-        let mut shown = Shown::new(workspace, title, cost);
+        let mut shown = ShownSession::new(workspace, title, cost);
         if let Some(before) = self.sessions.remove(&session_id) {
             shown.foreground = before.foreground;
         }
@@ -603,8 +603,8 @@ impl Encoder {
         shown.progress.insert(part_id.clone(), progress);
         let is_new = before.is_none();
         if is_new {
-            let call = to_proto::tool_call(tool, shown.place());
-            let call = self.outputs.open(id, call, tool, shown.place(), &mut out.lines);
+            let call = to_proto::tool_call(tool, shown.bases());
+            let call = self.outputs.open(id, call, tool, shown.bases(), &mut out.lines);
             out.lines.tool_call(id, &call);
         } else if before == Some(progress)
             && self.outputs.more(id, part_id, tool, Instant::now(), &mut out.lines)
@@ -619,14 +619,14 @@ impl Encoder {
         match progress {
             Progress::Pending => {}
             Progress::Ready | Progress::Running => {
-                let opened_in = (before == Some(Progress::Pending)).then_some(shown.place());
-                let update = to_proto::tool_call_update(tool, shown.place());
-                let update = self.outputs.begin(id, update, tool, shown.place(), opened_in, &mut out.lines);
+                let opened_in = (before == Some(Progress::Pending)).then_some(shown.bases());
+                let update = to_proto::tool_call_update(tool, shown.bases());
+                let update = self.outputs.begin(id, update, tool, shown.bases(), opened_in, &mut out.lines);
                 out.lines.update(id, SessionUpdate::ToolCallUpdate(update));
                 self.outputs.more(id, part_id, tool, Instant::now(), &mut out.lines);
             }
             Progress::Done => {
-                let update = to_proto::tool_call_update(tool, shown.place());
+                let update = to_proto::tool_call_update(tool, shown.bases());
                 self.outputs.end(id, part_id, tool, update, &mut out.lines);
                 self.plan_file(id, tool, out);
             }

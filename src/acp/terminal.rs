@@ -22,7 +22,7 @@ use windlass_protocol_acp::{
 
 use super::{
     lines::Lines,
-    to_proto::{LIVE_TAIL, Place},
+    to_proto::{BaseDirectories, LIVE_TAIL},
     v2::Exit,
 };
 
@@ -62,13 +62,13 @@ impl Outputs {
         session_id: &SessionId,
         call: ToolCall,
         tool: &ToolPart,
-        place: Place<'_>,
+        bases: BaseDirectories<'_>,
         out: &mut Lines<'_>,
     ) -> ToolCall {
         if !self.is_terminal(tool) {
             return call;
         }
-        let cwd = place.workdir(tool.state.input());
+        let cwd = bases.workdir(tool.state.input());
         let call = call.content(vec![ToolCallContent::Terminal(Terminal::new(tool.call_id.clone()))]);
         out.terminal_begin(session_id, &tool.call_id, command(tool), &cwd);
         match self.key() {
@@ -84,18 +84,18 @@ impl Outputs {
         session_id: &SessionId,
         mut update: ToolCallUpdate,
         tool: &ToolPart,
-        place: Place<'_>,
-        opened_in: Option<Place<'_>>,
+        bases: BaseDirectories<'_>,
+        opened_in: Option<BaseDirectories<'_>>,
         out: &mut Lines<'_>,
     ) -> ToolCallUpdate {
         if is_printing(tool) {
             update.fields.content = None;
         }
         if self.is_terminal(tool) && opened_in.is_some() {
-            let cwd = place.workdir(tool.state.input());
+            let cwd = bases.workdir(tool.state.input());
             out.terminal_begin(session_id, &tool.call_id, command(tool), &cwd);
         }
-        let moved = opened_in.map(|place| (place.workdir(tool.state.input()), place.cwd));
+        let moved = opened_in.map(|bases| (bases.workdir(tool.state.input()), bases.cwd));
         let moved = moved.filter(|(directory, cwd)| directory != cwd);
         let has_key = self.is_terminal(tool) && self.key().is_some();
         if let Some((directory, _)) = moved.filter(|_| has_key) {

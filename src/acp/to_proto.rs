@@ -26,12 +26,12 @@ use windlass_protocol_acp::schema::{
 
 /// Directories of the session, for paths as a model writes them.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct BaseDirectories<'a> {
     pub cwd: &'a Path,
     pub home: &'a Path,
 }
 
-impl Place<'_> {
+impl BaseDirectories<'_> {
     /// Returns the directory of a command's `workdir`.
     pub fn workdir(&self, input: &Value) -> PathBuf {
         let workdir = input.get("workdir").and_then(Value::as_str).filter(|it| !it.is_empty());
@@ -117,16 +117,16 @@ fn locations(
     tool: &str,
     input: &Value,
     metadata: Option<&Map<String, Value>>,
-    place: Place<'_>,
+    bases: BaseDirectories<'_>,
 ) -> Vec<ToolCallLocation> {
-    let cwd = place.cwd;
+    let cwd = bases.cwd;
     let changes: Changes<'_> = metadata.and_then(decode).unwrap_or_default();
     if let Some(files) = &changes.files {
         return files.iter().flat_map(|file| file_locations(file, cwd)).collect();
     }
     let subject = engine::tool_look(tool).subject;
     let path = match subject {
-        Subject::Command => return vec![ToolCallLocation::new(place.workdir(input))],
+        Subject::Command => return vec![ToolCallLocation::new(bases.workdir(input))],
         Subject::File | Subject::Change | Subject::Code => {
             let path = input.get("filePath").and_then(Value::as_str);
             path.map(|path| cwd.join(path))
@@ -180,32 +180,32 @@ fn file_locations(file: &PatchedFile<'_>, cwd: &Path) -> Vec<ToolCallLocation> {
 }
 
 /// Returns the first message about a call.
-pub fn tool_call(part: &ToolPart, place: Place<'_>) -> ToolCall {
+pub fn tool_call(part: &ToolPart, bases: BaseDirectories<'_>) -> ToolCall {
     let input = part.state.input();
     let title = match &part.state {
         ToolState::Completed { title, metadata, .. } => {
-            final_title(&part.tool, input, title, metadata, place.cwd)
+            final_title(&part.tool, input, title, metadata, bases.cwd)
         }
         ToolState::Pending { .. } | ToolState::Running { .. } | ToolState::Error { .. } => {
-            engine::call_title(&part.tool, input, place.cwd).unwrap_or_else(|| part.tool.clone())
+            engine::call_title(&part.tool, input, bases.cwd).unwrap_or_else(|| part.tool.clone())
         }
     };
     ToolCall::new(part.call_id.clone(), label(&title))
         .name(part.tool.clone())
         .kind(call_kind(&part.tool, input))
         .status(ToolCallStatus::Pending)
-        .locations(locations(&part.tool, input, None, place))
+        .locations(locations(&part.tool, input, None, bases))
         .raw_input(input.clone())
 }
 
 /// Returns the changes of a call that the client knows.
-pub fn tool_call_update(part: &ToolPart, place: Place<'_>) -> ToolCallUpdate {
+pub fn tool_call_update(part: &ToolPart, bases: BaseDirectories<'_>) -> ToolCallUpdate {
     let input = part.state.input();
     let fields = ToolCallUpdateFields::new().kind(call_kind(&part.tool, input)).name(part.tool.clone());
     let fields = match &part.state {
         ToolState::Pending { .. } => fields.status(ToolCallStatus::Pending),
         ToolState::Running { title: shown, metadata, .. } => {
-            let title = engine::call_title(&part.tool, input, place.cwd).or_else(|| shown.clone());
+            let title = engine::call_title(&part.tool, input, bases.cwd).or_else(|| shown.clone());
             let title = title.unwrap_or_else(|| part.tool.clone());
             // Before its first metadata a call may still have to be allowed.
             let is_allowed = metadata.is_some();
@@ -215,16 +215,16 @@ pub fn tool_call_update(part: &ToolPart, place: Place<'_>) -> ToolCallUpdate {
             fields
                 .status(if is_allowed { ToolCallStatus::InProgress } else { ToolCallStatus::Pending })
                 .title(label(&title))
-                .locations(locations(&part.tool, input, metadata.as_ref(), place))
+                .locations(locations(&part.tool, input, metadata.as_ref(), bases))
                 .raw_input(input.clone())
                 .content(content)
         }
         ToolState::Completed { output, title: shown, metadata, attachments, .. } => {
-            let title = final_title(&part.tool, input, shown, metadata, place.cwd);
+            let title = final_title(&part.tool, input, shown, metadata, bases.cwd);
             let has_failed = failure(&part.tool, metadata).is_some();
             let mut content = vec![text_content(&shown_output(&part.tool, output, metadata))];
             content.extend(
-                diffs(&decode(metadata).unwrap_or_default(), place.cwd)
+                diffs(&decode(metadata).unwrap_or_default(), bases.cwd)
                     .into_iter()
                     .map(ToolCallContent::Diff),
             );
@@ -232,7 +232,7 @@ pub fn tool_call_update(part: &ToolPart, place: Place<'_>) -> ToolCallUpdate {
             fields
                 .status(if has_failed { ToolCallStatus::Failed } else { ToolCallStatus::Completed })
                 .title(label(&title))
-                .locations(locations(&part.tool, input, Some(metadata), place))
+                .locations(locations(&part.tool, input, Some(metadata), bases))
                 .content(content)
                 .raw_output(raw_output(output, metadata, attachments.as_deref()))
         }
@@ -244,7 +244,7 @@ pub fn tool_call_update(part: &ToolPart, place: Place<'_>) -> ToolCallUpdate {
             fields
                 .status(ToolCallStatus::Failed)
                 .title(label(
-                    &engine::call_title(&part.tool, input, place.cwd).unwrap_or_else(|| part.tool.clone()),
+                    &engine::call_title(&part.tool, input, bases.cwd).unwrap_or_else(|| part.tool.clone()),
                 ))
                 .raw_input(input.clone())
                 .content(vec![text_content(&shown_error(error, metadata.as_ref()))])

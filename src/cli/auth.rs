@@ -11,7 +11,7 @@ use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::{
     Engine,
     keys::{self, Offer, Tried},
-    logins::{self, Page, Way},
+    logins::{self, LoginMethod, Page},
     plugins::logins::Login,
 };
 
@@ -121,8 +121,8 @@ async fn ask_and_store(environment: Environment, mut args: LoginArgs) -> Result<
             .map(|()| format!("You are logged in at {chosen}; the login is stored in {}.", file.display()));
     }
     engine.close_plugin_logins(&directory).await;
-    if let Some(way) = choose_way(&chosen, method).await? {
-        return log_in_at(&engine, &paths, &directory, &way, args.instance.as_deref()).await;
+    if let Some(login_method) = choose_method(&chosen, method).await? {
+        return log_in_at(&engine, &paths, &directory, &login_method, args.instance.as_deref()).await;
     }
     let offer = engine.key_offer(&directory, &chosen).await.map_err(|error| not_stored(error.to_string()))?;
     let Some(offer) = offer else {
@@ -172,30 +172,30 @@ async fn store_key(
 }
 
 /// Lets the user choose between the logins of a provider and a key; returns `None` for a key.
-async fn choose_way(provider: &str, method: Option<&str>) -> Result<Option<Way>, String> {
-    let ways = logins::ways(provider);
+async fn choose_method(provider: &str, method: Option<&str>) -> Result<Option<LoginMethod>, String> {
+    let methods = logins::methods(provider);
     match method {
         Some("key") => return Ok(None),
         Some(method) => {
-            let way = ways.iter().find(|way| way.method == method).cloned();
-            return way.map(Some).ok_or_else(|| {
-                let others: Vec<&str> = ways.iter().map(|way| way.method).chain(["key"]).collect();
+            let login_method = methods.iter().find(|it| it.id == method).cloned();
+            return login_method.map(Some).ok_or_else(|| {
+                let others: Vec<&str> = methods.iter().map(|it| it.id).chain(["key"]).collect();
                 format!(
                     "{provider} has no login by `{method}`; use `--method {}`",
                     others.join("` or `--method ")
                 )
             });
         }
-        None if ways.is_empty() || !io::stdin().is_terminal() => return Ok(None),
+        None if methods.is_empty() || !io::stdin().is_terminal() => return Ok(None),
         None => {}
     }
-    let titles = ways.iter().map(|way| way.title).chain(["An API key"]);
+    let titles = methods.iter().map(|it| it.title).chain(["An API key"]);
     let rows = titles.enumerate().map(|(idx, title)| format!("{:>3}. {title}", idx + 1));
     note(&rows.collect::<Vec<_>>().join("\n"));
     let line = typed::line("Log in by (number): ", Echo::Shown).await.map_err(|error| error.to_string())?;
     match line.parse::<usize>().ok().and_then(|number| number.checked_sub(1)) {
-        Some(idx) if idx < ways.len() => Ok(ways.into_iter().nth(idx)),
-        Some(idx) if idx == ways.len() => Ok(None),
+        Some(idx) if idx < methods.len() => Ok(methods.into_iter().nth(idx)),
+        Some(idx) if idx == methods.len() => Ok(None),
         Some(_) | None => Err(format!("`{line}` is none of these numbers")),
     }
 }
@@ -205,16 +205,17 @@ async fn log_in_at(
     engine: &Engine,
     paths: &Paths,
     directory: &Path,
-    way: &Way,
+    login_method: &LoginMethod,
     instance: Option<&str>,
 ) -> Result<String, String> {
     let show = |page: &Page| match &page.code {
         Some(code) => note(&format!("Open {} and type the code {code} there.", page.url)),
         None => note(&format!("Open {} in a browser on this machine.", page.url)),
     };
-    let failed = |reason: String| format!("The login at {} failed: {reason}", way.provider);
-    engine.log_in_at(way, instance, &show).await.map_err(failed)?;
-    let offer = engine.usable(directory, way.provider).await.map_err(|error| failed(error.to_string()))?;
+    let failed = |reason: String| format!("The login at {} failed: {reason}", login_method.provider);
+    engine.log_in_at(login_method, instance, &show).await.map_err(failed)?;
+    let offer =
+        engine.usable(directory, login_method.provider).await.map_err(|error| failed(error.to_string()))?;
     let file = paths.auth();
     Ok(format!(
         "You are logged in at {}; the login is stored in {}.\nIt gives access to {}.",

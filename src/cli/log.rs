@@ -48,8 +48,8 @@ enum Format {
 pub fn run(environment: &Environment, log_level: Option<LogLevel>, args: &LogArgs) -> ExitCode {
     let directory = logging::log_directory(environment);
     let least = args.level.or(log_level).unwrap_or(LogLevel::Trace);
-    let mut place = Place::default();
-    let found = match place.read_all(&directory) {
+    let mut position = ReadPosition::default();
+    let found = match position.read_all(&directory) {
         Ok(lines) => lines,
         Err(error) => {
             return output::fail(&format!("The log in {} cannot be read: {error}.", directory.display()));
@@ -77,7 +77,7 @@ pub fn run(environment: &Environment, log_level: Option<LogLevel>, args: &LogArg
             let mut ticks = tokio::time::interval(LOOK_EVERY);
             loop {
                 ticks.tick().await;
-                let lines = match place.read_more(&directory) {
+                let lines = match position.read_more(&directory) {
                     Ok(lines) => lines,
                     Err(error) => return output::fail(&format!("The log cannot be read any more: {error}.")),
                 };
@@ -152,12 +152,12 @@ impl<'a> Entry<'a> {
 
 /// The place up to which the current file was read.
 #[derive(Default)]
-struct Place {
+struct ReadPosition {
     inode: u64,
     offset: u64,
 }
 
-impl Place {
+impl ReadPosition {
     /// Returns the lines of both files, the older one's first.
     fn read_all(&mut self, directory: &Path) -> io::Result<Vec<String>> {
         let mut lines = Vec::new();

@@ -44,9 +44,9 @@ fn view(id: &str, of_plugins: &[Login], connections: &[(String, Value)]) -> Valu
                 .collect()
         }
         None => {
-            let ways = logins::ways(id).into_iter();
-            let ways = ways.map(|way| json!({"id": way.method, "type": "oauth", "label": way.title}));
-            ways.chain([json!({"type": "key"})]).collect()
+            let methods = logins::methods(id).into_iter();
+            let methods = methods.map(|it| json!({"id": it.id, "type": "oauth", "label": it.title}));
+            methods.chain([json!({"type": "key"})]).collect()
         }
     };
     let connections = connections.iter().filter(|(provider, _)| provider == id);

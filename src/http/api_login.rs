@@ -74,12 +74,13 @@ async fn begin_at_provider(
     body: BeginBody,
     end: &watch::Sender<End>,
 ) -> Result<BegunAttempt, Failure> {
-    let way = logins::ways(provider).into_iter().find(|way| way.method == body.method).ok_or_else(|| {
-        let message = format!("{provider} has no login {:?}.", body.method);
-        invalid(&message, "methodID")
-    })?;
+    let login_method =
+        logins::methods(provider).into_iter().find(|it| it.id == body.method).ok_or_else(|| {
+            let message = format!("{provider} has no login {:?}.", body.method);
+            invalid(&message, "methodID")
+        })?;
     let instance = ["instance", "enterpriseUrl"].iter().find_map(|name| body.inputs.get(*name)?.as_str());
-    let page = server.logins.begin(server.engine.clone(), way, instance.map(str::to_owned)).await;
+    let page = server.logins.begin(server.engine.clone(), login_method, instance.map(str::to_owned)).await;
     let Page { url, code } = page.map_err(|reason| failed(provider, &reason))?;
     let instructions = match code {
         Some(code) => format!("Enter the code {code} on the page."),

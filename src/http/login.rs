@@ -9,7 +9,7 @@ use tokio::{
 use windlass_base::lock::lock;
 use windlass_engine::{
     Engine,
-    logins::{Page, Way},
+    logins::{LoginMethod, Page},
 };
 
 /// The logins that are under way, one at most for each provider.
@@ -33,9 +33,14 @@ impl Drop for Pending {
 
 impl Logins {
     /// Begins a login in the place of the provider's last one, and returns the page to open.
-    pub async fn begin(&self, engine: Engine, way: Way, instance: Option<String>) -> Result<Page, String> {
-        let provider = way.provider;
-        let (pending, page) = begin(engine, way, instance);
+    pub async fn begin(
+        &self,
+        engine: Engine,
+        login_method: LoginMethod,
+        instance: Option<String>,
+    ) -> Result<Page, String> {
+        let provider = login_method.provider;
+        let (pending, page) = begin(engine, login_method, instance);
         lock(&self.0).insert(provider.to_owned(), pending);
         page.await.inspect_err(|_| _ = lock(&self.0).remove(provider))
     }
@@ -57,14 +62,14 @@ impl Logins {
 /// Begins a login; the future returns the page to open, or the reason that there is none.
 fn begin(
     engine: Engine,
-    way: Way,
+    login_method: LoginMethod,
     instance: Option<String>,
 ) -> (Pending, impl Future<Output = Result<Page, String>>) {
     let (page_sender, mut page) = mpsc::unbounded_channel();
     let (end_sender, end) = watch::channel(None);
     let task = tokio::spawn(async move {
         let show = move |page: &Page| _ = page_sender.send(page.clone());
-        let ended = engine.log_in_at(&way, instance.as_deref(), &show).await;
+        let ended = engine.log_in_at(&login_method, instance.as_deref(), &show).await;
         // The request that waited may be gone.
         let _ = end_sender.send(Some(ended));
     });

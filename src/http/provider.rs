@@ -71,8 +71,9 @@ async fn methods(
     let logins = server.engine.plugin_logins(workspace.directory()).await?;
     let known = workspace.loaded().catalog.known();
     let of_provider = |id: &String| {
-        let ways = logins::ways(id).into_iter().map(|way| json!({"type": "oauth", "label": way.title}));
-        ways.chain([json!({"type": "api", "label": "API key"})]).collect()
+        let methods = logins::methods(id).into_iter();
+        let methods = methods.map(|it| json!({"type": "oauth", "label": it.title}));
+        methods.chain([json!({"type": "api", "label": "API key"})]).collect()
     };
     let mut methods: BTreeMap<String, Value> =
         known.into_iter().map(|id| (id.clone(), of_provider(&id))).collect();
@@ -83,7 +84,7 @@ async fn methods(
 
 #[derive(Debug, Deserialize)]
 struct AuthorizeBody {
-    /// The place of the way in the list of ways.
+    /// The place of the method in the list of methods.
     method: usize,
     #[serde(default)]
     inputs: Map<String, Value>,
@@ -98,12 +99,12 @@ async fn authorize(
     if is_of_plugin(&server, &workspace, &id).await? {
         return authorize_by_plugin(&server, &workspace, &id, body).await;
     }
-    let way = logins::ways(&id).into_iter().nth(body.method).ok_or_else(|| {
+    let login_method = logins::methods(&id).into_iter().nth(body.method).ok_or_else(|| {
         let message = format!("{id} has no such login; GET /provider/auth lists the ways there are.");
         Failure::bad_request(Piece::Payload, message)
     })?;
     let instance = ["instance", "enterpriseUrl"].iter().find_map(|name| body.inputs.get(*name)?.as_str());
-    let page = server.logins.begin(server.engine.clone(), way, instance.map(str::to_owned)).await;
+    let page = server.logins.begin(server.engine.clone(), login_method, instance.map(str::to_owned)).await;
     let Page { url, code } = page.map_err(|reason| login_failed(&id, &reason))?;
     let instructions = match code {
         Some(code) => format!("Enter the code {code} on the page."),

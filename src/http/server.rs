@@ -54,7 +54,7 @@ impl Server {
     pub fn new(engine: Engine, options: Options, answerable: Answerable, stop: CancellationToken) -> Shared {
         let hub = Arc::new(Hub::default());
         let subscriber: Arc<dyn Subscriber> = hub.clone();
-        engine.bus().subscribe(Filter::Beside, &subscriber);
+        engine.bus().subscribe(Filter::Lossy, &subscriber);
         let lease = Arc::new(engine.client(answerable));
         Arc::new(Self {
             engine,

@@ -41,9 +41,9 @@ pub fn seed(name: &str) -> u64 {
 }
 
 /// Prints a place in a random run if the test fails there.
-pub struct Place(pub String);
+pub struct FailedAt(pub String);
 
-impl Drop for Place {
+impl Drop for FailedAt {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("--- failed at {}", self.0);

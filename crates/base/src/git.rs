@@ -107,7 +107,7 @@ pub enum GitError {
 
 /// The repository that git is to work with; it looks for none by itself.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct RepositoryPaths<'a> {
     pub git_dir: &'a Path,
     /// The directory with the objects, references and configuration, if another one.
     pub common_dir: Option<&'a Path>,
@@ -119,7 +119,7 @@ pub struct Place<'a> {
 pub struct Run<'a> {
     pub program: &'a Program,
     /// `None` only where git is to make a repository.
-    pub place: Option<Place<'a>>,
+    pub repository: Option<RepositoryPaths<'a>>,
     pub directory: &'a Path,
     /// Settings over the user's own, beside those of every run.
     pub settings: &'a [&'a str],
@@ -201,8 +201,10 @@ impl Run<'_> {
             ]
             .map(|(name, value)| (name.to_owned(), value.to_owned())),
         );
-        let paths =
-            [("GIT_COMMON_DIR", self.place.and_then(|it| it.common_dir)), ("GIT_INDEX_FILE", self.index)];
+        let paths = [
+            ("GIT_COMMON_DIR", self.repository.and_then(|it| it.common_dir)),
+            ("GIT_INDEX_FILE", self.index),
+        ];
         for (name, path) in paths {
             // These are files of ours, with paths that are text.
             environment.extend(path.map(|path| (name.to_owned(), path.display().to_string())));
@@ -217,8 +219,11 @@ impl Run<'_> {
             OsString::from_vec(option)
         };
         let mut all = Vec::new();
-        if let Some(place) = &self.place {
-            all.extend([option("--git-dir=", place.git_dir), option("--work-tree=", place.worktree)]);
+        if let Some(repository) = &self.repository {
+            all.extend([
+                option("--git-dir=", repository.git_dir),
+                option("--work-tree=", repository.worktree),
+            ]);
         }
         for setting in SETTINGS.iter().chain(self.settings) {
             all.extend(["-c".into(), OsString::from(setting)]);

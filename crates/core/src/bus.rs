@@ -40,7 +40,7 @@ pub enum Filter {
     /// Every event of every session.
     All,
     /// Every event of every session. No turn waits for such a reader, which misses deltas while it is behind.
-    Beside,
+    Lossy,
     /// Events of these kinds. No turn waits for such a reader.
     Only(Vec<EventKind>),
     /// Events of the sessions in scope, of sessions that are made or deleted, and of no session.
@@ -197,7 +197,7 @@ impl State {
         self.subscriptions.iter().enumerate().filter_map(|(idx, it)| {
             let reads = match &it.filter {
                 Filter::All => true,
-                Filter::Beside | Filter::Only(_) => false,
+                Filter::Lossy | Filter::Only(_) => false,
                 Filter::Scope(scope) => self.is_in_scope(id, scope),
             };
             Some((idx, it.subscriber.upgrade().filter(|_| reads)?))
@@ -217,7 +217,7 @@ impl State {
         for (idx, it) in self.subscriptions.iter_mut().enumerate() {
             let Some(subscriber) = it.subscriber.upgrade() else { continue };
             let is_wanted = match &it.filter {
-                Filter::Beside => true,
+                Filter::Lossy => true,
                 Filter::Only(kinds) => kinds.contains(&kind),
                 Filter::All | Filter::Scope(_) => {
                     session_id.is_none() || is_about_sessions || readers.contains(&idx)
@@ -226,8 +226,8 @@ impl State {
             if !is_wanted {
                 continue;
             }
-            let is_beside = matches!(it.filter, Filter::Beside);
-            let n_behind = if is_beside || readers.len() > 1 { subscriber.n_behind() } else { 0 };
+            let is_lossy = matches!(it.filter, Filter::Lossy);
+            let n_behind = if is_lossy || readers.len() > 1 { subscriber.n_behind() } else { 0 };
             if n_behind >= CUT_OFF && readers.contains(&idx) {
                 cut_off.push(idx);
                 subscriber.cut_off();

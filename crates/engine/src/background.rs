@@ -31,7 +31,7 @@ pub struct Background {
 }
 
 struct Job {
-    place: Place,
+    link: SubagentLink,
     cancel: CancellationToken,
     /// Prompts that it has not answered.
     n_prompts: usize,
@@ -39,7 +39,7 @@ struct Job {
 
 /// A subagent that a call waits for.
 struct Awaited {
-    place: Place,
+    link: SubagentLink,
     cancel: CancellationToken,
     moved: oneshot::Sender<Open>,
 }
@@ -62,7 +62,7 @@ pub struct Report {
 
 /// A subagent's session and the one that it works for.
 #[derive(Clone)]
-pub struct Place {
+pub struct SubagentLink {
     pub parent: SessionId,
     pub child: SessionId,
     /// Everything that the subagent had spent when its last result was handed on.
@@ -73,32 +73,36 @@ pub struct Place {
 
 impl Background {
     /// Takes a place for another subagent; `None` if there is none left. The token ends its work.
-    pub fn begin(&self, place: &Place) -> Option<(CancellationToken, Open)> {
+    pub fn begin(&self, link: &SubagentLink) -> Option<(CancellationToken, Open)> {
         let mut jobs = lock(&self.jobs);
-        let jobs = jobs.entry(place.parent.clone()).or_default();
+        let jobs = jobs.entry(link.parent.clone()).or_default();
         if jobs.len() >= MAX_JOBS {
             return None;
         }
         let cancel = CancellationToken::new();
-        jobs.push(Job { place: place.clone(), cancel: cancel.clone(), n_prompts: 1 });
+        jobs.push(Job { link: link.clone(), cancel: cancel.clone(), n_prompts: 1 });
         Some((cancel, self.open()))
     }
 
     /// Gives a subagent that works in the background one more prompt; `None` if it does not.
-    pub fn extend(&self, parent: &SessionId, child: &SessionId) -> Option<(Place, CancellationToken, Open)> {
+    pub fn extend(
+        &self,
+        parent: &SessionId,
+        child: &SessionId,
+    ) -> Option<(SubagentLink, CancellationToken, Open)> {
         let mut jobs = lock(&self.jobs);
-        let job = jobs.get_mut(parent)?.iter_mut().find(|job| job.place.child == *child)?;
+        let job = jobs.get_mut(parent)?.iter_mut().find(|job| job.link.child == *child)?;
         job.n_prompts += 1;
-        Some((job.place.clone(), job.cancel.clone(), self.open()))
+        Some((job.link.clone(), job.cancel.clone(), self.open()))
     }
 
     /// Lets a subagent that a call waits for be moved to the background; the receiver is told of it. The token ends its
     /// work.
-    pub fn wait(&self, place: &Place, cancel: CancellationToken) -> oneshot::Receiver<Open> {
+    pub fn wait(&self, link: &SubagentLink, cancel: CancellationToken) -> oneshot::Receiver<Open> {
         let (moved, receiver) = oneshot::channel();
         let mut awaited = lock(&self.awaited);
         awaited.retain(|other| !other.moved.is_closed());
-        awaited.push(Awaited { place: place.clone(), cancel, moved });
+        awaited.push(Awaited { link: link.clone(), cancel, moved });
         receiver
     }
 
@@ -109,7 +113,7 @@ impl Background {
         let n_jobs = all.get(parent).map_or(0, Vec::len);
         let mut n_free = MAX_JOBS.saturating_sub(n_jobs);
         let mut is_taken = |subagent: &mut Awaited| {
-            let is_taken = n_free > 0 && subagent.place.parent == *parent && !subagent.moved.is_closed();
+            let is_taken = n_free > 0 && subagent.link.parent == *parent && !subagent.moved.is_closed();
             n_free -= usize::from(is_taken);
             is_taken
         };
@@ -117,7 +121,7 @@ impl Background {
         for subagent in lock(&self.awaited).extract_if(.., |it| is_taken(it)) {
             // Its call may have ended in this moment.
             if subagent.moved.send(self.open()).is_ok() {
-                moved.push(Job { place: subagent.place, cancel: subagent.cancel, n_prompts: 1 });
+                moved.push(Job { link: subagent.link, cancel: subagent.cancel, n_prompts: 1 });
             }
         }
         if moved.is_empty() {
@@ -128,17 +132,17 @@ impl Background {
     }
 
     /// Notes that a prompt was answered. True if it was the subagent's last; `None` if its work was ended from above.
-    pub fn answered(&self, place: &Place) -> Option<bool> {
+    pub fn answered(&self, link: &SubagentLink) -> Option<bool> {
         let mut all = lock(&self.jobs);
-        let jobs = all.get_mut(&place.parent)?;
-        let idx = jobs.iter().position(|job| job.place.child == place.child)?;
+        let jobs = all.get_mut(&link.parent)?;
+        let idx = jobs.iter().position(|job| job.link.child == link.child)?;
         jobs[idx].n_prompts -= 1;
         if jobs[idx].n_prompts > 0 {
             return Some(false);
         }
         jobs.swap_remove(idx);
         if jobs.is_empty() {
-            all.remove(&place.parent);
+            all.remove(&link.parent);
         }
         Some(true)
     }
@@ -147,7 +151,7 @@ impl Background {
     fn end(&self, parent: &SessionId) -> Vec<SessionId> {
         let jobs = lock(&self.jobs).remove(parent).unwrap_or_default();
         jobs.iter().for_each(|job| job.cancel.cancel());
-        jobs.into_iter().map(|job| job.place.child).collect()
+        jobs.into_iter().map(|job| job.link.child).collect()
     }
 
     /// Waits until every result has reached its session.
@@ -197,7 +201,7 @@ impl Engine {
     /// as the prompt of a new one.
     pub(super) fn follow(
         &self,
-        place: Place,
+        link: SubagentLink,
         ended: oneshot::Receiver<Result<TurnOutcome, EngineError>>,
         open: Open,
         report: impl FnOnce(Result<TurnOutcome, EngineError>) -> BoxFuture<'static, Report> + Send + 'static,
@@ -207,16 +211,16 @@ impl Engine {
             let _open = open;
             let Ok(outcome) = ended.await else { return };
             let report = report(outcome).await;
-            let Some(is_last) = engine.background().answered(&place) else { return };
+            let Some(is_last) = engine.background().answered(&link) else { return };
             if is_last {
-                engine.close_session(&place.child).await;
+                engine.close_session(&link.child).await;
             }
-            engine.hand_on(&place, report).await;
+            engine.hand_on(&link, report).await;
         });
     }
 
-    async fn hand_on(&self, place: &Place, report: Report) {
-        let stored = self.0.storage.session(place.parent.clone()).await.ok().flatten();
+    async fn hand_on(&self, link: &SubagentLink, report: Report) {
+        let stored = self.0.storage.session(link.parent.clone()).await.ok().flatten();
         let model = stored.and_then(|info| info.model).map(|model| ModelRef {
             provider_id: model.provider_id,
             model_id: model.id,
@@ -225,7 +229,7 @@ impl Engine {
         let part = PromptPart::Text { text: report.text, is_synthetic: true, is_ignored: false };
         let input =
             PromptInput { parts: vec![part], model, of_task: Some(report.spent), ..Default::default() };
-        let (bus, warning_log) = (self.0.bus.clone(), place.warning_log.clone());
+        let (bus, warning_log) = (self.0.bus.clone(), link.warning_log.clone());
         // Without a request behind it, nobody else is told.
         let on_end = move |outcome: Result<TurnOutcome, EngineError>| {
             if let Err(error) = outcome
@@ -236,7 +240,7 @@ impl Engine {
                 warning_log.notify_once(&bus, &text);
             }
         };
-        self.prompt(&place.parent, input, Box::new(on_end));
+        self.prompt(&link.parent, input, Box::new(on_end));
     }
 }
 
@@ -249,25 +253,25 @@ mod tests {
     fn the_number_of_subagents_is_bounded_and_each_ends_with_its_last_prompt_or_from_above() {
         let background = Background::default();
         let parent = ids::session();
-        let place = || Place {
+        let link = || SubagentLink {
             parent: parent.clone(),
             child: ids::session(),
             counted: Arc::default(),
             warning_log: WarningLog::new(parent.clone()),
         };
-        let places: Vec<Place> = (0..MAX_JOBS).map(|_| place()).collect();
-        let mut begun: Vec<_> = places.iter().map(|place| background.begin(place).expect("room")).collect();
-        assert!(background.begin(&place()).is_none());
+        let links: Vec<SubagentLink> = (0..MAX_JOBS).map(|_| link()).collect();
+        let mut begun: Vec<_> = links.iter().map(|link| background.begin(link).expect("room")).collect();
+        assert!(background.begin(&link()).is_none());
         assert!(background.extend(&parent, &ids::session()).is_none());
-        let more = background.extend(&parent, &places[0].child).expect("it works");
+        let more = background.extend(&parent, &links[0].child).expect("it works");
         assert_eq!(*background.n_open.borrow(), MAX_JOBS + 1);
-        assert_eq!(background.answered(&places[0]), Some(false));
+        assert_eq!(background.answered(&links[0]), Some(false));
         drop(more);
-        assert_eq!(background.answered(&places[0]), Some(true));
-        assert!(background.begin(&place()).is_some(), "there is room again");
+        assert_eq!(background.answered(&links[0]), Some(true));
+        assert!(background.begin(&link()).is_some(), "there is room again");
         assert_eq!(background.end(&parent).len(), MAX_JOBS);
         assert!(begun[1].0.is_cancelled());
-        assert_eq!(background.answered(&places[1]), None);
+        assert_eq!(background.answered(&links[1]), None);
         begun.clear();
         assert_eq!(*background.n_open.borrow(), 0);
     }

@@ -386,12 +386,12 @@ impl Engine {
             let sandbox = Enclosures::of_mcp(&loaded.config).own();
             let specs = servers.into_iter().map(|server| server.spec(timeout, sandbox.clone())).collect();
             let directory = workspace.directory().to_owned();
-            let place = mcp::Place {
+            let directories = mcp::Directories {
                 directory,
                 results: self.0.paths.tool_output(),
                 logins: mcp::login::LoginFiles::new(&self.0.paths),
             };
-            Arc::new(mcp::Servers::start(specs, place, self.0.bus.clone()))
+            Arc::new(mcp::Servers::start(specs, directories, self.0.bus.clone()))
         };
         let mcp = (!servers.is_empty()).then(|| start(servers));
         let (parent_limits, tickets) = (ParentLimits::default(), Arc::default());

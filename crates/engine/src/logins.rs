@@ -20,17 +20,17 @@ const MAX_TOKEN: u64 = 64 << 10;
 
 /// A way to log in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Way {
+pub struct LoginMethod {
     pub provider: &'static str,
     /// `browser` or `device`.
-    pub method: &'static str,
+    pub id: &'static str,
     pub title: &'static str,
 }
 
 /// Returns the ways to log in at a provider, the preferred one first.
-pub fn ways(provider: &str) -> Vec<Way> {
-    let ways = rows::of(provider).into_iter();
-    ways.map(|it| Way { provider: it.issuer.provider, method: it.method(), title: it.title }).collect()
+pub fn methods(provider: &str) -> Vec<LoginMethod> {
+    let methods = rows::of(provider).into_iter();
+    methods.map(|it| LoginMethod { provider: it.issuer.provider, id: it.method(), title: it.title }).collect()
 }
 
 /// Returns every provider that has a login.
@@ -57,17 +57,18 @@ impl Engine {
     /// Logs in and stores the login; `show` tells the user which page to open.
     pub async fn log_in_at(
         &self,
-        way: &Way,
+        login_method: &LoginMethod,
         instance: Option<&str>,
         show: &(dyn Fn(&Page) + Send + Sync),
     ) -> Result<(), String> {
-        let rows = rows::of(way.provider);
-        let row = rows.into_iter().find(|row| row.method() == way.method);
-        let row = row.ok_or_else(|| format!("{} has no login by {}", way.provider, way.method))?;
+        let rows = rows::of(login_method.provider);
+        let row = rows.into_iter().find(|row| row.method() == login_method.id);
+        let row =
+            row.ok_or_else(|| format!("{} has no login by {}", login_method.provider, login_method.id))?;
         let client = self.0.http.reqwest().map_err(|error| error.to_string())?;
         let entry = login::log_in(&client, &self.0.environment, row, instance, show).await;
         let entry = entry.map_err(|error| error.to_string())?;
-        self.store(way.provider.to_owned(), entry).await
+        self.store(login_method.provider.to_owned(), entry).await
     }
 
     /// Asks an organisation for its terms of a login.

@@ -28,29 +28,29 @@ pub struct Fault {
 }
 
 /// A provider's credential, and the file or variable that holds it.
-pub type Place = (PathBuf, String, AuthEntry);
+pub type StoredCredential = (PathBuf, String, AuthEntry);
 
 /// Reads every known credential: OpenCode's, with ours over them, or instead of both `OPENCODE_AUTH_CONTENT`.
 /// Does blocking reads.
 pub fn load(paths: &Paths, environment: &Environment) -> (Credentials, Vec<Fault>) {
-    let (places, faults) = places(paths, environment);
+    let (stored, faults) = stored_credentials(paths, environment);
     // The first of the lookup is the last to be put in.
-    let credentials = places.into_iter().rev().map(|(_, provider, entry)| (provider, entry));
+    let credentials = stored.into_iter().rev().map(|(_, provider, entry)| (provider, entry));
     (credentials.collect(), faults)
 }
 
 /// Returns every credential in the order of the lookup, and the sources that cannot be used. Does blocking
 /// reads.
-pub fn places(paths: &Paths, environment: &Environment) -> (Vec<Place>, Vec<Fault>) {
-    let (mut places, mut faults) = (Vec::new(), Vec::new());
+pub fn stored_credentials(paths: &Paths, environment: &Environment) -> (Vec<StoredCredential>, Vec<Fault>) {
+    let (mut stored, mut faults) = (Vec::new(), Vec::new());
     if let Some(text) = environment.get(VARIABLE) {
-        decode(Path::new(VARIABLE), text, &mut places, &mut faults);
-        renewed_of_variable(paths, &mut places);
-        return (places, faults);
+        decode(Path::new(VARIABLE), text, &mut stored, &mut faults);
+        renewed_of_variable(paths, &mut stored);
+        return (stored, faults);
     }
     for file in [paths.auth(), paths.opencode_auth()] {
         match fs::read_to_string(&file) {
-            Ok(text) => decode(&file, &text, &mut places, &mut faults),
+            Ok(text) => decode(&file, &text, &mut stored, &mut faults),
             Err(err) if err.kind() == io::ErrorKind::NotFound => {}
             Err(err) => {
                 let warning = warning(&file, format!("cannot be read: {err}"));
@@ -58,16 +58,16 @@ pub fn places(paths: &Paths, environment: &Environment) -> (Vec<Place>, Vec<Faul
             }
         }
     }
-    (places, faults)
+    (stored, faults)
 }
 
 /// Puts logins that were renewed in the place of those of the variable, which cannot be written.
-fn renewed_of_variable(paths: &Paths, places: &mut [Place]) {
-    if !places.iter().any(|(.., entry)| matches!(entry, AuthEntry::Oauth { .. })) {
+fn renewed_of_variable(paths: &Paths, stored: &mut [StoredCredential]) {
+    if !stored.iter().any(|(.., entry)| matches!(entry, AuthEntry::Oauth { .. })) {
         return;
     }
     let renewed = read(&renewed_file(paths)).ok().flatten().unwrap_or_default();
-    for (_, provider, entry) in places {
+    for (_, provider, entry) in stored {
         let AuthEntry::Oauth { refresh, .. } = &*entry else { continue };
         let newer = renewed.get(provider.as_str()).filter(|it| it[REPLACES] == fingerprint(refresh));
         if let Some(newer) = newer.and_then(|newer| AuthEntry::deserialize(newer).ok()) {
@@ -150,7 +150,7 @@ pub fn clear(paths: &Paths) -> io::Result<()> {
     credential_file::remove(&file)
 }
 
-fn decode(source: &Path, text: &str, places: &mut Vec<Place>, faults: &mut Vec<Fault>) {
+fn decode(source: &Path, text: &str, stored: &mut Vec<StoredCredential>, faults: &mut Vec<Fault>) {
     let entries: Map<String, Value> = match serde_json::from_str(text) {
         Ok(entries) => entries,
         Err(err) => {
@@ -168,8 +168,8 @@ fn decode(source: &Path, text: &str, places: &mut Vec<Place>, faults: &mut Vec<F
             Ok(entry) => {
                 // OpenCode's older versions wrote ids with a slash at the end.
                 let id = provider.trim_end_matches('/');
-                places.retain(|(file, other, _)| file != source || other != id);
-                places.push((source.to_owned(), id.to_owned(), entry));
+                stored.retain(|(file, other, _)| file != source || other != id);
+                stored.push((source.to_owned(), id.to_owned(), entry));
             }
             Err(_) => {
                 let warning = warning(source, format!("the entry of `{provider}` is not a credential"));

@@ -27,7 +27,7 @@ mod pace;
 mod reply;
 mod table;
 
-use choice::{Choice, Place, Spec};
+use choice::{Choice, Lookup, Spec};
 pub use choice::{Program, definitions, every_program, incomplete, is_off, programs};
 use client::{Client, End, LIMITS, Limits, Phase};
 
@@ -185,8 +185,8 @@ impl Servers {
                 "Language servers are switched off: `\"lsp\": true` in opencode.json switches them on.";
             return Err(AskError::NoServer(hint.to_owned()));
         }
-        let (place, path) = (Place::of(config), question.path.to_owned());
-        let Choice { specs, missing } = blocking(move || choice::choose(&place, definitions, &path)).await;
+        let (lookup, path) = (Lookup::of(config), question.path.to_owned());
+        let Choice { specs, missing } = blocking(move || choice::choose(&lookup, definitions, &path)).await;
         if specs.is_empty() {
             return Err(AskError::NoServer(hint(&missing)));
         }
@@ -261,8 +261,8 @@ impl Servers {
         if !definitions.iter().any(|definition| definition.takes(path)) {
             return Vec::new();
         }
-        let (place, path) = (Place::of(config), path.to_owned());
-        let Choice { specs, .. } = blocking(move || choice::choose(&place, definitions, &path)).await;
+        let (lookup, path) = (Lookup::of(config), path.to_owned());
+        let Choice { specs, .. } = blocking(move || choice::choose(&lookup, definitions, &path)).await;
         specs.into_iter().map(|spec| self.lease(spec)).collect()
     }
 

@@ -164,7 +164,7 @@ pub enum CallError {
 
 /// The directories of a set of servers.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct Directories {
     /// The working directory of local servers, and the first root that servers are told.
     pub directory: PathBuf,
     /// The directory of results that are too long to keep in memory.
@@ -187,7 +187,7 @@ impl Servers {
     /// Begins to connect to every server and returns at once.
     ///
     /// Must be called within the runtime.
-    pub fn start(specs: Vec<ServerSpec>, place: Place, bus: Bus) -> Servers {
+    pub fn start(specs: Vec<ServerSpec>, directories: Directories, bus: Bus) -> Servers {
         let shared = Arc::new(Shared {
             slots: Mutex::default(),
             bus,
@@ -195,8 +195,8 @@ impl Servers {
             table: Mutex::default(),
             collisions: Mutex::default(),
             changes: watch::Sender::new(()),
-            roots: watch::Sender::new(vec![place.directory.clone()]),
-            place,
+            roots: watch::Sender::new(vec![directories.directory.clone()]),
+            directories,
             http: OnceCell::new(),
             foreign_http: OnceCell::new(),
         });
@@ -274,7 +274,7 @@ impl Servers {
         ServersLease { shared: self.shared.clone(), slots: self.shared.slots() }
     }
 
-    /// Tells the servers these roots beside the directory of the place.
+    /// Tells the servers these roots beside their working directory.
     pub fn set_more_roots(&self, directories: &[PathBuf]) {
         let first = self.shared.directory().to_owned();
         let roots: Vec<PathBuf> = std::iter::once(first).chain(directories.iter().cloned()).collect();
@@ -432,7 +432,7 @@ impl ServersLease {
 /// State that the servers' tasks share with their owner.
 struct Shared {
     slots: Mutex<Arc<Slots>>,
-    place: Place,
+    directories: Directories,
     bus: Bus,
     /// The right to start a process.
     starts: Semaphore,
@@ -440,7 +440,7 @@ struct Shared {
     table: Mutex<Arc<Table>>,
     /// Notified after every change of a status.
     changes: watch::Sender<()>,
-    /// The directories that servers are told as roots, which begin with that of the place.
+    /// The directories that servers are told as roots, which begin with their working directory.
     roots: watch::Sender<Vec<PathBuf>>,
     http: OnceCell<reqwest::Client>,
     /// The client for addresses that only the project names.
@@ -508,7 +508,7 @@ impl Slot {
 
 impl Shared {
     fn directory(&self) -> &Path {
-        &self.place.directory
+        &self.directories.directory
     }
 
     /// Records that a server is ready, or that its tools have changed.

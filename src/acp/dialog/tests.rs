@@ -12,7 +12,7 @@ use windlass_protocol::{
 };
 use windlass_protocol_acp::decode::ClientCapabilities;
 
-use super::{Dialog, Progress, Shown};
+use super::{Dialog, Progress, QuestionMessage};
 
 fn question(labels: &[&str], is_multiple: bool, takes_custom: bool) -> Question {
     let option = |label: &&str| QuestionOption { label: (*label).to_owned(), description: String::new() };
@@ -123,8 +123,8 @@ fn choose(dialog: &mut Dialog, option: &str) -> Progress {
 
 fn shown(dialog: &Dialog) -> Value {
     match dialog.show(&SessionId::from_trusted("ses_1")) {
-        Shown::Form(form) => serde_json::to_value(form).unwrap(),
-        Shown::Choice(choice) => serde_json::to_value(choice).unwrap(),
+        QuestionMessage::Form(form) => serde_json::to_value(form).unwrap(),
+        QuestionMessage::Choice(choice) => serde_json::to_value(choice).unwrap(),
     }
 }
 

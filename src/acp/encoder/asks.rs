@@ -9,7 +9,7 @@ use windlass_protocol_acp::schema::{CompleteElicitationNotification, Elicitation
 
 use super::{Encoder, Sink};
 use crate::acp::{
-    dialog::{Dialog, Shown},
+    dialog::{Dialog, QuestionMessage},
     permissions::{Asked, AskedId, Request},
     to_proto,
 };
@@ -95,8 +95,8 @@ impl Encoder {
         let choice = match asked {
             Asked::Permission(request) => to_proto::permission(root, &request, &cwd),
             Asked::Question(dialog) => match dialog.show(root) {
-                Shown::Choice(choice) => choice,
-                Shown::Form(form) => {
+                QuestionMessage::Choice(choice) => choice,
+                QuestionMessage::Form(form) => {
                     return out.lines.write(&rpc::request(&rpc_id, "elicitation/create", form));
                 }
             },

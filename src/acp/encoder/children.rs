@@ -16,7 +16,7 @@ use windlass_protocol_acp::schema::{
     IdleStateUpdate, RunningStateUpdate, SessionUpdate, StateUpdate, SubagentUpdate,
 };
 
-use super::{Child, Encoder, Shown, Sink};
+use super::{Child, Encoder, ShownSession, Sink};
 use crate::acp::{outbox::Outgoing, permissions, to_proto};
 
 impl Encoder {
@@ -52,7 +52,7 @@ impl Encoder {
         out: &mut Sink<'_>,
     ) {
         let Some(above) = self.sessions.get(parent).filter(|_| self.client.subagents) else { return };
-        let shown = Shown::new(above.workspace.clone(), title.to_owned(), 0.0);
+        let shown = ShownSession::new(above.workspace.clone(), title.to_owned(), 0.0);
         let root = self.children.get(parent).map_or(parent, |above| &above.root).clone();
         self.sessions.insert(id.clone(), shown);
         self.children.insert(id.clone(), Child { parent: parent.clone(), root });

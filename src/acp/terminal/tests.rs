@@ -8,8 +8,8 @@ use windlass_protocol_acp::decode::Version;
 use super::*;
 use crate::acp::{lines::Dialect, to_proto};
 
-fn place() -> Place<'static> {
-    Place { cwd: Path::new("/work"), home: Path::new("/home/u") }
+fn bases() -> BaseDirectories<'static> {
+    BaseDirectories { cwd: Path::new("/work"), home: Path::new("/home/u") }
 }
 
 /// Returns a destination in the words of version 1, or of version 2 where the terminals are ours.
@@ -48,10 +48,10 @@ impl Scene {
 
     fn begin(&mut self, state: Value) -> Vec<Value> {
         let tool = tool(state);
-        let update = to_proto::tool_call_update(&tool, place());
+        let update = to_proto::tool_call_update(&tool, bases());
         let mut out = lines(self.outputs.terminals, &mut self.out);
         let id = &self.session_id;
-        let update = self.outputs.begin(id, update, &tool, place(), Some(place()), &mut out);
+        let update = self.outputs.begin(id, update, &tool, bases(), Some(bases()), &mut out);
         out.update(id, SessionUpdate::ToolCallUpdate(update));
         self.outputs.more(id, &self.part_id, &tool, self.now, &mut out);
         self.updates()
@@ -68,7 +68,7 @@ impl Scene {
 
     fn end(&mut self, state: Value) -> Value {
         let tool = tool(state);
-        let update = to_proto::tool_call_update(&tool, place());
+        let update = to_proto::tool_call_update(&tool, bases());
         let mut out = lines(self.outputs.terminals, &mut self.out);
         self.outputs.end(&self.session_id, &self.part_id, &tool, update, &mut out);
         let mut updates = self.updates();
@@ -120,8 +120,8 @@ fn a_command_gets_a_terminal_where_the_client_has_them() {
         let state = json!({ "status": "pending", "input": input, "raw": "" });
         let mut tool = tool(state);
         tool.tool = name.to_owned();
-        let (id, call) = (SessionId::from_trusted("ses_1"), to_proto::tool_call(&tool, place()));
-        json!(outputs.open(&id, call, &tool, place(), &mut lines(outputs.terminals, &mut Vec::new())))
+        let (id, call) = (SessionId::from_trusted("ses_1"), to_proto::tool_call(&tool, bases()));
+        json!(outputs.open(&id, call, &tool, bases(), &mut lines(outputs.terminals, &mut Vec::new())))
     };
     let call = open(&terminals, "bash", json!({}));
     assert_eq!(call["content"], json!([{"type": "terminal", "terminalId": "call_1"}]));
@@ -177,7 +177,7 @@ fn a_call_of_the_past_is_shown_in_its_terminal_with_its_end() {
     let mut scene = Scene::new(Terminals::Output);
     let shown = |scene: &mut Scene, state: Value| {
         let tool = tool(state);
-        let update = to_proto::tool_call_update(&tool, place());
+        let update = to_proto::tool_call_update(&tool, bases());
         let mut out = lines(scene.outputs.terminals, &mut scene.out);
         scene.outputs.end(&scene.session_id, &scene.part_id, &tool, update, &mut out);
         scene.updates()
@@ -274,7 +274,7 @@ fn in_version_2_a_terminal_of_ours_begins_is_written_and_ends() {
     assert_eq!(written, [chunk]);
     let mut out = lines(Terminals::Owned, &mut scene.out);
     let tool = tool(completed(json!({"output": "one\n", "exit": 3, "truncated": false})));
-    let update = to_proto::tool_call_update(&tool, place());
+    let update = to_proto::tool_call_update(&tool, bases());
     scene.outputs.end(&scene.session_id, &scene.part_id, &tool, update, &mut out);
     let ended = scene.updates();
     let exit =

@@ -7,12 +7,14 @@ use windlass_base::diff;
 use windlass_engine as engine;
 use windlass_protocol::opencode::{part::ToolPart, permission::PermissionRequest, session::Todo};
 
-use super::{Place, permission, plan, session_info, stop_reason, tool_call, tool_call_update, usage};
+use super::{
+    BaseDirectories, permission, plan, session_info, stop_reason, tool_call, tool_call_update, usage,
+};
 
 const CWD: &str = "/work";
 
-fn place() -> Place<'static> {
-    Place { cwd: Path::new(CWD), home: Path::new("/home/u") }
+fn bases() -> BaseDirectories<'static> {
+    BaseDirectories { cwd: Path::new(CWD), home: Path::new("/home/u") }
 }
 
 fn part(tool: &str, state: Value) -> ToolPart {
@@ -21,11 +23,11 @@ fn part(tool: &str, state: Value) -> ToolPart {
 
 fn first_seen(tool: &str, input: Value) -> Value {
     let state = json!({"status": "pending", "input": input, "raw": ""});
-    serde_json::to_value(tool_call(&part(tool, state), place())).unwrap()
+    serde_json::to_value(tool_call(&part(tool, state), bases())).unwrap()
 }
 
 fn update(tool: &str, state: Value) -> Value {
-    serde_json::to_value(tool_call_update(&part(tool, state), place())).unwrap()
+    serde_json::to_value(tool_call_update(&part(tool, state), bases())).unwrap()
 }
 
 fn completed(tool: &str, input: Value, output: &str, metadata: Value, attachments: Value) -> Value {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Entry, LogLevel, Place, logging};
+use super::{Entry, LogLevel, ReadPosition, logging};
 
 #[test]
 fn lines_are_taken_apart_and_chosen_by_level() {
@@ -30,14 +30,14 @@ fn a_file_that_is_put_aside_loses_no_line() {
     let scratch = tempfile::tempdir().unwrap();
     let directory = scratch.path();
     let (current, rotated) = (logging::current(directory), logging::rotated(directory));
-    let mut place = Place::default();
-    assert!(place.read_all(directory).unwrap().is_empty());
+    let mut position = ReadPosition::default();
+    assert!(position.read_all(directory).unwrap().is_empty());
     fs::write(&rotated, "1\n").unwrap();
     fs::write(&current, "2\n3").unwrap();
-    assert_eq!(place.read_all(directory).unwrap(), ["1", "2"]);
+    assert_eq!(position.read_all(directory).unwrap(), ["1", "2"]);
     fs::write(&current, "2\n3\n4\n").unwrap();
     fs::rename(&current, &rotated).unwrap();
     fs::write(&current, "5\n").unwrap();
-    assert_eq!(place.read_more(directory).unwrap(), ["3", "4", "5"]);
-    assert!(place.read_more(directory).unwrap().is_empty());
+    assert_eq!(position.read_more(directory).unwrap(), ["3", "4", "5"]);
+    assert!(position.read_more(directory).unwrap().is_empty());
 }

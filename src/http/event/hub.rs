@@ -29,7 +29,7 @@ const LATE: usize = 1 << 20;
 const COMMENT: &[u8] = b": heartbeat\n\n";
 /// Multiple of that at which its connection ends.
 const CUT_OFF: usize = 4;
-/// Sessions with places that are known at once.
+/// Sessions with projects that are known at once.
 const MAX_SESSIONS: usize = 4096;
 
 /// See the module's comment.
@@ -50,14 +50,14 @@ struct State {
 /// A session that was used here.
 #[derive(Debug)]
 struct Known {
-    place: Place,
+    project: ProjectDirectory,
     /// The number of its last use.
     used: u64,
 }
 
 /// The directory and project of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct ProjectDirectory {
     directory: Arc<str>,
     project_id: Arc<str>,
 }
@@ -120,7 +120,7 @@ impl Hub {
 
     /// Returns the directory of a session that was used here.
     pub fn directory(&self, id: &SessionId) -> Option<Arc<str>> {
-        lock(&self.0).sessions.get(id).map(|known| known.place.directory.clone())
+        lock(&self.0).sessions.get(id).map(|known| known.project.directory.clone())
     }
 
     /// Notes that a session is used; false if it is not known.
@@ -150,7 +150,7 @@ impl Hub {
     pub fn statuses(&self, directory: &str) -> HashMap<SessionId, SessionStatus> {
         let state = lock(&self.0);
         let is_wanted =
-            |id: &SessionId| state.sessions.get(id).is_some_and(|it| *it.place.directory == *directory);
+            |id: &SessionId| state.sessions.get(id).is_some_and(|it| *it.project.directory == *directory);
         let busy = state.statuses.iter().filter(|(id, _)| is_wanted(id));
         busy.map(|(id, status)| (id.clone(), status.clone())).collect()
     }
@@ -260,9 +260,9 @@ impl State {
         if !self.readers.is_empty()
             && let Ok(text) = serde_json::to_string(event)
         {
-            let place = self.place(payload);
-            let (directory, project_id) = match &place {
-                Some(place) => (Some(&*place.directory), Some(&*place.project_id)),
+            let project = self.project(payload);
+            let (directory, project_id) = match &project {
+                Some(project) => (Some(&*project.directory), Some(&*project.project_id)),
                 None => (None, None),
             };
             let mut frames = EncodedEvent::new(text, directory.unwrap_or("global"), project_id);
@@ -277,15 +277,17 @@ impl State {
     fn note(&mut self, info: &Session) {
         let used = self.next_use();
         if let Some(known) = self.sessions.get_mut(&info.id)
-            && *known.place.directory == *info.directory
-            && *known.place.project_id == *info.project_id
+            && *known.project.directory == *info.directory
+            && *known.project.project_id == *info.project_id
         {
             known.used = used;
             return;
         }
-        let place =
-            Place { directory: info.directory.as_str().into(), project_id: info.project_id.as_str().into() };
-        self.sessions.insert(info.id.clone(), Known { place, used });
+        let project = ProjectDirectory {
+            directory: info.directory.as_str().into(),
+            project_id: info.project_id.as_str().into(),
+        };
+        self.sessions.insert(info.id.clone(), Known { project, used });
         for id in self.idle_beyond(MAX_SESSIONS) {
             self.sessions.remove(&id);
         }
@@ -310,23 +312,25 @@ impl State {
 
     /// Returns the directory that an event is about: its session's, its service's, or the deepest one that holds its
     /// file.
-    fn place(&self, payload: &EventPayload) -> Option<Place> {
+    fn project(&self, payload: &EventPayload) -> Option<ProjectDirectory> {
         if let Some(id) = payload.session_id() {
-            return self.sessions.get(id).map(|known| known.place.clone());
+            return self.sessions.get(id).map(|known| known.project.clone());
         }
-        let mut places = self.sessions.values().map(|known| &known.place);
+        let mut projects = self.sessions.values().map(|known| &known.project);
         if let EventPayload::Service(event) = payload {
             let directory = event.directory.as_deref()?;
-            let known = places.find(|place| *place.directory == *directory).cloned();
-            return known.or_else(|| Some(Place { directory: directory.into(), project_id: GLOBAL.into() }));
+            let known = projects.find(|project| *project.directory == *directory).cloned();
+            return known.or_else(|| {
+                Some(ProjectDirectory { directory: directory.into(), project_id: GLOBAL.into() })
+            });
         }
         let path = match payload {
             EventPayload::FileEdited { file } => file,
             EventPayload::ConfigUpdated { directory } => directory,
             _other => return None,
         };
-        let around = places.filter(|place| Path::new(path).starts_with(&*place.directory));
-        around.max_by_key(|place| place.directory.len()).cloned()
+        let around = projects.filter(|project| Path::new(path).starts_with(&*project.directory));
+        around.max_by_key(|project| project.directory.len()).cloned()
     }
 
     /// Gives a frame to the readers that want it. An event of no known directory goes to all.

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Place, repository::Repository};
+use super::{RepositoryPaths, repository::Repository};
 use crate::ids;
 
 /// Files and directories of the common directory that hold data. `lfs` has the contents that the user's own filter
@@ -52,8 +52,8 @@ impl View {
         &self.worktree
     }
 
-    pub fn place(&self) -> Place<'_> {
-        Place {
+    pub fn paths(&self) -> RepositoryPaths<'_> {
+        RepositoryPaths {
             git_dir: &self.repository.git_dir,
             common_dir: Some(&self.common_dir),
             worktree: &self.worktree,

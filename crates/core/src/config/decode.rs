@@ -40,19 +40,19 @@ use super::{
 /// Bytes of an answer that are kept unless the configuration says otherwise.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 
-/// The place that a configuration is read for.
-pub struct Place<'a> {
+/// The project that a configuration is read for.
+pub struct ProjectContext<'a> {
     pub paths: &'a Paths,
     pub directory: &'a Path,
     pub project_files: &'a Arc<ProjectFiles>,
 }
 
 /// Resolves the sources that were read, and returns the layers too, which know the source of each value.
-pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, Vec<Layer>) {
+pub fn resolve(context: &ProjectContext<'_>, sources: Sources, hooks: &[Hook]) -> (Config, Vec<Layer>) {
     let Sources { environment, mut layers, mut findings, directories, watched, kept, broken: _, held } =
         sources;
     bind(&mut layers, &mut findings);
-    run_hooks(place, &environment, hooks, &mut layers, &mut findings);
+    run_hooks(context, &environment, hooks, &mut layers, &mut findings);
     let project_addresses = bind(&mut layers, &mut findings);
     stronger::bound(&mut layers, &mut findings);
     let mut raw = merged(&layers);
@@ -79,10 +79,10 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         limits.push(Bound { agent: None, is_fetched: false, rules: limits::Kind::Ask.rules(home) });
     }
     let mut config = Config {
-        paths: place.paths.clone(),
-        directory: place.directory.to_owned(),
-        worktree: place.project_files.worktree.clone(),
-        project_files: place.project_files.clone(),
+        paths: context.paths.clone(),
+        directory: context.directory.to_owned(),
+        worktree: context.project_files.worktree.clone(),
+        project_files: context.project_files.clone(),
         model: model("model"),
         small_model: model("small_model"),
         unread_models: unread_models(&layers, &findings.warnings),
@@ -104,7 +104,7 @@ pub fn resolve(place: &Place<'_>, sources: Sources, hooks: &[Hook]) -> (Config, 
         held,
         project_addresses,
         own_sandbox: own_sandbox(&layers, &settings),
-        project_programs: ProjectPrograms::new(&layers, place.directory, &place.project_files.worktree),
+        project_programs: ProjectPrograms::new(&layers, context.directory, &context.project_files.worktree),
         substituted: layers.iter().flat_map(|layer| layer.substituted.iter().cloned()).collect(),
         providers: decode_key(&raw, "provider").unwrap_or_default(),
         disabled_providers: strings("disabled_providers").unwrap_or_default(),
@@ -150,7 +150,7 @@ fn own_sandbox(layers: &[Layer], settings: &Settings) -> SandboxSettings {
 
 /// Adds the plugins' changes, beneath the administrator's layers.
 fn run_hooks(
-    place: &Place<'_>,
+    context: &ProjectContext<'_>,
     environment: &Environment,
     hooks: &[Hook],
     layers: &mut Vec<Layer>,
@@ -159,7 +159,7 @@ fn run_hooks(
     for hook in hooks {
         let first_managed = layers.iter().position(|layer| layer.kind == Kind::Managed);
         let at = first_managed.unwrap_or(layers.len());
-        match hook.layer(layers.get(..at).unwrap_or_default(), place.directory) {
+        match hook.layer(layers.get(..at).unwrap_or_default(), context.directory) {
             Ok(mut layer) => {
                 normalize(&mut layer, findings);
                 check(&mut layer, findings);

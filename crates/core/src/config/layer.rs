@@ -160,8 +160,8 @@ pub fn substituted_files(environment: &Environment, base: &Path, text: &str) -> 
     names.map(|name| named_file(environment, base, &name)).collect()
 }
 
-/// The place of a source that is JSONC.
-pub struct Place<'a> {
+/// Everything of a source in JSONC but its text.
+pub struct SourceContext<'a> {
     pub environment: &'a Environment,
     pub kind: Kind,
     /// File, URL or variable.
@@ -173,15 +173,15 @@ pub struct Place<'a> {
 }
 
 /// Parses a source that is JSONC; its faults go to `findings`.
-pub fn parse(place: Place<'_>, text: &str, findings: &mut Findings) -> Layer {
+pub fn parse(context: SourceContext<'_>, text: &str, findings: &mut Findings) -> Layer {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    parse_part(place, Part { whole: text, range: 0..text.len() }, findings)
+    parse_part(context, Part { whole: text, range: 0..text.len() }, findings)
 }
 
 /// Returns the value of a text where variables, and files that do not lie beneath `root` once links are followed, stay
 /// as they are written; none if there are no such.
-pub fn written(place: &Place<'_>, text: &str, root: &Path) -> Option<Map<String, Value>> {
-    let Place { environment, base, project_files, .. } = place;
+pub fn written(context: &SourceContext<'_>, text: &str, root: &Path) -> Option<Map<String, Value>> {
+    let SourceContext { environment, base, project_files, .. } = context;
     let has_foreign = Cell::new(false);
     let as_written = |placeholder: String| {
         has_foreign.set(true);
@@ -223,8 +223,8 @@ pub struct Part<'a> {
 }
 
 /// Does the same as [`parse`] for a part of a text; positions are those in the whole.
-pub fn parse_part(place: Place<'_>, part: Part<'_>, findings: &mut Findings) -> Layer {
-    let Place { environment, kind, source, base, project_files } = place;
+pub fn parse_part(context: SourceContext<'_>, part: Part<'_>, findings: &mut Findings) -> Layer {
+    let SourceContext { environment, kind, source, base, project_files } = context;
     let substituted = RefCell::new(Vec::new());
     let note = |text: String| {
         if text.len() <= MAX_SUBSTITUTED {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use super::{
     ADMINISTRATOR, Config, Environment, Findings, Hook, Warning,
-    decode::{Place, resolve},
+    decode::{ProjectContext, resolve},
     faults::Faults,
     layer::{Kind, Layer},
     limits::Bound,
@@ -32,7 +32,7 @@ pub fn load(
     let mut sources = read_again(environment, paths, directory, &project_files, before);
     let broken = std::mem::take(&mut sources.broken);
     let (mut config, layers) =
-        resolve(&Place { paths, directory, project_files: &project_files }, sources, hooks);
+        resolve(&ProjectContext { paths, directory, project_files: &project_files }, sources, hooks);
     let mut lost = Vec::new();
     for broken in &broken {
         let is_kept = before.is_some_and(|before| keep_definition(&mut config, broken, before));
@@ -71,7 +71,7 @@ pub fn explain(
     let project_files = Arc::new(ProjectFiles::find(environment, paths, directory));
     let sources = read(environment, paths, directory, &project_files);
     let (config, layers) =
-        resolve(&Place { paths, directory, project_files: &project_files }, sources, hooks);
+        resolve(&ProjectContext { paths, directory, project_files: &project_files }, sources, hooks);
     let leaves = leaves(&config.raw, &layers);
     (config, leaves)
 }
@@ -104,7 +104,7 @@ pub fn hidden_servers(
     let project_files = Arc::new(ProjectFiles::find(environment, paths, directory));
     let sources = read(environment, paths, directory, &project_files);
     let (config, layers) =
-        resolve(&Place { paths, directory, project_files: &project_files }, sources, hooks);
+        resolve(&ProjectContext { paths, directory, project_files: &project_files }, sources, hooks);
     let is_about = |warning: &Warning| {
         layers.iter().filter(|layer| layer.source == warning.source).any(|layer| {
             let position = warning.line.zip(warning.column);

@@ -168,10 +168,11 @@ impl Reader<'_> {
         let is_projects = kind == Kind::File && self.project_files.has(Path::new(&source));
         let project_files = Some(self.project_files).filter(|_| is_projects);
         let Sources { environment, findings, .. } = &mut self.sources;
-        let place = layer::Place { environment, kind, source, base: base.to_owned(), project_files };
+        let context =
+            layer::SourceContext { environment, kind, source, base: base.to_owned(), project_files };
         let gate = self.gate.as_ref().filter(|gate| !gate.is_open());
-        let written = gate.and_then(|gate| layer::written(&place, text, gate.root()));
-        Layer { written, ..layer::parse(place, text, findings) }
+        let written = gate.and_then(|gate| layer::written(&context, text, gate.root()));
+        Layer { written, ..layer::parse(context, text, findings) }
     }
 
     /// Keeps the parts of the project that were held back, and says so. `from` is the place of its layers, and
@@ -250,9 +251,14 @@ impl Reader<'_> {
                 for (source, part) in document.configs() {
                     let Sources { environment, findings, .. } = &mut self.sources;
                     let base = self.directory.to_owned();
-                    let place =
-                        layer::Place { environment, kind: Kind::Remote, source, base, project_files: None };
-                    let layer = layer::parse_part(place, part, findings);
+                    let context = layer::SourceContext {
+                        environment,
+                        kind: Kind::Remote,
+                        source,
+                        base,
+                        project_files: None,
+                    };
+                    let layer = layer::parse_part(context, part, findings);
                     self.push(layer);
                 }
             }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use windlass_base::git::{
-    GitError, Place, Program, Run,
+    GitError, Program, RepositoryPaths, Run,
     repository::{self, Repository},
 };
 
@@ -191,7 +191,11 @@ impl Git {
     ) -> Result<Vec<u8>, SnapshotError> {
         let run = Run {
             program: &self.program,
-            place: Some(Place { git_dir: &self.directory, common_dir: None, worktree: &self.worktree }),
+            repository: Some(RepositoryPaths {
+                git_dir: &self.directory,
+                common_dir: None,
+                worktree: &self.worktree,
+            }),
             directory: &self.worktree,
             settings: &SETTINGS,
             args: args.collect(),

@@ -77,7 +77,7 @@ impl Approvals {
     }
 
     /// Returns the same answers behind those that a session's client has given for it.
-    pub fn behind(&self, granted: Arc<[Rule]>) -> Self {
+    pub fn with_grants(&self, granted: Arc<[Rule]>) -> Self {
         Self { granted, ..self.clone() }
     }
 

@@ -39,7 +39,7 @@ pub struct Context {
     /// No remembered answer settles it.
     is_opaque: bool,
     /// True for a question that is not about a call: no other answer settles it, and its answer settles no other.
-    is_apart: bool,
+    is_standalone: bool,
 }
 
 impl Request for PermissionRequest {
@@ -131,7 +131,7 @@ impl Asks {
                 tool: Some(asker.tool),
             };
             let (policy, approvals) = (asker.policy.clone(), asker.approvals.clone());
-            let context = Context { policy, approvals, is_opaque, is_apart: false };
+            let context = Context { policy, approvals, is_opaque, is_standalone: false };
             self.0.add(&mut pending, request, context, asker.cancel.clone())
         };
         self.refuse_unanswerable();
@@ -161,7 +161,7 @@ impl Asks {
             approved: Vec::new(),
             tool: None,
         };
-        let context = Context { is_opaque: true, is_apart: true, ..Context::default() };
+        let context = Context { is_opaque: true, is_standalone: true, ..Context::default() };
         let answered = self.0.add(&mut self.0.lock(), request, context, CancellationToken::new());
         match answered.get().await {
             Ok(_) => Confirmation::Yes,
@@ -172,7 +172,7 @@ impl Asks {
 
     /// Takes back the questions to a session that are not about a call.
     pub fn withdraw_apart(&self, session_id: &SessionId) {
-        for pending in self.0.take(|it| it.context.is_apart && it.request.session_id == *session_id) {
+        for pending in self.0.take(|it| it.context.is_standalone && it.request.session_id == *session_id) {
             self.0.refuse(pending, ToolError::Cancelled { partial: None });
         }
     }
@@ -185,9 +185,9 @@ impl Asks {
     /// is gone, and must not show one that needs no answer.
     pub fn reply(&self, id: &PermissionId, reply: Reply, feedback: Option<String>) -> bool {
         let Some(pending) = self.0.take_answered(id) else { return false };
-        let is_apart = pending.context.is_apart;
+        let is_standalone = pending.context.is_standalone;
         match reply {
-            Reply::Always if !is_apart => {
+            Reply::Always if !is_standalone => {
                 remember(&pending, Action::Allow);
                 for other in self.0.take(|other| is_approved_since(other, &pending)) {
                     self.allow(other, Reply::Always, None);
@@ -195,14 +195,15 @@ impl Asks {
                 self.allow(pending, Reply::Always, feedback);
             }
             Reply::Once | Reply::Always => self.allow(pending, Reply::Once, feedback),
-            Reply::Reject | Reply::RejectAlways if is_apart => self.deny(pending, None),
+            Reply::Reject | Reply::RejectAlways if is_standalone => self.deny(pending, None),
             Reply::Reject | Reply::RejectAlways => {
                 if reply == Reply::RejectAlways {
                     remember(&pending, Action::Deny);
                 }
                 let session_id = &pending.request.session_id;
                 // The question about a host comes from a program that runs already, so no call is taken back for it.
-                let is_of_call = |it: &Pending| !it.context.is_apart && it.request.permission != REACH_HOST;
+                let is_of_call =
+                    |it: &Pending| !it.context.is_standalone && it.request.permission != REACH_HOST;
                 let is_other = |it: &Pending| is_of_call(it) && it.request.session_id == *session_id;
                 let others = if is_of_call(&pending) { self.0.take(is_other) } else { Vec::new() };
                 for other in others {

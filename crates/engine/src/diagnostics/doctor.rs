@@ -169,17 +169,17 @@ fn keys(loaded: &Loaded, answering: &Result<Model, Unusable>, leaves: &[Leaf]) -
     let Config { environment, paths, .. } = &loaded.config;
     let mut findings = Vec::new();
     for found in keys::find(&loaded.config, environment, paths) {
-        let place = match &found.place {
-            keys::Place::Configuration => {
+        let source = match &found.source {
+            keys::KeySource::Configuration => {
                 said_at(leaves, &["provider", &found.provider, "options", "apiKey"])
                     .unwrap_or_else(|| "the configuration".to_owned())
             }
-            keys::Place::File(file) => file.display().to_string(),
-            keys::Place::Variable(name) => format!("the variable {name}"),
+            keys::KeySource::File(file) => file.display().to_string(),
+            keys::KeySource::Variable(name) => format!("the variable {name}"),
         };
         let shadowed = if found.is_used { "" } else { ", below another one" };
         findings
-            .push(Finding::ok("keys", format!("{}: a {} in {place}{shadowed}", found.provider, found.kind)));
+            .push(Finding::ok("keys", format!("{}: a {} in {source}{shadowed}", found.provider, found.kind)));
     }
     if let (true, Ok(model)) = (findings.is_empty(), answering) {
         findings.push(Finding::ok("keys", format!("there are none, and {} needs none", model.reference())));

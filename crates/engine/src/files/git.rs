@@ -95,7 +95,7 @@ impl Git {
     ) -> Result<Vec<u8>, GitError> {
         let run = Run {
             program: &self.program,
-            place: Some(self.view.place()),
+            repository: Some(self.view.paths()),
             directory: self.worktree(),
             settings: &[],
             args: args.iter().map(OsString::from).collect(),
@@ -117,7 +117,7 @@ impl Git {
 pub async fn init(program: &Program, directory: &Path) -> Result<(), GitError> {
     let run = Run {
         program,
-        place: None,
+        repository: None,
         directory,
         settings: &[],
         args: vec!["init".into(), "--quiet".into()],

@@ -50,8 +50,8 @@ pub enum WorktreeError {
 impl Engine {
     /// Returns the directories of a project's worktrees that were made for tasks.
     pub async fn worktrees(&self, workspace: &Workspace) -> Result<Vec<String>, WorktreeError> {
-        let Some(place) = self.place(workspace).await else { return Ok(Vec::new()) };
-        let listed = place.list().await.map_err(|GitError(reason)| WorktreeError::List(reason))?;
+        let Some(folder) = self.folder(workspace).await else { return Ok(Vec::new()) };
+        let listed = folder.list().await.map_err(|GitError(reason)| WorktreeError::List(reason))?;
         Ok(listed.into_iter().map(|(directory, _)| directory.display().to_string()).collect())
     }
 
@@ -61,9 +61,9 @@ impl Engine {
         workspace: &Workspace,
         create: WorktreeCreate,
     ) -> Result<Worktree, WorktreeError> {
-        let place = self.place(workspace).await.ok_or(WorktreeError::NotGit)?;
+        let folder = self.folder(workspace).await.ok_or(WorktreeError::NotGit)?;
         let wanted = create.name.as_deref().map(slug).filter(|name| !name.is_empty());
-        let (name, directory, branch) = place.free(wanted).await?;
+        let (name, directory, branch) = folder.free(wanted).await?;
         let project = self.project(workspace).await;
         let project = project.map_err(|error| WorktreeError::Create(error.message))?;
         let failed = |GitError(reason)| WorktreeError::Create(reason);
@@ -91,24 +91,24 @@ impl Engine {
 
     /// Removes a worktree with its branch. One that is gone already is removed.
     pub async fn remove_worktree(&self, workspace: &Workspace, directory: &str) -> Result<(), WorktreeError> {
-        let place = self.place(workspace).await.ok_or(WorktreeError::NotGit)?;
-        let (path, branch) = place.find(directory).await.map_err(WorktreeError::Remove)?;
+        let folder = self.folder(workspace).await.ok_or(WorktreeError::NotGit)?;
+        let (path, branch) = folder.find(directory).await.map_err(WorktreeError::Remove)?;
         self.close_directory(&path).await;
         let failed = |GitError(reason)| WorktreeError::Remove(reason);
         let text = path.display().to_string();
-        place.git.run(&["worktree", "remove", "--force", &text], &[]).await.map_err(failed)?;
+        folder.git.run(&["worktree", "remove", "--force", &text], &[]).await.map_err(failed)?;
         if let Some(branch) = branch.filter(|branch| branch.starts_with(PREFIX)) {
-            place.git.run(&["branch", "-D", &branch], &[]).await.map_err(failed)?;
+            folder.git.run(&["branch", "-D", &branch], &[]).await.map_err(failed)?;
         }
         Ok(())
     }
 
     /// Puts a worktree back to the default branch, without any file that is not in it.
     pub async fn reset_worktree(&self, workspace: &Workspace, directory: &str) -> Result<(), WorktreeError> {
-        let place = self.place(workspace).await.ok_or(WorktreeError::NotGit)?;
-        let (path, _) = place.find(directory).await.map_err(WorktreeError::Reset)?;
+        let folder = self.folder(workspace).await.ok_or(WorktreeError::NotGit)?;
+        let (path, _) = folder.find(directory).await.map_err(WorktreeError::Reset)?;
         let failed = |GitError(reason)| WorktreeError::Reset(reason);
-        let base = default_branch(&place.git).await;
+        let base = default_branch(&folder.git).await;
         let base = base.ok_or_else(|| WorktreeError::Reset("no default branch was found".to_owned()))?;
         let remote = format!("origin/{base}");
         let git = Git::open(workspace.git(), &path, &self.0.paths.cache()).await.map_err(failed)?;
@@ -119,14 +119,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns the place of a project's worktrees; none outside of repositories, and before the first commit.
-    async fn place(&self, workspace: &Workspace) -> Option<Place> {
+    /// Returns the folder of a project's worktrees; none outside of repositories, and before the first commit.
+    async fn folder(&self, workspace: &Workspace) -> Option<WorktreeFolder> {
         let roots = Roots::of(workspace);
         if !roots.is_git() {
             return None;
         }
         let id = project::root_commit(workspace.git(), &roots.worktree, &self.0.paths.cache()).await?;
-        Some(Place { root: self.worktree_root().join(id), git: workspace.open_git().await.ok()? })
+        Some(WorktreeFolder { root: self.worktree_root().join(id), git: workspace.open_git().await.ok()? })
     }
 }
 
@@ -148,14 +148,14 @@ async fn add(workspace: &Workspace, directory: &Path, branch: &str) -> Result<()
     tokio::fs::write(&file, lasting).await.map_err(failed)
 }
 
-/// The place of a project's worktrees.
-struct Place {
+/// The folder of a project's worktrees, and its git.
+struct WorktreeFolder {
     root: PathBuf,
     git: Git,
 }
 
-impl Place {
-    /// Returns the worktrees below the place, as git knows them, with their branches.
+impl WorktreeFolder {
+    /// Returns the worktrees in the folder, as git knows them, with their branches.
     async fn list(&self) -> Result<Vec<(PathBuf, Option<String>)>, GitError> {
         let args = ["worktree", "list", "--porcelain"];
         let printed = self.git.run(&args, &[]).await?;

@@ -24,7 +24,7 @@ const MAX_BATCH: usize = 256;
 /// Feeds a host until the handle is dropped.
 pub(super) fn start(engine: &Engine, host: &Arc<Host>) -> AbortOnDropHandle<()> {
     // Subscribed before the plugins are loaded: the session for which they are loaded is new to them.
-    let queue = engine.bus().listen(Filter::Beside);
+    let queue = engine.bus().listen(Filter::Lossy);
     let directory = host.directory().to_owned();
     let (engine, host) = (engine.clone(), Arc::downgrade(host));
     AbortOnDropHandle::new(tokio::spawn(async move {

@@ -16,7 +16,7 @@ use windlass_protocol::opencode::{
 use super::{
     context::SessionCx,
     request::{Command, RevertTo, Reverted},
-    revert::{self, Changed, Place},
+    revert::{self, Changed, PartPosition},
     state::{Journal, SessionState},
 };
 use crate::{
@@ -117,8 +117,8 @@ async fn restore(
         Ok(snapshots) => snapshots,
         Err(off) => return Ok(FilesEnd::Off(off)),
     };
-    let place = |revert: &Revert| revert::place(revert, &state.history);
-    let (before, after) = (before.as_ref().map(place), state.info.revert.as_ref().map(place));
+    let position = |revert: &Revert| revert::position(revert, &state.history);
+    let (before, after) = (before.as_ref().map(position), state.info.revert.as_ref().map(position));
     let Some(from) = before.iter().chain(&after).min() else { return Ok(FilesEnd::Unchanged) };
     let patches = patches(&state.history, from, snapshots.worktree());
     if patches.is_empty() {
@@ -195,27 +195,27 @@ fn keep(state: &mut SessionState, saved: Option<String>) {
 
 /// A file that a step changed, and the tree before that step.
 struct Patched {
-    place: Place,
+    position: PartPosition,
     path: PathBuf,
     tree: String,
 }
 
 /// Returns the files that steps from a place on changed, the oldest step first.
-fn patches(history: &[MessageWithParts], from: &Place, worktree: &Path) -> Vec<Patched> {
+fn patches(history: &[MessageWithParts], from: &PartPosition, worktree: &Path) -> Vec<Patched> {
     let mut patches = Vec::new();
     for message in history.iter().filter(|it| *it.info.id() >= from.0 && !revert::is_local_only(it, history))
     {
         for (part_idx, part) in message.parts.iter().enumerate() {
             let PartKind::Patch { hash, files, left_out: _ } = &part.kind else { continue };
-            let place = (message.info.id().clone(), part_idx);
-            if place < *from {
+            let position = (message.info.id().clone(), part_idx);
+            if position < *from {
                 continue;
             }
             for file in files {
                 // The worktree may be another one than when the session began.
                 let Ok(path) = Path::new(file).strip_prefix(worktree) else { continue };
-                let (place, path) = (place.clone(), path.to_owned());
-                patches.push(Patched { place, path, tree: hash.clone() });
+                let (position, path) = (position.clone(), path.to_owned());
+                patches.push(Patched { position, path, tree: hash.clone() });
             }
         }
     }
@@ -224,10 +224,10 @@ fn patches(history: &[MessageWithParts], from: &Place, worktree: &Path) -> Vec<P
 
 /// Returns the tree from which each file is taken: of files with changes undone from `from` on, the tree before the
 /// first of these changes; of the others `saved`.
-fn targets(patches: &[Patched], from: Option<&Place>, saved: &str) -> BTreeMap<PathBuf, Target> {
+fn targets(patches: &[Patched], from: Option<&PartPosition>, saved: &str) -> BTreeMap<PathBuf, Target> {
     let mut targets: BTreeMap<PathBuf, (bool, Target)> = BTreeMap::new();
-    for Patched { place, path, tree } in patches {
-        let is_undone = from.is_some_and(|from| place >= from);
+    for Patched { position, path, tree } in patches {
+        let is_undone = from.is_some_and(|from| position >= from);
         let target = targets.entry(path.clone()).or_insert_with(|| (false, saved.to_owned()));
         if is_undone && !target.0 {
             *target = (true, tree.clone());

@@ -104,10 +104,10 @@ fn set(state: &mut SessionState, point: Option<(MessageId, Option<PartId>)>) -> 
 }
 
 /// The place of a part: its message, and its index there.
-pub type Place = (MessageId, usize);
+pub type PartPosition = (MessageId, usize);
 
 /// Returns the place from which on a conversation is undone.
-pub fn place(revert: &Revert, history: &[MessageWithParts]) -> Place {
+pub fn position(revert: &Revert, history: &[MessageWithParts]) -> PartPosition {
     let part_idx = revert.part_id.as_ref().map_or(0, |part_id| {
         let message = history.iter().find(|message| *message.info.id() == revert.message_id);
         let part_idx = message.and_then(|it| it.parts.iter().position(|part| part.id == *part_id));
@@ -119,7 +119,7 @@ pub fn place(revert: &Revert, history: &[MessageWithParts]) -> Place {
 /// Removes the undone part for good, because the conversation goes on without it.
 pub async fn settle(cx: &SessionCx, state: &mut SessionState) -> Result<(), EngineError> {
     let Some(revert) = state.info.revert.take() else { return Ok(()) };
-    let (cut, part_idx) = place(&revert, &state.history);
+    let (cut, part_idx) = position(&revert, &state.history);
     let hidden: HashSet<MessageId> = hidden(&revert, &state.history).cloned().collect();
     let mut journal = Journal::default();
     journal.session(&state.info);
@@ -148,7 +148,7 @@ pub async fn settle(cx: &SessionCx, state: &mut SessionState) -> Result<(), Engi
 /// Returns a conversation without its undone messages.
 pub fn without_undone(info: &Session, mut messages: Vec<MessageWithParts>) -> Vec<MessageWithParts> {
     let Some(revert) = &info.revert else { return messages };
-    let (cut, part_idx) = place(revert, &messages);
+    let (cut, part_idx) = position(revert, &messages);
     let hidden: HashSet<MessageId> = hidden(revert, &messages).cloned().collect();
     messages.retain(|message| !hidden.contains(message.info.id()));
     if revert.part_id.is_some() {
@@ -239,12 +239,14 @@ pub fn is_prompt(message: &MessageWithParts) -> bool {
 fn changed(state: &SessionState, before: Option<&Revert>) -> Changed {
     let history = &state.history;
     let now = state.info.revert.as_ref();
-    let mut bounds: Vec<Place> = before.into_iter().chain(now).map(|revert| place(revert, history)).collect();
+    let mut bounds: Vec<PartPosition> =
+        before.into_iter().chain(now).map(|revert| position(revert, history)).collect();
     bounds.sort();
     let mut bounds = bounds.into_iter();
     let (from, to) = (bounds.next(), bounds.next());
-    let is_between =
-        |at: &Place| from.as_ref().is_none_or(|from| at >= from) && to.as_ref().is_none_or(|to| at < to);
+    let is_between = |at: &PartPosition| {
+        from.as_ref().is_none_or(|from| at >= from) && to.as_ref().is_none_or(|to| at < to)
+    };
     let mut first = None;
     let mut parts = Vec::new();
     let mut has_open_step = false;

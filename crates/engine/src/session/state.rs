@@ -54,9 +54,9 @@ pub struct SessionState {
     /// The newest snapshot of the files, while a turn runs and nothing but the model's answer came since.
     pub newest_tree: Option<String>,
     /// A snapshot that no call waits for and that goes on, so that the next one is quick.
-    pub late_tree: Option<ComingTree>,
+    pub background_snapshot: Option<ComingTree>,
     /// Tokens that subagents and automatic summaries used since the turn last looked.
-    pub used_below: Tokens,
+    pub child_tokens: Tokens,
     /// For the running turn's next steps.
     pub encoded: EncodedHistoryCache,
     /// Filled in while a request is put together, which borrows the rest.
@@ -282,9 +282,9 @@ impl SessionState {
             given: Given::default(),
             switch: None,
             newest_tree: None,
-            late_tree: None,
+            background_snapshot: None,
             late_errors: LateErrors::default(),
-            used_below: Tokens::default(),
+            child_tokens: Tokens::default(),
             encoded: EncodedHistoryCache::default(),
             refused_media: Mutex::default(),
             older: OlderMessages::default(),

@@ -59,7 +59,7 @@ pub struct Stats {
 
 struct Adding {
     scope: Scope,
-    places: HashMap<String, Place>,
+    owners: HashMap<String, Owner>,
     total: Counts,
     days: BTreeMap<String, Counts>,
     models: HashMap<String, Counts>,
@@ -70,7 +70,7 @@ struct Adding {
 }
 
 /// Session and project to which the messages of a session count.
-struct Place {
+struct Owner {
     /// The user's session: itself, or the one that it works for.
     session: SessionId,
     /// The directory its project is in.
@@ -108,7 +108,7 @@ impl Engine {
         let sessions = self.0.storage.sessions_since(scope.since).await?;
         let parents: HashMap<&SessionId, &SessionId> =
             sessions.iter().filter_map(|it| Some((&it.id, it.parent_id.as_ref()?))).collect();
-        let mut places = HashMap::new();
+        let mut owners = HashMap::new();
         let mut wanted = Vec::new();
         for session in &sessions {
             let root = project_root(session);
@@ -119,13 +119,13 @@ impl Engine {
             while let Some(parent) = parents.get(top) {
                 top = parent;
             }
-            let place = Place { session: top.clone(), root, created: session.time.created };
-            places.insert(session.id.as_str().to_owned(), place);
+            let owner = Owner { session: top.clone(), root, created: session.time.created };
+            owners.insert(session.id.as_str().to_owned(), owner);
             wanted.push(session.id.clone());
         }
         let adding = Adding {
             scope,
-            places,
+            owners,
             total: Counts::default(),
             days: BTreeMap::new(),
             models: HashMap::new(),
@@ -143,7 +143,7 @@ impl Engine {
 
 impl Adding {
     fn message(&mut self, message: &CountedMessage<'_>) {
-        let Some(Place { session, root, created }) = self.places.get(message.session_id) else { return };
+        let Some(Owner { session, root, created }) = self.owners.get(message.session_id) else { return };
         if message.created < self.scope.since.max(*created) {
             return;
         }
@@ -157,7 +157,7 @@ impl Adding {
     }
 
     fn call(&mut self, call: &CountedCall<'_>) {
-        let Some(Place { created, .. }) = self.places.get(call.session_id) else { return };
+        let Some(Owner { created, .. }) = self.owners.get(call.session_id) else { return };
         if call.start.is_some_and(|start| start < self.scope.since.max(*created)) {
             return;
         }

@@ -199,7 +199,7 @@ impl<'a> StepCalls<'a> {
             message_id: self.message_id.clone(),
             call_id,
             policy: self.policy.clone(),
-            approvals: cx.session.workspace.approvals.behind(cx.session.engine.granted(&cx.session.id)),
+            approvals: cx.session.workspace.approvals.with_grants(cx.session.engine.granted(&cx.session.id)),
             parent: self.parent.clone(),
             known_files: state.known_files.clone(),
             late_errors: state.late_errors.clone(),
@@ -452,7 +452,7 @@ fn note_reports(
     if changes.tokens != Tokens::default() {
         state.info.cost = money::sum(state.info.cost, changes.cost);
         state.info.tokens.add(&changes.tokens);
-        state.used_below.add(&changes.tokens);
+        state.child_tokens.add(&changes.tokens);
         journal.session(&state.info);
     }
     for (index, now) in changes.resumed {

@@ -142,8 +142,8 @@ impl Before {
 
 /// Lets a snapshot go on that no call waits for, so that the next one is quick; one of a session is enough.
 fn leave(state: &mut SessionState, coming: ComingTree) {
-    if state.late_tree.as_ref().is_none_or(AbortOnDropHandle::is_finished) {
-        state.late_tree = Some(coming);
+    if state.background_snapshot.as_ref().is_none_or(AbortOnDropHandle::is_finished) {
+        state.background_snapshot = Some(coming);
     }
 }
 
@@ -346,7 +346,7 @@ pub async fn report(
 ) -> Result<(), EngineError> {
     state.newest_tree = None;
     if cancel.is_cancelled() {
-        state.late_tree = None;
+        state.background_snapshot = None;
     }
     let answers = state.history.iter().rev().take_while(|it| matches!(it.info, Message::Assistant(_)));
     let has_changed = answers

@@ -23,7 +23,7 @@ use crate::{
 use windlass_base::ids;
 use windlass_provider::{Model, Prompt, ProviderError};
 use windlass_services::{
-    plugin::host::{HookError, Host, Shown},
+    plugin::host::{HookError, Host, RequestModel},
     tool::{
         ToolError, ToolOutput,
         row::{Schema, Tool},
@@ -264,8 +264,10 @@ pub async fn change_request(origin: &Origin<'_>, prompt: &mut Prompt<'_>) -> Res
     }
     let input = json!({ "sessionID": session_id, "agent": agent, "message": message });
     let providers = engine.shown_providers(loaded).await;
-    let shown = Shown { providers: &providers, provider: &model.provider_id, model: &model.id };
-    let mut changed = host.request_hooks(shown, input, outputs).await.map_err(|error| failed(&error))?;
+    let request_model =
+        RequestModel { providers: &providers, provider: &model.provider_id, model: &model.id };
+    let mut changed =
+        host.request_hooks(request_model, input, outputs).await.map_err(|error| failed(&error))?;
     let mut changed = |hook: &str| match changed.get_mut(hook).map(Value::take) {
         Some(Value::Object(changed)) => changed,
         _ => Map::new(),
@@ -291,8 +293,10 @@ pub async fn change_system(
     let whole = prompt.system.join("\n\n");
     let outputs = Map::from_iter([(SYSTEM.to_owned(), json!({ "system": [whole] }))]);
     let providers = engine.shown_providers(loaded).await;
-    let shown = Shown { providers: &providers, provider: &model.provider_id, model: &model.id };
-    let mut changed = host.request_hooks(shown, json!({}), outputs).await.map_err(|error| failed(&error))?;
+    let request_model =
+        RequestModel { providers: &providers, provider: &model.provider_id, model: &model.id };
+    let mut changed =
+        host.request_hooks(request_model, json!({}), outputs).await.map_err(|error| failed(&error))?;
     if let Some(Value::Object(changed)) = changed.get_mut(SYSTEM).map(Value::take) {
         take_system(&whole, &changed, prompt);
     }
@@ -310,8 +314,8 @@ pub async fn small_model(
         return Ok(None);
     }
     let providers = engine.shown_providers(loaded).await;
-    let shown = Shown { providers: &providers, provider: &main.provider_id, model: &main.id };
-    let Some(model_id) = host.small_model(shown).await? else { return Ok(None) };
+    let request_model = RequestModel { providers: &providers, provider: &main.provider_id, model: &main.id };
+    let Some(model_id) = host.small_model(request_model).await? else { return Ok(None) };
     let reference = ModelRef { provider_id: main.provider_id.clone(), model_id, variant: None };
     let model = loaded.checked_model(&reference);
     if let Err(unusable) = &model {

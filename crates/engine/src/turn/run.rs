@@ -288,7 +288,7 @@ async fn limits_above(
 
 /// Returns the end of a turn that no model answered.
 fn without_answer(state: &mut SessionState, stop: StopReason) -> TurnOutcome {
-    let mut spent = std::mem::take(&mut state.used_below);
+    let mut spent = std::mem::take(&mut state.child_tokens);
     let answer = state.answer_mut();
     answer.iter().for_each(|answer| spent.add(&answer.tokens));
     let message_id = answer.map(|answer| answer.id.clone());
@@ -314,7 +314,7 @@ async fn take_steps(
     state: &mut SessionState,
     inbox: &mut Inbox,
 ) -> Result<TurnOutcome, EngineError> {
-    let mut spent = std::mem::take(&mut state.used_below);
+    let mut spent = std::mem::take(&mut state.child_tokens);
     let mut answered = None;
     let mut n_steps = 0;
     let mut room = Room::default();
@@ -337,7 +337,7 @@ async fn take_steps(
         let is_last = cx.agent.steps.is_some_and(|limit| n_steps >= limit);
         prompt::keep(&cx.agent, &cx.model, cx.variant.as_deref(), state);
         let outcome = step::run(cx, state, is_last).await?;
-        spent.add(&std::mem::take(&mut state.used_below));
+        spent.add(&std::mem::take(&mut state.child_tokens));
         if let Some(answer) = state.answer_mut() {
             spent.add(&answer.tokens);
             answered = Some(answer.id.clone());
@@ -472,7 +472,7 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     if let Some(spent) = &input.of_task {
         state.info.cost = money::sum(state.info.cost, spent.cost);
         state.info.tokens.add(&spent.tokens);
-        state.used_below.add(&spent.tokens);
+        state.child_tokens.add(&spent.tokens);
     }
     state.touch();
     journal.session(&state.info);

@@ -76,7 +76,7 @@ enum Received {
 /// Runs one step. With `is_last` the model gets no tools and has to sum up.
 pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<Step, EngineError> {
     let began = Instant::now();
-    let ended = go(cx, state, is_last).await;
+    let ended = run_inner(cx, state, is_last).await;
     let end = match &ended {
         Ok(step) => step.name(),
         Err(_) => "failed",
@@ -88,7 +88,7 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Re
     ended
 }
 
-async fn go(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<Step, EngineError> {
+async fn run_inner(cx: &TurnCx<'_>, state: &mut SessionState, is_last: bool) -> Result<Step, EngineError> {
     let mut toolbox = Toolbox::new(cx, state);
     begin(cx, state, None).await?;
     if let Err(error) = hooks::define_tools(cx, &mut toolbox).await {

@@ -31,7 +31,7 @@ use windlass_services::{
 
 use crate::{
     Engine, EngineError, InUse, PromptInput, PromptPart, StopReason, TurnOutcome,
-    background::{MAX_JOBS, Open, Place, Report},
+    background::{MAX_JOBS, Open, Report, SubagentLink},
     session::{parent_limits::ParentLimits, request::SpentBelow, warning_log::WarningLog},
     workspace::{directory::Workspace, loaded::Loaded, project},
 };
@@ -121,7 +121,7 @@ pub async fn run(
     let metadata = task.metadata(parent, &child.id, is_background);
     show(metadata.clone());
     let input = task.input(parent, request.prompt);
-    let place = Place {
+    let link = SubagentLink {
         parent: parent.info.id.clone(),
         child: child.id.clone(),
         counted: Arc::new(Mutex::new(SpentBelow { cost: child.cost, tokens: child.tokens })),
@@ -129,15 +129,15 @@ pub async fn run(
     };
     if is_background {
         // The guard closes a session that got no place.
-        let (cancel, open) = parent.engine.background().begin(&place).ok_or_else(no_room)?;
+        let (cancel, open) = parent.engine.background().begin(&link).ok_or_else(no_room)?;
         guard.release();
-        return Ok(send(parent, place, input, (cancel, open), task.title, metadata));
+        return Ok(send(parent, link, input, (cancel, open), task.title, metadata));
     }
 
     // Cancelled at the same moment as its parent: no answer given after that may count.
     let cancel = parent.cancel.child_token();
     let mut ended = prompt(parent, &child.id, input, cancel.clone());
-    let mut moved = parent.engine.background().wait(&place, cancel);
+    let mut moved = parent.engine.background().wait(&link, cancel);
     if parent.is_only {
         moved.close();
     }
@@ -147,7 +147,7 @@ pub async fn run(
             guard.release();
             let metadata = task.metadata(parent, &child.id, true);
             show(metadata.clone());
-            return Ok(leave(parent, place, ended, open, task.title, metadata));
+            return Ok(leave(parent, link, ended, open, task.title, metadata));
         }
         outcome = &mut ended => outcome,
         () = parent.cancel.cancelled() => {
@@ -158,7 +158,7 @@ pub async fn run(
     };
     moved.close();
     if moved.try_recv().is_ok() {
-        parent.engine.background().answered(&place);
+        parent.engine.background().answered(&link);
     }
     let outcome = outcome.map_err(|_| ToolError::Cancelled { partial: None })?;
     let stored =
@@ -209,10 +209,10 @@ impl Begun {
 /// Gives a task that works in the background more to do; `None` if the request names none.
 fn extend(parent: &Parent, task: &Begun, request: &Subtask) -> Option<Ended> {
     let id = SessionId::parse(request.task_id.as_deref()?).ok()?;
-    let (place, cancel, open) = parent.engine.background().extend(&parent.info.id, &id)?;
+    let (link, cancel, open) = parent.engine.background().extend(&parent.info.id, &id)?;
     let input = task.input(parent, request.prompt.clone());
     let metadata = task.metadata(parent, &id, true);
-    Some(send(parent, place, input, (cancel, open), task.title.clone(), metadata))
+    Some(send(parent, link, input, (cancel, open), task.title.clone(), metadata))
 }
 
 /// Sends a prompt to a subagent; its end comes to the receiver, unless the parent was cancelled.
@@ -232,31 +232,31 @@ fn prompt(
 /// Sends a prompt to a subagent in the background; returns the call's result for now.
 fn send(
     parent: &Parent,
-    place: Place,
+    link: SubagentLink,
     input: PromptInput,
     (cancel, open): (CancellationToken, Open),
     title: String,
     metadata: Map<String, Value>,
 ) -> Ended {
-    let ended = prompt(parent, &place.child, input, cancel);
-    leave(parent, place, ended, open, title, metadata)
+    let ended = prompt(parent, &link.child, input, cancel);
+    leave(parent, link, ended, open, title, metadata)
 }
 
 /// Leaves a subagent in the background, with its answer sent to the parent later; returns the call's result for now.
 fn leave(
     parent: &Parent,
-    place: Place,
+    link: SubagentLink,
     ended: oneshot::Receiver<Result<TurnOutcome, EngineError>>,
     open: Open,
     title: String,
     metadata: Map<String, Value>,
 ) -> Ended {
-    let id = place.child.clone();
-    let (engine, of, of_task) = (parent.engine.clone(), place.clone(), title.clone());
+    let id = link.child.clone();
+    let (engine, of, of_task) = (parent.engine.clone(), link.clone(), title.clone());
     let report = move |outcome| -> BoxFuture<'static, Report> {
         Box::pin(async move { report(&engine, &of, &of_task, outcome).await })
     };
-    parent.engine.follow(place, ended, open, report);
+    parent.engine.follow(link, ended, open, report);
     let output = format!(
         "<task id=\"{id}\" state=\"running\">\nThe subagent works in the background. Its result comes to you as a message.\n\
          </task>"
@@ -268,11 +268,11 @@ fn leave(
 /// Returns the result of a subagent in the background, as its parent's model reads it.
 async fn report(
     engine: &Engine,
-    place: &Place,
+    link: &SubagentLink,
     title: &str,
     outcome: Result<TurnOutcome, EngineError>,
 ) -> Report {
-    let id = &place.child;
+    let id = &link.child;
     let stored = engine.storage().load(id.clone()).await.ok().flatten();
     let (now, messages) = match stored {
         Some(stored) => {
@@ -293,7 +293,7 @@ async fn report(
         "<task id=\"{id}\" state=\"{state}\">\n<summary>The task \"{title}\" in the background has ended: \
          {state}.</summary>\n{body}\n</task>"
     );
-    let mut counted = lock(&place.counted);
+    let mut counted = lock(&link.counted);
     let now = now.unwrap_or(*counted);
     let before = std::mem::replace(&mut *counted, now);
     let cost = money::difference(now.cost, before.cost);

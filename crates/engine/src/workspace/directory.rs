@@ -115,10 +115,10 @@ impl Workspace {
         let directory = loaded.config.directory.clone();
         let results = loaded.config.paths.tool_output();
         let logins = mcp::login::LoginFiles::new(&loaded.config.paths);
-        let place = mcp::Place { directory: directory.clone(), results, logins };
+        let directories = mcp::Directories { directory: directory.clone(), results, logins };
         let approvals = Approvals::new(storage, &directory, &loaded.config.worktree);
         Self {
-            mcp: mcp::Servers::start(loaded.servers(), place, bus.clone()),
+            mcp: mcp::Servers::start(loaded.servers(), directories, bus.clone()),
             server_choices: Mutex::default(),
             server_logins: Mutex::default(),
             lsp: lsp::Servers::new({

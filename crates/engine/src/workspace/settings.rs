@@ -18,7 +18,7 @@ use windlass_protocol::opencode::{config::AuthEntry, permission::Rule, provider:
 use windlass_provider::{
     auth,
     catalog::{
-        keys::{self as key_places, Found, Place},
+        keys::{self as key_sources, Found, KeySource},
         listing,
     },
 };
@@ -176,13 +176,13 @@ impl Loaded {
         let loaded = self.clone();
         let found = blocking(move || {
             let Config { environment, paths, .. } = &loaded.config;
-            key_places::find(&loaded.config, environment, paths)
+            key_sources::find(&loaded.config, environment, paths)
         });
-        let connection = |Found { provider, kind, place, .. }: Found| {
-            let shown = match place {
-                Place::Variable(name) => json!({"type": "env", "name": name}),
-                Place::File(_) => json!({"type": "credential", "id": provider, "label": kind}),
-                Place::Configuration => {
+        let connection = |Found { provider, kind, source, .. }: Found| {
+            let shown = match source {
+                KeySource::Variable(name) => json!({"type": "env", "name": name}),
+                KeySource::File(_) => json!({"type": "credential", "id": provider, "label": kind}),
+                KeySource::Configuration => {
                     json!({"type": "credential", "id": provider, "label": "configuration"})
                 }
             };

@@ -98,8 +98,8 @@ impl Tokens {
         let (environment, paths, provider) =
             (self.environment.clone(), self.paths.clone(), provider.to_owned());
         blocking(move || {
-            let (places, _) = auth::places(&paths, &environment);
-            places.into_iter().filter(|(_, id, _)| *id == provider).filter_map(Stored::of).collect()
+            let (stored, _) = auth::stored_credentials(&paths, &environment);
+            stored.into_iter().filter(|(_, id, _)| *id == provider).filter_map(Stored::of).collect()
         })
         .await
     }
@@ -177,7 +177,7 @@ pub async fn finish_renewals() {
 }
 
 impl Stored {
-    fn of((file, _, entry): auth::Place) -> Option<Self> {
+    fn of((file, _, entry): auth::StoredCredential) -> Option<Self> {
         match entry {
             AuthEntry::Oauth { refresh, access, expires, account_id, enterprise_url, extra } => Some(Self {
                 file,

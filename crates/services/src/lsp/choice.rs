@@ -50,14 +50,14 @@ pub struct Spec {
 
 /// The directories and the search path of a project.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct Lookup {
     pub directory: PathBuf,
     pub worktree: PathBuf,
     pub environment: Environment,
     pub paths: Paths,
 }
 
-impl Place {
+impl Lookup {
     pub fn of(config: &Config) -> Self {
         Self {
             directory: config.directory.clone(),
@@ -280,18 +280,18 @@ fn object(key: &str, value: Value) -> Map<String, Value> {
 
 /// Chooses the servers for a file; its path must have every link followed. Reads directories: call it on a
 /// blocking thread.
-pub fn choose(place: &Place, definitions: Vec<Definition>, path: &Path) -> Choice {
+pub fn choose(lookup: &Lookup, definitions: Vec<Definition>, path: &Path) -> Choice {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let project = real(&place.directory);
+    let project = real(&lookup.directory);
     // Outside of repositories the worktree is the whole file system.
-    let worktree = if place.worktree == Path::new("/") { project.clone() } else { real(&place.worktree) };
+    let worktree = if lookup.worktree == Path::new("/") { project.clone() } else { real(&lookup.worktree) };
     let mut choice = Choice::default();
     for definition in definitions.into_iter().filter(|it| it.takes(path)) {
         let Some(root) = definition.root(path, &project, &worktree) else { continue };
         let (program, directory) = match definition.usual_row() {
-            Some(row) => match on_path(row.command[0], &definition, &place.environment)
+            Some(row) => match on_path(row.command[0], &definition, &lookup.environment)
                 .or_else(|| installed(row.command[0], &root, &worktree))
-                .or_else(|| fetched(&place.paths, row))
+                .or_else(|| fetched(&lookup.paths, row))
             {
                 Some(program) => (program, root.clone()),
                 None => {
@@ -301,7 +301,7 @@ pub fn choose(place: &Place, definitions: Vec<Definition>, path: &Path) -> Choic
             },
             None => (definition.command.first().map(PathBuf::from).unwrap_or_default(), project.clone()),
         };
-        let initialization = definition.initialization(&root, &place.environment);
+        let initialization = definition.initialization(&root, &lookup.environment);
         let is_in_project =
             program.components().count() > 1 && absolute(&project, &program).starts_with(&worktree);
         let in_project = definition.sandbox_in_project.as_ref().filter(|_| is_in_project);

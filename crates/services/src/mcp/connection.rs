@@ -231,7 +231,8 @@ async fn local(task: &Task<'_>, spawn: &Spawn<'_>) -> Status {
     }));
     let cancel = CancellationToken::new();
     let end = {
-        let pipes = Pipes::new(stdout, stdin, task.spec().name.clone(), task.shared.place.results.clone());
+        let pipes =
+            Pipes::new(stdout, stdin, task.spec().name.clone(), task.shared.directories.results.clone());
         let session = session(task, pipes, cancel.clone());
         tokio::pin!(session);
         tokio::select! {

@@ -64,7 +64,7 @@ pub(super) async fn run(
         server: task.spec().name.clone(),
         url: url.to_owned(),
         client: oauth.clone(),
-        files: task.shared.place.logins.clone(),
+        files: task.shared.directories.logins.clone(),
         is_foreign,
     });
     let remote = Remote { task, url: parsed, headers, client, login };
@@ -105,7 +105,7 @@ impl Remote<'_> {
         cancel: &CancellationToken,
     ) -> Result<SessionEnd, Status> {
         let task = self.task;
-        let bounded = BoundedClient::new(self.client.clone(), task.shared.place.results.clone());
+        let bounded = BoundedClient::new(self.client.clone(), task.shared.directories.results.clone());
         let logged_in = match &self.login {
             None => None,
             Some(login) => login.client(bounded.clone()).await.map_err(|error| {

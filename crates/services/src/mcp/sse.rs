@@ -110,7 +110,7 @@ where
     let ((to_us, from_server), (to_server, from_us)) =
         (tokio::io::duplex(IN_FLIGHT), tokio::io::duplex(IN_FLIGHT));
     let name = &task.spec().name;
-    let pipes = Pipes::new(from_server, to_server, name.clone(), task.shared.place.results.clone());
+    let pipes = Pipes::new(from_server, to_server, name.clone(), task.shared.directories.results.clone());
     let (refuse, refused) = mpsc::channel(1);
     let posting = Posting { client, endpoint, headers, login, refuse };
     // The session ends when the stream does.

@@ -19,8 +19,8 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    CallError, CallOutput, Caller, Place, Progress, Server, ServerSpec, Servers, Status, login::LoginFiles,
-    spec::DEFAULT_TIMEOUT, tools,
+    CallError, CallOutput, Caller, Directories, Progress, Server, ServerSpec, Servers, Status,
+    login::LoginFiles, spec::DEFAULT_TIMEOUT, tools,
 };
 
 mod real;
@@ -40,8 +40,8 @@ fn local(name: &str, command: Vec<String>) -> ServerSpec {
     ServerSpec { name: name.to_owned(), server, timeout: LONG, sandbox: None, is_foreign: false }
 }
 
-fn place(directory: &str) -> Place {
-    Place {
+fn directories(directory: &str) -> Directories {
+    Directories {
         directory: directory.into(),
         results: std::env::temp_dir().join("windlass-mcp-results"),
         logins: LoginFiles::default(),
@@ -49,7 +49,7 @@ fn place(directory: &str) -> Place {
 }
 
 async fn settled(specs: Vec<ServerSpec>) -> Servers {
-    let servers = Servers::start(specs, place("/tmp"), Bus::default());
+    let servers = Servers::start(specs, directories("/tmp"), Bus::default());
     servers.settled(LONG).await;
     servers
 }
@@ -248,7 +248,7 @@ async fn results_become_text_and_files() {
 async fn a_hanging_server_does_not_delay_others() {
     let mut hanging = scripted("hanging", &["silent"]);
     hanging.timeout = Duration::from_millis(300);
-    let servers = Servers::start(vec![hanging, scripted("good", &[])], place("/"), Bus::default());
+    let servers = Servers::start(vec![hanging, scripted("good", &[])], directories("/"), Bus::default());
     assert_eq!(statuses(&servers), [Status::Connecting, Status::Connecting]);
     servers.settled(LONG).await;
     let error = "MCP server hanging did not answer initialize within 300ms".to_owned();
@@ -258,7 +258,7 @@ async fn a_hanging_server_does_not_delay_others() {
 
 #[tokio::test]
 async fn waiting_for_a_hanging_server_is_bounded() {
-    let servers = Servers::start(vec![scripted("s", &["silent"])], place("/"), Bus::default());
+    let servers = Servers::start(vec![scripted("s", &["silent"])], directories("/"), Bus::default());
     let start = Instant::now();
     servers.settled(Duration::from_millis(100)).await;
     servers.close().await;
@@ -386,7 +386,7 @@ async fn a_server_of_an_unknown_version_is_not_used_and_an_old_one_is() {
 async fn the_tools_of_a_dead_server_vanish() {
     let bus = Bus::default();
     let events = bus.listen(Filter::Only(vec![EventKind::McpToolsChanged]));
-    let servers = Servers::start(vec![scripted("s", &[])], place("/"), bus);
+    let servers = Servers::start(vec![scripted("s", &[])], directories("/"), bus);
     assert_eq!(changed(&events).await, "s");
     let failed = |words: &str| Err(CallError::Failed(words.to_owned()));
     let died = failed("MCP server s closed the connection before die was done");
@@ -412,7 +412,7 @@ async fn the_tools_of_a_dead_server_vanish() {
 async fn a_changed_list_is_fetched_again() {
     let bus = Bus::default();
     let events = bus.listen(Filter::Only(vec![EventKind::McpToolsChanged]));
-    let servers = Servers::start(vec![scripted("s", &[])], place("/"), bus);
+    let servers = Servers::start(vec![scripted("s", &[])], directories("/"), bus);
     assert_eq!(changed(&events).await, "s");
     assert_eq!(text(&servers, "s_grow", json!({})).await, "grew");
     assert_eq!(changed(&events).await, "s");
@@ -432,7 +432,7 @@ async fn a_server_serves_until_the_one_in_its_place_has_started_or_failed() {
     let Server::Local { command, .. } = &first.server else { panic!("it is a local one") };
     let bus = Bus::default();
     let events = bus.listen(Filter::Only(vec![EventKind::McpToolsChanged]));
-    let servers = Servers::start(vec![first.clone()], place("/"), bus);
+    let servers = Servers::start(vec![first.clone()], directories("/"), bus);
     assert_eq!(changed(&events).await, "s");
 
     servers.replace(vec![wait("exec \"$@\" malformed-tool", command)]);

@@ -65,7 +65,7 @@ impl fmt::Display for HookError {
 
 /// The model of a request, among the providers that plugins see.
 #[derive(Clone, Copy)]
-pub struct Shown<'a> {
+pub struct RequestModel<'a> {
     pub providers: &'a Arc<UsableProviders>,
     pub provider: &'a str,
     pub model: &'a str,
@@ -210,12 +210,12 @@ impl Host {
     /// the order of the calls.
     pub async fn request_hooks(
         &self,
-        shown: Shown<'_>,
+        request_model: RequestModel<'_>,
         input: Value,
         mut outputs: Map<String, Value>,
     ) -> Result<Value, HookError> {
         let Some(second) = self.second.as_ref() else {
-            return self.first.request_hooks(shown, input, outputs).await;
+            return self.first.request_hooks(request_model, input, outputs).await;
         };
         let of = |part: &part::Part, outputs: &Map<String, Value>| -> Map<String, Value> {
             let declared = outputs.iter().filter(|(hook, _)| part.declares(hook));
@@ -227,7 +227,7 @@ impl Host {
             if own.is_empty() {
                 continue;
             }
-            let Value::Object(changed) = part.request_hooks(shown, input.clone(), own).await? else {
+            let Value::Object(changed) = part.request_hooks(request_model, input.clone(), own).await? else {
                 continue;
             };
             for (hook, changed) in changed {
@@ -241,10 +241,10 @@ impl Host {
     }
 
     /// Returns the id of the provider's model that plugins want asked for small things.
-    pub async fn small_model(&self, shown: Shown<'_>) -> Result<Option<String>, HookError> {
+    pub async fn small_model(&self, request_model: RequestModel<'_>) -> Result<Option<String>, HookError> {
         let mut wanted = None;
         for part in self.parts() {
-            wanted = part.small_model(shown).await?.or(wanted);
+            wanted = part.small_model(request_model).await?.or(wanted);
         }
         Ok(wanted)
     }

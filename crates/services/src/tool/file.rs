@@ -52,7 +52,7 @@ const COMPARED_BYTES: usize = 128 * 1024;
 pub(crate) struct Change {
     pub before: Option<Vec<u8>>,
     pub after: String,
-    pub shown: Shown,
+    pub shown: ShownChange,
 }
 
 /// Refuses names that would not be shown as they are.
@@ -406,13 +406,13 @@ impl Texts {
 }
 
 /// A change of one file as clients draw it.
-pub(crate) struct Shown {
+pub(crate) struct ShownChange {
     file: String,
     unified: Unified,
     texts: Texts,
 }
 
-impl Shown {
+impl ShownChange {
     pub(crate) fn patch(&self) -> &str {
         &self.unified.patch
     }
@@ -439,7 +439,7 @@ impl Change {
         let file = display(path);
         let unified = diff::unified(&file, old_text.as_deref().unwrap_or_default(), &after);
         let texts = Texts::of(before.as_deref(), Some(after.as_bytes()));
-        Self { before, after, shown: Shown { file, unified, texts } }
+        Self { before, after, shown: ShownChange { file, unified, texts } }
     }
 
     /// Asks for `edit`, then writes, provided that the file is still the one the user was shown, and formats it.
@@ -501,7 +501,7 @@ pub(crate) async fn ask_edit(
 /// A change that was made.
 pub(crate) struct Applied {
     pub existed: bool,
-    pub shown: Shown,
+    pub shown: ShownChange,
 }
 
 #[cfg(test)]

@@ -184,10 +184,10 @@ pub fn apply(path: &str, text: &str, chunks: &[Chunk]) -> Result<String, String>
     let mut output = String::with_capacity(text.len());
     let mut done = 0;
     for chunk in chunks {
-        let place = locate(path, &bare, done, chunk)?;
-        lines.get(done..place.start).unwrap_or_default().iter().for_each(|line| output.push_str(line));
-        let mut at = place.start;
-        for line in chunk.lines.get(..place.n_used).unwrap_or_default() {
+        let located = locate(path, &bare, done, chunk)?;
+        lines.get(done..located.start).unwrap_or_default().iter().for_each(|line| output.push_str(line));
+        let mut at = located.start;
+        for line in chunk.lines.get(..located.n_used).unwrap_or_default() {
             match line {
                 ChunkLine::Keep(_) => {
                     output.push_str(lines.get(at).copied().unwrap_or_default());
@@ -211,12 +211,12 @@ pub fn apply(path: &str, text: &str, chunks: &[Chunk]) -> Result<String, String>
 }
 
 /// The start of a chunk, and the number of its lines that count.
-struct Place {
+struct LocatedChunk {
     start: usize,
     n_used: usize,
 }
 
-fn locate(path: &str, lines: &[&str], from: usize, chunk: &Chunk) -> Result<Place, String> {
+fn locate(path: &str, lines: &[&str], from: usize, chunk: &Chunk) -> Result<LocatedChunk, String> {
     let mut from = from;
     for context in &chunk.contexts {
         let found = seek(lines, &[context.as_str()], from, false);
@@ -226,10 +226,10 @@ fn locate(path: &str, lines: &[&str], from: usize, chunk: &Chunk) -> Result<Plac
     let n_used = chunk.lines.len();
     if old.is_empty() {
         let start = if chunk.contexts.is_empty() { lines.len() } else { from };
-        return Ok(Place { start, n_used });
+        return Ok(LocatedChunk { start, n_used });
     }
     if let Some(start) = seek(lines, &old, from, chunk.is_at_end) {
-        return Ok(Place { start, n_used });
+        return Ok(LocatedChunk { start, n_used });
     }
     // An empty line at the end may only have been meant to separate the chunk.
     if let (Some(ChunkLine::Keep(last)), [before @ .., _]) = (chunk.lines.last(), old.as_slice())
@@ -237,7 +237,7 @@ fn locate(path: &str, lines: &[&str], from: usize, chunk: &Chunk) -> Result<Plac
         && !before.is_empty()
         && let Some(start) = seek(lines, before, from, chunk.is_at_end)
     {
-        return Ok(Place { start, n_used: n_used - 1 });
+        return Ok(LocatedChunk { start, n_used: n_used - 1 });
     }
     Err(format!("Failed to find expected lines in {path}:\n{}", old.join("\n")))
 }

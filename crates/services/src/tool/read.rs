@@ -333,9 +333,9 @@ pub(super) fn is_hidden(path: &Path, content: &[u8]) -> bool {
 }
 
 /// Output, metadata and attachments.
-type Shown = (String, Map<String, Value>, Vec<FilePart>);
+type ReadOutput = (String, Map<String, Value>, Vec<FilePart>);
 
-fn attach(path: &Path, mime: &str, n_bytes: u64, mut file: File) -> Result<Shown, ToolError> {
+fn attach(path: &Path, mime: &str, n_bytes: u64, mut file: File) -> Result<ReadOutput, ToolError> {
     if n_bytes > MAX_ATTACHED_BYTES {
         return Err(ToolError::Model(format!(
             "File {} is too large to attach: {n_bytes} bytes, the limit is {MAX_ATTACHED_BYTES}.",

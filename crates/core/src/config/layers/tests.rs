@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::config::{
     Config, Environment, Findings, Instruction,
-    decode::{Place, resolve},
+    decode::{ProjectContext, resolve},
     fixture::load,
     layer::{self, Kind, Layer},
     paths::Paths,
@@ -51,8 +51,8 @@ fn check(name: &str) {
     paths.managed.retain(|managed| managed.starts_with(&root));
     let project_files = Arc::new(ProjectFiles::find(&environment, &paths, &directory));
     let read = read(&environment, &paths, &directory, &project_files);
-    let place = Place { paths: &paths, directory: &directory, project_files: &project_files };
-    let (config, layers) = resolve(&place, read, &[]);
+    let context = ProjectContext { paths: &paths, directory: &directory, project_files: &project_files };
+    let (config, layers) = resolve(&context, read, &[]);
     let sources = sources::render(&sources::leaves(&config.raw, &layers), true);
     let summary = serde_json::to_string_pretty(&summary(&config, &root)).unwrap();
     let text = format!("{summary}\n\n{sources}").replace(&root_text, "<root>");
@@ -158,8 +158,8 @@ fn older_and_newer_forms_are_lowered_and_typing_errors_recognised() {
     check("other_forms");
 }
 
-fn place(environment: &Environment, base: PathBuf) -> layer::Place<'_> {
-    layer::Place { environment, kind: Kind::File, source: "f".to_owned(), base, project_files: None }
+fn context(environment: &Environment, base: PathBuf) -> layer::SourceContext<'_> {
+    layer::SourceContext { environment, kind: Kind::File, source: "f".to_owned(), base, project_files: None }
 }
 
 fn layer(text: &str) -> (Layer, Vec<String>) {
@@ -167,7 +167,7 @@ fn layer(text: &str) -> (Layer, Vec<String>) {
     let variables = BTreeMap::from([("LONG".to_owned(), "0123456789\n0123456789".to_owned())]);
     let environment = Environment { trusts_projects: true, variables, home: PathBuf::from("/nowhere") };
     let base = PathBuf::from("/nowhere");
-    let layer = layer::parse(place(&environment, base), text, &mut findings);
+    let layer = layer::parse(context(&environment, base), text, &mut findings);
     (layer, findings.warnings.iter().map(ToString::to_string).collect())
 }
 
@@ -190,7 +190,7 @@ fn a_file_that_names_itself_is_read_once() {
     let mut findings = Findings::default();
     let base = temporary.path().to_owned();
     let environment = Environment::default();
-    let layer = layer::parse(place(&environment, base), text, &mut findings);
+    let layer = layer::parse(context(&environment, base), text, &mut findings);
     assert_eq!((layer.value["username"].as_str(), findings), (Some(text), Findings::default()));
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::config::{
     Findings,
-    layer::{Kind, Place, parse_part},
+    layer::{Kind, SourceContext, parse_part},
 };
 
 fn environment(variables: &[(&str, &str)]) -> Environment {
@@ -98,8 +98,9 @@ fn configurations_keep_their_places_in_what_was_fetched() {
         .map(|(source, part)| {
             let base = PathBuf::from("/");
             let environment = &environment(&[]);
-            let place = Place { environment, kind: Kind::Remote, source, base, project_files: None };
-            let layer = parse_part(place, part, &mut findings);
+            let context =
+                SourceContext { environment, kind: Kind::Remote, source, base, project_files: None };
+            let layer = parse_part(context, part, &mut findings);
             (layer.source.clone(), layer.position(&["model"]), layer.position(&["share"]))
         })
         .collect();

@@ -46,9 +46,14 @@ fn fixtures() -> Vec<(String, Value)> {
         let mut findings = Findings::default();
         let (environment, source) = (Environment::default(), file.display().to_string());
         let base = file.parent().unwrap().to_owned();
-        let place =
-            layer::Place { environment: &environment, kind: Kind::File, source, base, project_files: None };
-        let layer = layer::parse(place, &text, &mut findings);
+        let context = layer::SourceContext {
+            environment: &environment,
+            kind: Kind::File,
+            source,
+            base,
+            project_files: None,
+        };
+        let layer = layer::parse(context, &text, &mut findings);
         let name = file.strip_prefix(&root).unwrap().display().to_string();
         (!layer.is_broken).then_some((name, Value::Object(layer.value)))
     };

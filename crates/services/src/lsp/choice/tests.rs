@@ -42,8 +42,8 @@ impl Project {
         Self { root, config }
     }
 
-    fn whole(&self) -> Place {
-        Place::of(&self.config)
+    fn lookup(&self) -> Lookup {
+        Lookup::of(&self.config)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -52,7 +52,7 @@ impl Project {
 
     /// Returns the servers and roots for a file, and the missing programs.
     fn chosen(&self, file: &str) -> (Vec<(String, String)>, Vec<&'static str>) {
-        let Choice { specs, missing } = choose(&self.whole(), definitions(&self.config), &self.path(file));
+        let Choice { specs, missing } = choose(&self.lookup(), definitions(&self.config), &self.path(file));
         let project = self.path("");
         let root = |it: &Spec| it.root.strip_prefix(&project).unwrap_or(&it.root).display().to_string();
         let specs = specs.iter().map(|it| (it.definition.id.clone(), root(it))).collect();
@@ -148,9 +148,9 @@ fn the_configuration_adds_and_removes_servers() {
     assert_eq!(place.chosen("a.rs").0, one("rust", ""));
     assert_eq!(place.chosen("a.go"), (vec![], vec![]));
     assert_eq!(place.chosen("a.php").0, vec![]);
-    let php = choose(&place.whole(), definitions(&place.config), &place.path("a.inc")).specs.remove(0);
+    let php = choose(&place.lookup(), definitions(&place.config), &place.path("a.inc")).specs.remove(0);
     assert_eq!(php.initialization, json!({"telemetry": {"enabled": false}, "licence": "x"}));
-    let mine = choose(&place.whole(), definitions(&place.config), &place.path("a.my")).specs.remove(0);
+    let mine = choose(&place.lookup(), definitions(&place.config), &place.path("a.my")).specs.remove(0);
     assert_eq!(mine.definition.command, ["my-server", "-x"]);
     assert_eq!(mine.definition.environment, [("A".to_owned(), "1".to_owned())].into());
     assert_eq!(mine.initialization, json!({"b": 2}));
@@ -159,7 +159,7 @@ fn the_configuration_adds_and_removes_servers() {
 #[test]
 fn pythons_servers_get_the_virtual_environment() {
     let place = Project::new(json!(true), &["app/setup.py", "app/.venv/bin/python"], &["pyright-langserver"]);
-    let spec = choose(&place.whole(), definitions(&place.config), &place.path("app/a.py")).specs.remove(0);
+    let spec = choose(&place.lookup(), definitions(&place.config), &place.path("app/a.py")).specs.remove(0);
     assert_eq!(spec.initialization, json!({ "pythonPath": place.path("app/.venv/bin/python") }));
 }
 
@@ -172,7 +172,7 @@ fn typescripts_servers_get_the_projects_library() {
         ("web/a.ts", json!({"tsserver": {"path": place.path(library).join("tsserver.js")}})),
         ("web/a.astro", json!({"typescript": {"tsdk": place.path(library)}})),
     ] {
-        let spec = choose(&place.whole(), definitions(&place.config), &place.path(file)).specs.remove(0);
+        let spec = choose(&place.lookup(), definitions(&place.config), &place.path(file)).specs.remove(0);
         assert_eq!(spec.initialization, expected, "{file}");
     }
 }
@@ -191,7 +191,7 @@ fn every_known_server_has_a_name_files_and_a_program() {
 fn a_configured_command_starts_in_the_directory_that_its_paths_are_relative_to() {
     let lsp = json!({"typescript": {"command": ["node", "./tools/ls.js"]}});
     let place = Project::new(lsp, &["sub/package-lock.json"], &["gopls"]);
-    let choice = choose(&place.whole(), definitions(&place.config), &place.path("sub/a.ts"));
+    let choice = choose(&place.lookup(), definitions(&place.config), &place.path("sub/a.ts"));
     let spec = &choice.specs[0];
     assert_eq!((spec.root.clone(), spec.directory.clone()), (place.path("sub"), place.path("")));
     assert_eq!(spec.program, PathBuf::from("node"));
@@ -201,7 +201,7 @@ fn a_configured_command_starts_in_the_directory_that_its_paths_are_relative_to()
 fn a_known_server_runs_the_program_that_was_found() {
     // The start directory's `bin` comes before PATH's entries.
     let place = Project::new(json!(true), &["sub/go.mod", "sub/bin/gopls"], &["gopls"]);
-    let choice = choose(&place.whole(), definitions(&place.config), &place.path("sub/a.go"));
+    let choice = choose(&place.lookup(), definitions(&place.config), &place.path("sub/a.go"));
     let spec = &choice.specs[0];
     assert_eq!(spec.program, place.root.path().join("bin/gopls"));
     assert_eq!(spec.directory, place.path("sub"));
@@ -218,7 +218,7 @@ fn a_program_that_npm_installed_for_the_project_is_found_behind_path() {
     let place = Project::new(json!(true), &["package-lock.json", "a.ts", &own], &[]);
     fs::set_permissions(place.path(&own), fs::Permissions::from_mode(0o755)).unwrap();
     let chosen =
-        |place: &Project| choose(&place.whole(), definitions(&place.config), &place.path("a.ts")).specs;
+        |place: &Project| choose(&place.lookup(), definitions(&place.config), &place.path("a.ts")).specs;
     assert_eq!(chosen(&place)[0].program, place.path(&own));
     let place = Project::new(json!(true), &["package-lock.json", "a.ts", &own], &[server]);
     assert_eq!(chosen(&place)[0].program, place.root.path().join("bin").join(server));

@@ -133,7 +133,7 @@ async fn filesystem_behind_npx_reads_files_and_leaves_no_process() {
     if let Server::Local { cwd, .. } = &mut spec.server {
         *cwd = Some(dir);
     }
-    let servers = Servers::start(vec![spec], place(allowed.to_str().unwrap()), Bus::default());
+    let servers = Servers::start(vec![spec], directories(allowed.to_str().unwrap()), Bus::default());
     servers.settled(LONG).await;
     assert_eq!(statuses(&servers), [Status::Connected]);
     let path = allowed.join("log.txt");

@@ -16,7 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 mod supervisor;
 
-use super::{HookError, Shown, call::Call};
+use super::{HookError, RequestModel, call::Call};
 use crate::plugin::{
     api::Api,
     offer::{LoadedLogin, Offer},
@@ -259,12 +259,12 @@ impl Part {
     /// are in the order of the calls.
     pub async fn request_hooks(
         &self,
-        shown: Shown<'_>,
+        request_model: RequestModel<'_>,
         input: Value,
         outputs: Map<String, Value>,
     ) -> Result<Value, HookError> {
         let Some(process) = self.process().await else { return Ok(Value::Null) };
-        let Shown { providers, provider, model } = shown;
+        let RequestModel { providers, provider, model } = request_model;
         process.show_provider(providers, provider);
         let n_hooks = u32::try_from(outputs.len()).unwrap_or(u32::MAX);
         let limit = self.shared.hook_timeout().saturating_mul(n_hooks);
@@ -277,10 +277,10 @@ impl Part {
     }
 
     /// Returns the id of the provider's model that plugins want asked for small things.
-    pub async fn small_model(&self, shown: Shown<'_>) -> Result<Option<String>, HookError> {
+    pub async fn small_model(&self, request_model: RequestModel<'_>) -> Result<Option<String>, HookError> {
         let Some(process) = self.process().await else { return Ok(None) };
-        process.show_provider(shown.providers, shown.provider);
-        let params = json!({ "providerID": shown.provider });
+        process.show_provider(request_model.providers, request_model.provider);
+        let params = json!({ "providerID": request_model.provider });
         let answer = process.request("small_model", params, self.shared.hook_timeout()).await;
         let changed = changes(&process, "experimental.provider.small_model", answer)?;
         Ok(changed.get("model").and_then(Value::as_str).map(str::to_owned))

@@ -45,38 +45,38 @@ pub(crate) fn swap_all(swaps: &[Swap]) -> Result<Vec<Option<FileStamp>>, Failure
         Failure { path: swap.path.clone(), error }
     };
     let mut made = MadeDirectories::default();
-    let mut places = Vec::new();
+    let mut destinations = Vec::new();
     for swap in swaps {
-        places.push(Place::new(swap, &mut made).map_err(|error| failed(swap, error))?);
+        destinations.push(Destination::new(swap, &mut made).map_err(|error| failed(swap, error))?);
     }
     let mut staged = Vec::new();
-    for place in &places {
-        staged.push(stage(place).map_err(|error| failed(place.swap, error))?);
+    for destination in &destinations {
+        staged.push(stage(destination).map_err(|error| failed(destination.swap, error))?);
     }
     let mut undo = Undo(Vec::new());
-    for (idx, (place, staged)) in places.iter().zip(staged).enumerate() {
+    for (idx, (destination, staged)) in destinations.iter().zip(staged).enumerate() {
         // No step can fail after the last one, so it needs no undo.
         let is_last = idx + 1 == swaps.len();
-        undo.0.extend(commit(place, staged, is_last).map_err(|error| failed(place.swap, error))?);
+        undo.0.extend(commit(destination, staged, is_last).map_err(|error| failed(destination.swap, error))?);
     }
     undo.0.clear();
     made.keep();
-    let stamp = |place: &Place<'_>| {
-        let content = place.swap.after.as_deref()?;
-        Some(FileStamp::of(&fs::symlink_metadata(&place.path).ok()?).with_content(content))
+    let stamp = |destination: &Destination<'_>| {
+        let content = destination.swap.after.as_deref()?;
+        Some(FileStamp::of(&fs::symlink_metadata(&destination.path).ok()?).with_content(content))
     };
-    Ok(places.iter().map(stamp).collect())
+    Ok(destinations.iter().map(stamp).collect())
 }
 
 /// A file in the directory that was judged.
-struct Place<'a> {
+struct Destination<'a> {
     swap: &'a Swap,
     /// A path through the descriptor of `_directory`.
     path: PathBuf,
     _directory: Directory,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Destination<'a> {
     fn new(swap: &'a Swap, made: &mut MadeDirectories) -> io::Result<Self> {
         let (Some(parent), Some(name)) = (swap.real.parent(), swap.real.file_name()) else {
             return Err(ErrorKind::IsADirectory.into());
@@ -95,10 +95,10 @@ enum Staged {
     Remove,
 }
 
-fn stage(place: &Place<'_>) -> io::Result<Staged> {
-    let swap = place.swap;
+fn stage(destination: &Destination<'_>) -> io::Result<Staged> {
+    let swap = destination.swap;
     let Some(content) = &swap.after else { return Ok(Staged::Remove) };
-    let path = place.path.as_path();
+    let path = destination.path.as_path();
     let old = match fs::symlink_metadata(path) {
         Ok(old) if old.is_symlink() => return Err(io::Error::other(MOVED)),
         Ok(old) => Some(old),
@@ -169,8 +169,8 @@ fn overwrite(path: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-fn commit(place: &Place<'_>, staged: Staged, is_last: bool) -> io::Result<Option<Restore>> {
-    let (swap, real) = (place.swap, place.path.as_path());
+fn commit(destination: &Destination<'_>, staged: Staged, is_last: bool) -> io::Result<Option<Restore>> {
+    let (swap, real) = (destination.swap, destination.path.as_path());
     match staged {
         Staged::InPlace => {
             let written = overwrite(real, swap.after.as_deref().unwrap_or_default());
