@@ -214,30 +214,43 @@ async fn run_prompt(
     };
     let untold = read.all_warnings();
     cx.instructions = read.blocks;
-    let ended = match called {
-        None => {
-            let no_reply = input.no_reply;
-            accept(&cx, state, input).await?;
-            if no_reply {
-                let message_id = state.history.last().map(|message| message.info.id().clone());
-                return Ok(TurnOutcome { stop: StopReason::EndTurn, message_id, ..TurnOutcome::cancelled() });
-            }
-            hooks::message::follow_prompt(&mut cx, state)?;
-            subtask_parts::run(&cx, state, Vec::new()).await?
-        }
-        Some(called) => match command::begin(&mut cx, state, called).await? {
-            Started::Prompt => None,
-            Started::Ended(stop) => Some(stop),
-        },
-    };
-    if let Some(stop) = ended {
-        return Ok(without_answer(state, stop));
+    if let Some(outcome) = take_in(&mut cx, state, input, called).await? {
+        return Ok(outcome);
     }
     session.warn(&untold);
     note_prompt(&cx, state);
     start_title(&cx, state, title);
     servers::wait(&cx).await;
     take_steps(&mut cx, state, inbox).await
+}
+
+/// Puts the prompt, or the text of the command that it calls, before the model; returns the outcome of a turn that ends
+/// there.
+async fn take_in(
+    cx: &mut TurnCx<'_>,
+    state: &mut SessionState,
+    input: PromptInput,
+    called: Option<Invoked>,
+) -> Result<Option<TurnOutcome>, EngineError> {
+    let ended = match called {
+        None => {
+            let no_reply = input.no_reply;
+            accept(cx, state, input).await?;
+            if no_reply {
+                let message_id = state.history.last().map(|message| message.info.id().clone());
+                let outcome =
+                    TurnOutcome { stop: StopReason::EndTurn, message_id, ..TurnOutcome::cancelled() };
+                return Ok(Some(outcome));
+            }
+            hooks::message::follow_prompt(cx, state)?;
+            subtask_parts::run(cx, state, Vec::new()).await?
+        }
+        Some(called) => match command::begin(cx, state, called).await? {
+            Started::Prompt => None,
+            Started::Ended(stop) => Some(stop),
+        },
+    };
+    Ok(ended.map(|stop| without_answer(state, stop)))
 }
 
 /// Reads changes of the configuration. Fails where the directory of the session is gone, which can be read without it.
