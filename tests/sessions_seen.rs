@@ -25,10 +25,10 @@ pub async fn store(machine: &Machine, id: &str, title: &str, messages: Value) {
     let session: Session = serde_json::from_value(info).unwrap();
     let messages: Vec<MessageWithParts> = serde_json::from_value(messages).unwrap();
     let storage = Storage::new(machine.scratch.home.join(".local/share/windlass/windlass.db"));
-    let mut writes = vec![Write::Session(Box::new(session))];
+    let mut writes = vec![Write::Session(session.into())];
     for message in messages {
-        writes.push(Write::Message(message.info));
-        writes.extend(message.parts.into_iter().map(Write::Part));
+        writes.push(Write::Message(message.info.into()));
+        writes.extend(message.parts.into_iter().map(|part| Write::Part(part.into())));
     }
     storage.apply(writes).await.unwrap();
 }

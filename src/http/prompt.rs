@@ -186,7 +186,7 @@ pub async fn run_until_stored(server: &Shared, id: &SessionId, input: PromptInpu
     let (events, mut batch) = (client.listen(), VecDeque::new());
     let mut ended = run(server, id, input);
     let is_stored = |event: &Arc<Event>| {
-        matches!(&event.payload, EventPayload::MessageUpdated { info: Message::User(_), .. })
+        matches!(&event.payload, EventPayload::MessageUpdated { info, .. } if matches!(**info, Message::User(_)))
             && event.payload.session_id() == Some(id)
     };
     loop {

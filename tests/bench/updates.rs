@@ -108,7 +108,7 @@ fn deltas() -> Vec<Arc<Event>> {
             session_id: session(),
             message_id: MessageId::from_trusted("msg_2"),
             part_id: PartId::from_trusted("prt_1"),
-            field: "text".to_owned(),
+            field: "text".into(),
             delta: WORDS.to_owned(),
             offset: Some(index * WORDS.len()),
         })

@@ -148,19 +148,19 @@ fn is_on_read_only_disk(path: &Path) -> bool {
 #[derive(Debug, Clone)]
 pub enum Write {
     /// Inserts or replaces a session's row.
-    Session(Box<Session>),
+    Session(Arc<Session>),
     /// Inserts or replaces a message's row.
-    Message(Message),
+    Message(Arc<Message>),
     /// Removes a message and its parts.
     RemoveMessage(MessageId),
     RemovePart(PartId),
     /// Inserts or replaces a part's row, including the text that was appended to it before.
-    Part(Part),
+    Part(Arc<Part>),
     /// Appends text to a text or reasoning part or to the output of a running command, without rewriting the row.
     Append(Append),
     Todos {
         session_id: SessionId,
-        todos: Vec<Todo>,
+        todos: Arc<[Todo]>,
     },
     /// Inserts the costs of a removed answer, unless they are known.
     Spent {
@@ -308,7 +308,7 @@ impl Storage {
                 if taken.is_some() {
                     return Ok(false);
                 }
-                apply(connection, &Write::Session(Box::new(session)))?;
+                apply(connection, &Write::Session(Arc::new(session)))?;
                 Ok(true)
             })
             .await

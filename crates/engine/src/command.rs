@@ -365,7 +365,7 @@ async fn of_server(cx: &TurnCx<'_>, command: &Command, arguments: &str) -> Optio
 }
 
 async fn commit(cx: &TurnCx<'_>, journal: &mut Journal) -> Result<(), EngineError> {
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+    cx.commit(journal).await
 }
 
 /// Returns a skill's text, with where its files are.

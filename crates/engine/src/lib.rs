@@ -362,7 +362,7 @@ impl Engine {
             return Err(EngineError::new(EngineErrorKind::SessionExists, message));
         }
         self.register(&info.id, workspace.clone(), servers);
-        let event = SessionInfo { session_id: info.id.clone(), info: Box::new(info.clone()) };
+        let event = SessionInfo { session_id: info.id.clone(), info: Arc::new(info.clone()) };
         self.0.bus.publish(EventPayload::SessionCreated(event));
         self.0.http.warm_up(loaded.answers_next(None, None).ok());
         Ok(Opened {

@@ -190,7 +190,7 @@ fn delta(part_id: &str, offset: usize, delta: &str) -> EventPayload {
         session_id: session_id(),
         message_id: MessageId::from_trusted("msg_2"),
         part_id: PartId::from_trusted(part_id),
-        field: "text".to_owned(),
+        field: "text".into(),
         delta: delta.to_owned(),
         offset: Some(offset),
     }

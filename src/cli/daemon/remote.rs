@@ -214,7 +214,11 @@ impl Remote {
                 let part = parts.find(|part| part.id == part_id);
                 let is_read = part.is_some();
                 if let Some(part) = part {
-                    let payload = EventPayload::PartUpdated { session_id: session_id.clone(), part, time: 0 };
+                    let payload = EventPayload::PartUpdated {
+                        session_id: session_id.clone(),
+                        part: part.into(),
+                        time: 0,
+                    };
                     own.events.push(Arc::new(Event { id: ids::event(), payload }), 1);
                 }
                 let mut state = lock(&own.state);
@@ -361,8 +365,10 @@ impl State {
                     self.held.insert(info.session_id.clone());
                 }
             }
-            EventPayload::MessageUpdated { info: Message::User(user), .. } => {
-                self.prompts.insert(user.session_id.clone(), user.id.clone());
+            EventPayload::MessageUpdated { info, .. } => {
+                if let Message::User(user) = &**info {
+                    self.prompts.insert(user.session_id.clone(), user.id.clone());
+                }
             }
             EventPayload::SessionIdle { session_id } => {
                 if let Some(prompt) = self.prompts.get(session_id) {

@@ -133,7 +133,9 @@ impl Printer {
         } else if let EventPayload::MessageUpdated { info, .. } = payload {
             self.summaries.note_message(info);
         }
-        if let EventPayload::MessageUpdated { info: Message::Assistant(message), .. } = payload {
+        if let EventPayload::MessageUpdated { info, .. } = payload
+            && let Message::Assistant(message) = &**info
+        {
             self.answers.insert(message.id.clone());
             self.message_error = message.error.clone();
         }

@@ -353,9 +353,9 @@ impl Shown {
         self.begin(id).await?;
         if let Some(MessageWithParts { info, parts }) = unfinished {
             self.midway = parts.iter().filter(|part| is_growing(part)).map(|part| part.id.clone()).collect();
-            self.replay(EventPayload::MessageUpdated { session_id: id.clone(), info });
+            self.replay(EventPayload::MessageUpdated { session_id: id.clone(), info: info.into() });
             for part in parts {
-                self.replay(EventPayload::PartUpdated { session_id: id.clone(), part, time: 0 });
+                self.replay(EventPayload::PartUpdated { session_id: id.clone(), part: part.into(), time: 0 });
             }
         }
         for request in self.daemon.pending_questions(id) {

@@ -140,12 +140,12 @@ impl Progress {
             EventPayload::SessionCreated(info) | EventPayload::SessionUpdated(info) => {
                 self.note_session(info)
             }
-            EventPayload::MessageUpdated { session_id, info: info @ Message::Assistant(message) }
-                if turn.depth(session_id).is_some() =>
-            {
-                turn.summaries.note_message(info);
-                let used = Used { tokens: all(&message.tokens), cost: message.cost };
-                turn.answers.insert(message.id.clone(), used);
+            EventPayload::MessageUpdated { session_id, info } if turn.depth(session_id).is_some() => {
+                if let Message::Assistant(message) = &**info {
+                    turn.summaries.note_message(info);
+                    let used = Used { tokens: all(&message.tokens), cost: message.cost };
+                    turn.answers.insert(message.id.clone(), used);
+                }
             }
             EventPayload::PartDelta { part_id, delta, offset, .. } => turn.grow(part_id, delta, *offset),
             EventPayload::PartUpdated { session_id, part, .. } => {
@@ -626,8 +626,9 @@ fn task_end(call: &ToolPart, child: &Child) -> Vec<Line> {
 }
 
 fn call_of(event: &Event) -> Option<&ToolPart> {
-    match &event.payload {
-        EventPayload::PartUpdated { part: Part { kind: PartKind::Tool(call), .. }, .. } => Some(call),
+    let EventPayload::PartUpdated { part, .. } = &event.payload else { return None };
+    match &part.kind {
+        PartKind::Tool(call) => Some(call),
         _ => None,
     }
 }

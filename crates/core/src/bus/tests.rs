@@ -40,7 +40,7 @@ fn delta(session: &str, part: &str) -> EventPayload {
         session_id: SessionId::from_trusted(session),
         message_id: MessageId::from_trusted("msg_1"),
         part_id: PartId::from_trusted(part),
-        field: "text".to_owned(),
+        field: "text".into(),
         delta: "x".to_owned(),
         offset: Some(0),
     }

@@ -322,7 +322,7 @@ fn remake_sessions(target: &Connection) -> Result<usize, StorageError> {
     }
     drop(rows);
     for session in lost.values() {
-        apply(target, &Write::Session(Box::new(session.clone())))?;
+        apply(target, &Write::Session(session.clone().into()))?;
     }
     Ok(lost.len())
 }

@@ -75,14 +75,17 @@ async fn appended_text_is_part_of_the_part_until_and_after_it_is_finished() {
     let message = user(&session.id);
     let mut part = text(&message, "");
     storage.create_session(session.clone()).await.expect("stored");
-    storage.apply(vec![Write::Message(message), Write::Part(part.clone())]).await.expect("stored");
+    storage
+        .apply(vec![Write::Message(message.into()), Write::Part(part.clone().into())])
+        .await
+        .expect("stored");
     for (offset, piece) in ["a", "b", "c"].into_iter().enumerate() {
         storage.apply(vec![append(&part, offset, piece)]).await.expect("stored");
     }
     let stored = storage.load(session.id.clone()).await.expect("read").expect("there");
     part.kind = PartKind::Text(TextPart { text: "abc".into(), ..TextPart::default() });
     assert_eq!(stored.messages[0].parts, [part.clone()]);
-    storage.apply(vec![Write::Part(part.clone())]).await.expect("stored");
+    storage.apply(vec![Write::Part(part.clone().into())]).await.expect("stored");
     let stored = storage.load(session.id).await.expect("read").expect("there");
     assert_eq!(stored.messages[0].parts, [part]);
 }
@@ -119,8 +122,8 @@ async fn pages_of_a_history_are_the_whole_history() {
         let message = user(&session.id);
         let parts = [text(&message, &format!("a{index}")), text(&message, "")];
         let appended = append(&parts[1], 0, &format!("b{index}"));
-        let [first, second] = parts.map(Write::Part);
-        storage.apply(vec![Write::Message(message), first, second, appended]).await.expect("stored");
+        let [first, second] = parts.map(|part| Write::Part(part.into()));
+        storage.apply(vec![Write::Message(message.into()), first, second, appended]).await.expect("stored");
     }
     let whole = storage.load(session.id.clone()).await.expect("read").expect("there").messages;
     let outline = storage.outline(session.id.clone()).await.expect("read").expect("there");
@@ -151,7 +154,7 @@ async fn a_page_of_large_messages_is_short() {
     for _ in 0..4 {
         let message = user(&session.id);
         let part = text(&message, &"x".repeat(600_000));
-        storage.apply(vec![Write::Message(message), Write::Part(part)]).await.expect("stored");
+        storage.apply(vec![Write::Message(message.into()), Write::Part(part.into())]).await.expect("stored");
     }
     let page =
         storage.page(session.id, Range::default(), 100).await.expect("read").expect("the session").messages;
@@ -166,8 +169,8 @@ async fn a_failed_batch_leaves_nothing_and_does_not_undo_its_neighbours() {
     let good = user(&session.id);
     let orphan = text(&user(&session.id), "no such message");
     let (failed, stored) = tokio::join!(
-        storage.apply(vec![Write::Message(user(&session.id)), Write::Part(orphan)]),
-        storage.apply(vec![Write::Message(good.clone())]),
+        storage.apply(vec![Write::Message(user(&session.id).into()), Write::Part(orphan.into())]),
+        storage.apply(vec![Write::Message(good.clone().into())]),
     );
     assert!(failed.is_err());
     stored.expect("stored");
@@ -183,10 +186,10 @@ async fn a_message_of_another_session_is_not_overwritten() {
         storage.create_session(session.clone()).await.expect("stored");
     }
     let own = user(&one.id);
-    storage.apply(vec![Write::Message(own.clone())]).await.expect("stored");
+    storage.apply(vec![Write::Message(own.clone().into())]).await.expect("stored");
     let Message::User(mut taken) = own.clone() else { unreachable!("a prompt") };
     taken.session_id = other.id;
-    let refused = storage.apply(vec![Write::Message(Message::User(taken))]).await;
+    let refused = storage.apply(vec![Write::Message(Message::User(taken).into())]).await;
     assert!(refused.is_err_and(|error| error.to_string().contains(own.id().as_str())));
     let messages = storage.load(one.id).await.expect("read").expect("there").messages;
     assert_eq!(messages.into_iter().map(|message| message.info).collect::<Vec<_>>(), [own]);
@@ -214,7 +217,7 @@ async fn deleting_takes_the_subagents_along() {
     child.parent_id = Some(parent.id.clone());
     storage.create_session(parent.clone()).await.expect("stored");
     storage.create_session(child.clone()).await.expect("stored");
-    storage.apply(vec![Write::Message(user(&child.id))]).await.expect("stored");
+    storage.apply(vec![Write::Message(user(&child.id).into())]).await.expect("stored");
     assert!(storage.delete_session(parent.id.clone()).await.expect("deleted"));
     assert!(!storage.delete_session(parent.id).await.expect("nothing left"));
     assert!(storage.load(child.id).await.expect("read").is_none());

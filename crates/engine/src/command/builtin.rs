@@ -90,7 +90,7 @@ async fn answer(
     let mut journal = Journal::default();
     cx.push_prompt(state, &mut journal);
     state.push_part(text_part(typed, false, true), &mut journal);
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    cx.commit(&mut journal).await?;
     reply_locally(cx, state, text).await?;
     let message_id = state.answer_mut().map(|answer| answer.id.clone());
     Ok(TurnOutcome { stop: StopReason::EndTurn, tokens: None, message_id, structured: None })

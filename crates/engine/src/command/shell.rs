@@ -76,7 +76,7 @@ pub async fn fill(
     }
     let mut journal = Journal::default();
     let first = show(state, &commands, &mut journal);
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    cx.commit(&mut journal).await?;
     let sandbox = match ask_all(cx, state, first, &commands, &policy).await {
         Ok(()) => {
             let above = cx.parent_limits.agents.iter().map(String::as_str);
@@ -92,7 +92,7 @@ pub async fn fill(
         Err((index, refused)) => return refuse(cx, state, first, &commands, index, refused).await,
     };
     show_running(state, first, commands.len(), &mut journal);
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    cx.commit(&mut journal).await?;
     let mut said = vec![String::new(); commands.len()];
     {
         let sandbox = sandbox.as_ref();
@@ -102,7 +102,7 @@ pub async fn fill(
         while let Some((index, ended)) = running.next().await {
             said[index] = ended.for_template();
             settle(state, first + index, Ok(ended), &mut journal);
-            journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+            cx.commit(&mut journal).await?;
         }
     }
     if let Some(mut sandbox) = sandbox
@@ -140,7 +140,7 @@ async fn refuse(
         };
         settle(state, first + other, Err(reason), &mut journal);
     }
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    cx.commit(&mut journal).await?;
     let reason = match refused {
         ToolError::Denied { .. } | ToolError::Dismissed => {
             format!("You refused `{command}`, so none of the commands ran.")

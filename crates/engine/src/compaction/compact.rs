@@ -63,7 +63,7 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, wish: &str) -> Resul
     let mut journal = Journal::default();
     let tail_start_id = plan.tail_start.clone();
     state.push_part(PartKind::Compaction { auto: false, overflow: None, tail_start_id }, &mut journal);
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    cx.commit(&mut journal).await?;
     write(cx, state, author, plan).await
 }
 
@@ -117,7 +117,7 @@ pub async fn write(
     if state.history.last().is_some_and(is_usable_summary) {
         let mut journal = Journal::default();
         journal.event(EventPayload::SessionCompacted { session_id: state.info.id.clone() });
-        journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+        cx.commit(&mut journal).await?;
     }
     Ok(stop)
 }

@@ -144,7 +144,7 @@ async fn compact(
     let mut journal = Journal::default();
     cx.push_prompt(state, &mut journal);
     state.push_part(PartKind::Compaction { auto: true, overflow, tail_start_id }, &mut journal);
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    cx.commit(&mut journal).await?;
 
     let stop = compact::write(cx, state, author, plan).await?;
     if let Some(tokens) = state.answer_mut().map(|summary| summary.tokens) {
@@ -166,7 +166,7 @@ async fn compact(
     for kind in next {
         state.push_part(kind, &mut journal);
     }
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    cx.commit(&mut journal).await?;
     Ok(Next::GoesOn)
 }
 
@@ -245,7 +245,7 @@ async fn give_up(
     answer.error = Some(MessageError::ContextOverflowError { message, response_body: None });
     let mut journal = Journal::default();
     state.touch_answer(&mut journal);
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    cx.commit(&mut journal).await?;
     Ok(error)
 }
 

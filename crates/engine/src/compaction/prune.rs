@@ -45,7 +45,7 @@ pub async fn run(cx: &SessionCx, state: &mut SessionState) -> Result<(), EngineE
             journal.part(part);
         }
     }
-    journal.commit(cx.engine.storage(), cx.engine.bus()).await
+    cx.commit(&mut journal).await
 }
 
 /// Finds the outputs to clear, by the indices of their message and part.

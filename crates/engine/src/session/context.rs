@@ -75,6 +75,11 @@ pub struct TurnCx<'a> {
 }
 
 impl SessionCx {
+    /// Stores a journal's changes, then shows them.
+    pub async fn commit(&self, journal: &mut Journal) -> Result<(), EngineError> {
+        journal.commit(self.engine.storage(), self.engine.bus()).await
+    }
+
     /// Returns the MCP servers of now: the configuration's, then the client's if it gave some.
     pub fn servers(&self) -> Vec<ServersLease> {
         let clients = self.mcp.iter().map(|servers| servers.lease());
@@ -102,7 +107,7 @@ impl SessionCx {
         let mut journal = Journal::default();
         journal.status(&state.info, status);
         // Nothing is stored, so nothing can fail.
-        let _ = journal.commit(self.engine.storage(), self.engine.bus()).await;
+        let _ = self.commit(&mut journal).await;
     }
 
     /// Tells the user which parts of the instructions do not reach a model.
@@ -119,6 +124,11 @@ impl SessionCx {
 }
 
 impl TurnCx<'_> {
+    /// Stores a journal's changes, then shows them.
+    pub async fn commit(&self, journal: &mut Journal) -> Result<(), EngineError> {
+        self.session.commit(journal).await
+    }
+
     /// Returns the MCP servers of the turn: the configuration's, then the client's if it gave some.
     pub fn servers(&self) -> Vec<ServersLease> {
         let clients = self.session.mcp.iter().map(|servers| servers.lease());

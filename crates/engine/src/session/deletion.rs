@@ -24,7 +24,7 @@ impl Engine {
         }
         if self.0.storage.delete_session(id.clone()).await? {
             for info in deleted {
-                let event = SessionInfo { session_id: info.id.clone(), info: Box::new(info) };
+                let event = SessionInfo { session_id: info.id.clone(), info: info.into() };
                 self.0.bus.publish(EventPayload::SessionDeleted(event));
             }
         }

@@ -87,7 +87,7 @@ pub async fn carry_out(cx: &SessionCx, state: &mut SessionState, edit: Edit) -> 
             }
         }
     }
-    journal.commit(cx.engine.storage(), cx.engine.bus()).await
+    cx.commit(&mut journal).await
 }
 
 fn find_message(state: &SessionState, message_id: &MessageId) -> Result<usize, EngineError> {

@@ -101,7 +101,7 @@ pub async fn follow(
     let mut journal = Journal::default();
     state.touch();
     journal.session(&state.info);
-    journal.commit(cx.engine.storage(), cx.engine.bus()).await?;
+    cx.commit(&mut journal).await?;
     Ok(end)
 }
 
@@ -134,7 +134,7 @@ async fn restore(
     let mut journal = Journal::default();
     journal.session(&state.info);
     // Redo has to find it, even if the process ends now.
-    journal.commit(cx.engine.storage(), cx.engine.bus()).await?;
+    cx.commit(&mut journal).await?;
     let edited = match &before {
         Some(before) => edited(&snapshots, targets(&patches, Some(before), &saved), &now).await,
         None => BTreeSet::new(),
@@ -157,7 +157,7 @@ async fn restore(
         revert.diff = text;
     }
     journal.event(EventPayload::SessionDiff { session_id: state.info.id.clone(), diff });
-    journal.commit(cx.engine.storage(), cx.engine.bus()).await?;
+    cx.commit(&mut journal).await?;
     Ok(FilesEnd::Restored { restored, edited })
 }
 

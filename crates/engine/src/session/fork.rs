@@ -79,16 +79,16 @@ pub async fn fork(
     let left_behind = history.iter().filter(|message| [before, undone].contains(&Some(message.info.id())));
     let before = left_behind.map(|message| revert::created(&message.info)).min().unwrap_or(i64::MAX);
     let todos = todos(&messages);
-    let mut writes = vec![Write::Session(Box::new(forked.clone()))];
+    let mut writes = vec![Write::Session(forked.clone().into())];
     writes.extend(copies(&forked, messages));
     if !todos.is_empty() {
-        writes.push(Write::Todos { session_id: forked.id.clone(), todos });
+        writes.push(Write::Todos { session_id: forked.id.clone(), todos: todos.into() });
     }
     writes.push(Write::CopyKnownFiles { from: info.id.clone(), to: forked.id.clone(), before });
     if !engine.storage().insert(vec![forked.id.to_string()], writes).await? {
         return Err(EngineError::new(EngineErrorKind::Internal, "the new session's id is taken; try again"));
     }
-    let event = SessionInfo { session_id: forked.id.clone(), info: Box::new(forked.clone()) };
+    let event = SessionInfo { session_id: forked.id.clone(), info: forked.clone().into() };
     engine.bus().publish(EventPayload::SessionCreated(event));
     Ok(forked)
 }
@@ -139,7 +139,7 @@ fn copies(forked: &Session, messages: Vec<MessageWithParts>) -> Vec<Write> {
     let mut writes = Vec::new();
     for MessageWithParts { info, parts } in messages {
         let message_id = new_id(info.id());
-        writes.push(Write::Message(match info {
+        let copy = match info {
             Message::User(mut user) => {
                 user.id = message_id.clone();
                 user.session_id = forked.id.clone();
@@ -151,7 +151,8 @@ fn copies(forked: &Session, messages: Vec<MessageWithParts>) -> Vec<Write> {
                 answer.parent_id = new_id(&answer.parent_id);
                 Message::Assistant(answer)
             }
-        }));
+        };
+        writes.push(Write::Message(copy.into()));
         for part in parts {
             let mut kind = part.kind;
             if let PartKind::Compaction { tail_start_id: Some(tail_start), .. } = &mut kind {
@@ -162,7 +163,7 @@ fn copies(forked: &Session, messages: Vec<MessageWithParts>) -> Vec<Write> {
                 attachments.iter_mut().for_each(|it| own(it, forked, &message_id));
             }
             let (session_id, message_id) = (forked.id.clone(), message_id.clone());
-            writes.push(Write::Part(Part { id: ids::part(), session_id, message_id, kind }));
+            writes.push(Write::Part(Part { id: ids::part(), session_id, message_id, kind }.into()));
         }
     }
     writes

@@ -141,13 +141,18 @@ impl Engine {
             info.project_id = project_id.clone();
             info.parent_id = parent;
             info.time.compacting = None;
-            writes.push(Write::Session(Box::new(info)));
+            writes.push(Write::Session(info.into()));
             for MessageWithParts { info, parts } in &file.messages {
-                writes.push(Write::Message(info.clone()));
-                writes.extend(parts.iter().filter_map(safety::without_snapshots).map(Write::Part));
+                writes.push(Write::Message(info.clone().into()));
+                writes.extend(
+                    parts.iter().filter_map(safety::without_snapshots).map(|part| Write::Part(part.into())),
+                );
             }
             if !file.todos.is_empty() {
-                writes.push(Write::Todos { session_id: file.info.id.clone(), todos: file.todos.clone() });
+                writes.push(Write::Todos {
+                    session_id: file.info.id.clone(),
+                    todos: file.todos.as_slice().into(),
+                });
             }
             let session_id = &file.info.id;
             writes.extend(

@@ -154,7 +154,7 @@ pub async fn follow_patch(cx: &SessionCx, state: &mut SessionState) {
 async fn store_info(cx: &SessionCx, state: &SessionState) {
     let mut journal = Journal::default();
     journal.session(&state.info);
-    if let Err(error) = journal.commit(cx.engine.storage(), cx.engine.bus()).await {
+    if let Err(error) = cx.commit(&mut journal).await {
         tracing::error!(session = %cx.id, %error, "the session's settings were not stored");
     }
 }

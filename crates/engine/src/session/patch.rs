@@ -63,7 +63,7 @@ impl Engine {
             place.send(Command::Patched);
         }
         self.entitle(std::slice::from_mut(&mut info)).await?;
-        let event = SessionInfo { session_id: id.clone(), info: Box::new(info.clone()) };
+        let event = SessionInfo { session_id: id.clone(), info: info.clone().into() };
         self.bus().publish(EventPayload::SessionUpdated(event));
         Ok(info)
     }

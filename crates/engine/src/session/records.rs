@@ -95,7 +95,7 @@ impl Engine {
             let _ = inbox.send(Command::Title(title)).await;
         }
         let info = self.session(id).await?;
-        let event = SessionInfo { session_id: id.clone(), info: Box::new(info.clone()) };
+        let event = SessionInfo { session_id: id.clone(), info: info.clone().into() };
         self.0.bus.publish(EventPayload::SessionUpdated(event));
         Ok(info)
     }

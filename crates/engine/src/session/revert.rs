@@ -142,7 +142,7 @@ pub async fn settle(cx: &SessionCx, state: &mut SessionState) -> Result<(), Engi
         journal.remove(&state.info, id);
     }
     state.history.remove(&hidden);
-    journal.commit(cx.engine.storage(), cx.engine.bus()).await
+    cx.commit(&mut journal).await
 }
 
 /// Returns a conversation without its undone messages.

@@ -14,7 +14,7 @@ use windlass_core::{
 };
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
-    id::{MessageId, PartId},
+    id::{MessageId, PartId, SessionId},
     message::{AssistantMessage, Message, MessageError, MessageWithParts},
     part::{PRINTED, Part, PartKind, PartTime, TextPart, ToolState, ToolTime},
     session::{Session, SessionStatus, Todo},
@@ -115,120 +115,178 @@ impl KnownFiles {
     }
 }
 
+/// A change of a session, from which the store takes its row and the bus its event.
+enum Change {
+    Session(Arc<Session>),
+    Message(Arc<Message>),
+    Part(Arc<Part>),
+    /// More output of a running command that had printed `offset` bytes. The row is left alone; the output is stored
+    /// behind it.
+    Printed {
+        part: Arc<Part>,
+        offset: usize,
+        more: String,
+    },
+    /// Text that was added to a part that held `offset` bytes.
+    Text {
+        session_id: SessionId,
+        message_id: MessageId,
+        part_id: PartId,
+        offset: usize,
+        delta: String,
+    },
+    MessageRemoved {
+        session_id: SessionId,
+        message_id: MessageId,
+    },
+    PartRemoved {
+        session_id: SessionId,
+        message_id: MessageId,
+        part_id: PartId,
+    },
+    Todos {
+        session_id: SessionId,
+        todos: Arc<[Todo]>,
+    },
+    /// For the store alone.
+    Stored(Write),
+    /// For the bus alone.
+    Shown(EventPayload),
+}
+
+impl Change {
+    fn write(&self) -> Option<Write> {
+        Some(match self {
+            Self::Session(info) => Write::Session(info.clone()),
+            Self::Message(message) => Write::Message(message.clone()),
+            Self::Part(part) => Write::Part(part.clone()),
+            Self::Printed { part, offset, more: text } => Write::Append(Append {
+                session_id: part.session_id.clone(),
+                part_id: part.id.clone(),
+                offset: *offset,
+                text: text.clone(),
+            }),
+            Self::Text { session_id, part_id, offset, delta, .. } => Write::Append(Append {
+                session_id: session_id.clone(),
+                part_id: part_id.clone(),
+                offset: *offset,
+                text: delta.clone(),
+            }),
+            Self::MessageRemoved { message_id, .. } => Write::RemoveMessage(message_id.clone()),
+            Self::PartRemoved { part_id, .. } => Write::RemovePart(part_id.clone()),
+            Self::Todos { session_id, todos } => {
+                Write::Todos { session_id: session_id.clone(), todos: todos.clone() }
+            }
+            Self::Stored(write) => write.clone(),
+            Self::Shown(_) => return None,
+        })
+    }
+
+    fn event(self) -> Option<EventPayload> {
+        Some(match self {
+            Self::Session(info) => {
+                EventPayload::SessionUpdated(SessionInfo { session_id: info.id.clone(), info })
+            }
+            Self::Message(info) => {
+                EventPayload::MessageUpdated { session_id: info.session_id().clone(), info }
+            }
+            Self::Part(part) | Self::Printed { part, .. } => {
+                EventPayload::PartUpdated { session_id: part.session_id.clone(), part, time: clock::now_ms() }
+            }
+            Self::Text { session_id, message_id, part_id, offset, delta } => EventPayload::PartDelta {
+                session_id,
+                message_id,
+                part_id,
+                field: "text".into(),
+                delta,
+                offset: Some(offset),
+            },
+            Self::MessageRemoved { session_id, message_id } => {
+                EventPayload::MessageRemoved { session_id, message_id }
+            }
+            Self::PartRemoved { session_id, message_id, part_id } => {
+                EventPayload::PartRemoved { session_id, message_id, part_id }
+            }
+            Self::Todos { session_id, todos } => EventPayload::TodoUpdated { session_id, todos },
+            Self::Stored(_) => return None,
+            Self::Shown(event) => event,
+        })
+    }
+}
+
 /// Changes that were made to the state and not yet stored or shown.
 #[derive(Default)]
 pub struct Journal {
-    writes: Vec<Write>,
-    events: Vec<EventPayload>,
+    changes: Vec<Change>,
 }
 
 impl Journal {
-    /// Stores everything, then shows it, in the order it was noted.
+    /// Stores everything, then shows it, in the order it was noted. If storing fails, none of it is shown.
     pub async fn commit(&mut self, storage: &Storage, bus: &Bus) -> Result<(), EngineError> {
-        storage.apply(std::mem::take(&mut self.writes)).await?;
-        for event in self.events.drain(..) {
-            bus.publish(event);
-        }
+        let changes = std::mem::take(&mut self.changes);
+        storage.apply(changes.iter().filter_map(Change::write).collect()).await?;
+        changes.into_iter().filter_map(Change::event).for_each(|event| bus.publish(event));
         Ok(())
     }
 
     /// Appends the notes of another journal.
     pub fn append(&mut self, mut other: Self) {
-        self.writes.append(&mut other.writes);
-        self.events.append(&mut other.events);
+        self.changes.append(&mut other.changes);
     }
 
     pub fn session(&mut self, info: &Session) {
-        self.writes.push(Write::Session(Box::new(info.clone())));
-        self.events.push(EventPayload::SessionUpdated(SessionInfo {
-            session_id: info.id.clone(),
-            info: Box::new(info.clone()),
-        }));
+        self.changes.push(Change::Session(info.clone().into()));
     }
 
     /// Notes that a tool call, and not a setting, chose the session's agent.
     pub fn switch(&mut self, info: &Session) {
         if let Some(agent) = info.agent.clone() {
-            self.events.push(EventPayload::AgentSwitched { session_id: info.id.clone(), agent });
+            self.event(EventPayload::AgentSwitched { session_id: info.id.clone(), agent });
         }
     }
 
     pub fn message(&mut self, message: &Message) {
-        self.writes.push(Write::Message(message.clone()));
-        self.events.push(EventPayload::MessageUpdated {
-            session_id: message.session_id().clone(),
-            info: message.clone(),
-        });
+        self.changes.push(Change::Message(message.clone().into()));
     }
 
     pub fn part(&mut self, part: &Part) {
-        self.writes.push(Write::Part(part.clone()));
-        self.updated(part);
+        self.changes.push(Change::Part(part.clone().into()));
     }
 
-    fn updated(&mut self, part: &Part) {
-        self.events.push(EventPayload::PartUpdated {
-            session_id: part.session_id.clone(),
-            part: part.clone(),
-            time: clock::now_ms(),
-        });
-    }
-
-    /// Notes more output of a running command that had printed `offset` bytes. The row is left alone; the output is
-    /// stored behind it.
+    /// Notes more output of a running command that had printed `offset` bytes.
     pub fn printed(&mut self, part: &Part, offset: usize, more: String) {
-        self.writes.push(Write::Append(Append {
-            session_id: part.session_id.clone(),
-            part_id: part.id.clone(),
-            offset,
-            text: more,
-        }));
-        self.updated(part);
+        self.changes.push(Change::Printed { part: part.clone().into(), offset, more });
     }
 
     /// Notes text that was added to a part that held `offset` bytes.
     pub fn text(&mut self, part: &Part, offset: usize, delta: String) {
-        self.writes.push(Write::Append(Append {
-            session_id: part.session_id.clone(),
-            part_id: part.id.clone(),
-            offset,
-            text: delta.clone(),
-        }));
-        self.events.push(EventPayload::PartDelta {
-            session_id: part.session_id.clone(),
-            message_id: part.message_id.clone(),
-            part_id: part.id.clone(),
-            field: "text".to_owned(),
-            delta,
-            offset: Some(offset),
-        });
+        let Part { session_id, message_id, id, .. } = part;
+        let (session_id, message_id, part_id) = (session_id.clone(), message_id.clone(), id.clone());
+        self.changes.push(Change::Text { session_id, message_id, part_id, offset, delta });
     }
 
     pub fn remove(&mut self, info: &Session, message_id: &MessageId) {
-        self.writes.push(Write::RemoveMessage(message_id.clone()));
-        self.events.push(EventPayload::MessageRemoved {
-            session_id: info.id.clone(),
-            message_id: message_id.clone(),
-        });
+        let (session_id, message_id) = (info.id.clone(), message_id.clone());
+        self.changes.push(Change::MessageRemoved { session_id, message_id });
     }
 
     pub fn remove_part(&mut self, part: &Part) {
-        self.writes.push(Write::RemovePart(part.id.clone()));
-        self.events.push(EventPayload::PartRemoved {
-            session_id: part.session_id.clone(),
-            message_id: part.message_id.clone(),
-            part_id: part.id.clone(),
-        });
+        let Part { session_id, message_id, id, .. } = part;
+        let (session_id, message_id, part_id) = (session_id.clone(), message_id.clone(), id.clone());
+        self.changes.push(Change::PartRemoved { session_id, message_id, part_id });
     }
 
     /// Shows something that is not stored.
     pub fn event(&mut self, event: EventPayload) {
-        self.events.push(event);
+        self.changes.push(Change::Shown(event));
+    }
+
+    fn write(&mut self, write: Write) {
+        self.changes.push(Change::Stored(write));
     }
 
     pub fn todos(&mut self, info: &Session, todos: &[Todo]) {
-        self.writes.push(Write::Todos { session_id: info.id.clone(), todos: todos.to_vec() });
-        self.events.push(EventPayload::TodoUpdated { session_id: info.id.clone(), todos: todos.to_vec() });
+        self.changes.push(Change::Todos { session_id: info.id.clone(), todos: todos.into() });
     }
 
     /// Stores the files that the model has learnt of since.
@@ -237,27 +295,26 @@ impl Journal {
             // A stamp that cannot be written costs another reading, nothing else.
             let Ok(data) = serde_json::to_value(stamp) else { continue };
             let file = KnownFile { path, seen_ms: stamp.seen_ms, stamp: data };
-            self.writes.push(Write::KnownFile { session_id: info.id.clone(), file });
+            self.write(Write::KnownFile { session_id: info.id.clone(), file });
         }
     }
 
     /// Forgets the files that the model learnt of from that moment on.
     pub fn forget_noted_files(&mut self, info: &Session, known_files: &KnownFiles, since: i64) {
         known_files.forget(since);
-        self.writes.push(Write::ForgetKnownFiles { session_id: info.id.clone(), since });
+        self.write(Write::ForgetKnownFiles { session_id: info.id.clone(), since });
     }
 
     pub fn status(&mut self, info: &Session, status: SessionStatus) {
         let is_idle = status == SessionStatus::Idle;
-        self.events.push(EventPayload::SessionStatus { session_id: info.id.clone(), status });
+        self.event(EventPayload::SessionStatus { session_id: info.id.clone(), status });
         if is_idle {
-            self.events.push(EventPayload::SessionIdle { session_id: info.id.clone() });
+            self.event(EventPayload::SessionIdle { session_id: info.id.clone() });
         }
     }
 
     pub fn error(&mut self, info: &Session, error: MessageError) {
-        self.events
-            .push(EventPayload::SessionError { session_id: Some(info.id.clone()), error: Some(error) });
+        self.event(EventPayload::SessionError { session_id: Some(info.id.clone()), error: Some(error) });
     }
 }
 

@@ -178,6 +178,6 @@ async fn load(cx: &SessionCx) -> Result<SessionState, EngineError> {
         // The clock may have been set back since, and the order of messages is that of their ids.
         ids::follow(last.info.id().as_str());
     }
-    journal.commit(cx.engine.storage(), cx.engine.bus()).await?;
+    cx.commit(&mut journal).await?;
     Ok(state)
 }

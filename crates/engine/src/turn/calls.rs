@@ -260,7 +260,7 @@ async fn start(
         }
     }
     let session = step.cx.session;
-    journal.commit(session.engine.storage(), session.engine.bus()).await?;
+    session.commit(&mut journal).await?;
     Ok(running)
 }
 
@@ -313,7 +313,7 @@ async fn start_nested(
         }
     }
     let session = step.cx.session;
-    journal.commit(session.engine.storage(), session.engine.bus()).await
+    session.commit(&mut journal).await
 }
 
 /// Counts the equal tool calls in a row, in this turn and up to the newest message's part at this index.
@@ -428,7 +428,7 @@ async fn after_tool(
 async fn show(cx: &TurnCx<'_>, state: &mut SessionState, reports: &Reports) -> Result<(), EngineError> {
     let mut journal = Journal::default();
     let waiting = note_reports(cx, state, reports, &mut journal);
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    cx.commit(&mut journal).await?;
     drop(waiting);
     Ok(())
 }
@@ -516,7 +516,7 @@ async fn finish(
         // Whole texts of edited files are for the user's watch and the store; history in memory goes without.
         forget_texts(part);
     }
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    cx.commit(&mut journal).await?;
     drop(waiting);
     Ok(())
 }

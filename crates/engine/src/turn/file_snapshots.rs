@@ -135,7 +135,7 @@ impl Before {
             *snapshot = Some(tree.clone());
             journal.part(part);
         }
-        journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+        cx.commit(&mut journal).await?;
         Ok(Some(After { snapshots: self.snapshots, before: tree, began: SystemTime::now() }))
     }
 }
@@ -224,7 +224,7 @@ impl After {
             let mut journal = Journal::default();
             let patch = patch(self.snapshots.worktree(), self.before, changes);
             state.push_part(patch, &mut journal);
-            journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+            cx.commit(&mut journal).await?;
         }
         state.newest_tree = Some(tree);
         Ok(())
@@ -316,7 +316,7 @@ pub async fn recover(cx: &SessionCx, state: &mut SessionState) -> Result<(), Eng
     };
     let mut journal = Journal::default();
     journal.part(&part);
-    journal.commit(cx.engine.storage(), cx.engine.bus()).await?;
+    cx.commit(&mut journal).await?;
     if let Some(message) = state.history.older_mut(message_idx) {
         message.parts.push(part);
     }
@@ -377,7 +377,7 @@ pub async fn report(
             }
         }
     }
-    journal.commit(cx.engine.storage(), cx.engine.bus()).await
+    cx.commit(&mut journal).await
 }
 
 /// Leaves out the patches that do not fit into the space that a prompt has for them, from the first that is too long.

@@ -28,5 +28,5 @@ pub async fn reply_locally(
     state.push_part(text_part(text, false, true), &mut journal);
     state.touch();
     journal.session(&state.info);
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+    cx.commit(&mut journal).await
 }

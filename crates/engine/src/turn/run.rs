@@ -107,7 +107,7 @@ pub async fn run_turn(
         let mut journal = Journal::default();
         journal.error(&state.info, error);
         // The error itself is answered below; the event is for clients that only watch.
-        let _ = journal.commit(cx.engine.storage(), cx.engine.bus()).await;
+        let _ = cx.commit(&mut journal).await;
     }
     inbox.apply_settings(cx, state, None).await;
     Some(result)
@@ -416,7 +416,7 @@ async fn insist_on_form(
             cx.push_prompt(state, &mut journal);
             state.push_part(text_part(structured::REMINDER.trim_end().to_owned(), true, false), &mut journal);
         }
-        journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+        cx.commit(&mut journal).await?;
         return Ok(Step::ToolsRan);
     }
     let message =
@@ -427,7 +427,7 @@ async fn insist_on_form(
         answer.error = Some(MessageError::StructuredOutputError { message: message.clone(), retries });
     }
     state.touch_answer(&mut journal);
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    cx.commit(&mut journal).await?;
     Err(EngineError::new(EngineErrorKind::StructuredOutput { retries }, message))
 }
 
@@ -510,7 +510,7 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     hooks::message::change_prompt(cx, state, 0, &mut said).await?;
     journal.append(said);
     journal.known_files(&state.info, &known_files);
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+    cx.commit(&mut journal).await
 }
 
 /// Adds prompts that want no answer of their own to the conversation: the result of a subagent, or words of a plugin that
@@ -589,7 +589,7 @@ async fn switch_agent(
         cx.push_prompt(state, &mut journal);
         state.push_part(text_part(message, true, false), &mut journal);
     }
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    cx.commit(&mut journal).await?;
     // A front end learns of the switch only now: a prompt that it sent while that was stored names the agent before.
     apply_settings(cx, state, inbox, Some(&agent)).await;
     Ok(())

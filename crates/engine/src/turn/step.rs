@@ -259,7 +259,7 @@ enum Request<'a> {
 }
 
 async fn commit(cx: &TurnCx<'_>, journal: &mut Journal) -> Result<(), EngineError> {
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+    cx.commit(journal).await
 }
 
 /// Opens the model's message, with `summary` that of a compaction.

@@ -402,10 +402,10 @@ async fn open(
     } else {
         // The limits of the parent today count, not those at the beginning of the task.
         info.permission = Some(inherited(&parent.policy, agent, &parent.loaded.config));
-        engine.storage().apply(vec![Write::Session(Box::new(info.clone()))]).await.map_err(stored)?;
+        engine.storage().apply(vec![Write::Session(Arc::new(info.clone()))]).await.map_err(stored)?;
         EventPayload::SessionUpdated
     };
-    engine.bus().publish(event(SessionInfo { session_id: info.id.clone(), info: Box::new(info.clone()) }));
+    engine.bus().publish(event(SessionInfo { session_id: info.id.clone(), info: Arc::new(info.clone()) }));
     Ok((info, cancel))
 }
 

@@ -51,7 +51,7 @@ pub async fn run(
             let mut journal = Journal::default();
             cx.push_prompt(state, &mut journal);
             state.push_part(text_part(SUMMARIZE.to_owned(), true, false), &mut journal);
-            journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+            cx.commit(&mut journal).await?;
         }
     }
     Ok(None)

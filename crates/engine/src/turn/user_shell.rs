@@ -28,7 +28,7 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, line: &str) -> Resul
     cx.push_prompt(state, &mut journal);
     state.push_part(text_part(format!("!{line}"), false, true), &mut journal);
     state.push_part(text_part(EXECUTED_BY_USER.to_owned(), true, false), &mut journal);
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await?;
+    cx.commit(&mut journal).await?;
     let granted = [rule("bash", "*", Action::Allow), rule("external_directory", "*", Action::Allow)];
     let mut toolbox = Toolbox::of_one(cx, state, "bash", &granted);
     toolbox.is_users = true;

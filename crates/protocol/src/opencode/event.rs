@@ -1,5 +1,7 @@
 //! All events of the engine, with OpenCode's names and payloads (facts: OpenCode §1.5).
 
+use std::{borrow::Cow, sync::Arc};
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -74,7 +76,7 @@ pub enum EventPayload {
     MessageUpdated {
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        info: Message,
+        info: Arc<Message>,
     },
     #[serde(rename = "message.removed")]
     MessageRemoved {
@@ -87,7 +89,7 @@ pub enum EventPayload {
     PartUpdated {
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        part: Part,
+        part: Arc<Part>,
         /// Milliseconds since the epoch.
         time: i64,
     },
@@ -100,7 +102,7 @@ pub enum EventPayload {
         #[serde(rename = "partID")]
         part_id: PartId,
         /// The field that grows: `text` for text and reasoning.
-        field: String,
+        field: Cow<'static, str>,
         delta: String,
         /// The number of bytes in the field before, so that a replay and live text meet exactly. It is not on the
         /// wire: what a server's client reads has none, and is new text.
@@ -162,7 +164,7 @@ pub enum EventPayload {
     TodoUpdated {
         #[serde(rename = "sessionID")]
         session_id: SessionId,
-        todos: Vec<Todo>,
+        todos: Arc<[Todo]>,
     },
     #[serde(rename = "file.edited")]
     FileEdited {
@@ -198,7 +200,7 @@ pub enum EventPayload {
 pub struct SessionInfo {
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,
-    pub info: Box<Session>,
+    pub info: Arc<Session>,
 }
 
 /// The `type` of an event, for subscribers that want only some kinds.

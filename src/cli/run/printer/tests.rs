@@ -92,7 +92,8 @@ fn text_streams_and_ends_with_one_newline() {
 fn what_the_user_said_is_not_repeated() {
     let mut said = text("prt_0", "question", Some(1));
     if let EventPayload::PartUpdated { part, .. } = &mut said {
-        part.message_id = windlass_protocol::opencode::id::MessageId::from_trusted("msg_1");
+        std::sync::Arc::make_mut(part).message_id =
+            windlass_protocol::opencode::id::MessageId::from_trusted("msg_1");
     }
     assert_eq!(shown(Format::Default, false, vec![said]), []);
 }

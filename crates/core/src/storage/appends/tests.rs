@@ -17,7 +17,10 @@ async fn growing() -> (tempfile::TempDir, Storage, Part) {
     let message = user(&session.id);
     let part = text(&message, "");
     storage.create_session(session).await.expect("stored");
-    storage.apply(vec![Write::Message(message), Write::Part(part.clone())]).await.expect("stored");
+    storage
+        .apply(vec![Write::Message(message.into()), Write::Part(part.clone().into())])
+        .await
+        .expect("stored");
     (directory, storage, part)
 }
 
@@ -51,7 +54,7 @@ async fn the_next_process_takes_over_what_an_ended_one_appended() {
     storage.apply(vec![append(&part, 0, "shown")]).await.expect("stored");
     drop(storage);
     let (storage, second) = (other(directory.path()), text_behind(&part));
-    storage.apply(vec![Write::Part(second.clone())]).await.expect("stored");
+    storage.apply(vec![Write::Part(second.clone().into())]).await.expect("stored");
     storage.apply(vec![append(&second, 0, "x")]).await.expect("stored");
     assert_eq!((read(&storage, &part).await, read(&storage, &second).await), ("shown".into(), "x".into()));
     assert!(!String::from_utf8_lossy(&slot(directory.path(), 0)[..200]).contains("shown"));
@@ -67,7 +70,7 @@ async fn two_processes_append_to_slots_of_their_own() {
     let second = other(directory.path());
     first.apply(vec![append(&part, 0, "a")]).await.expect("stored");
     let beside = text_behind(&part);
-    second.apply(vec![Write::Part(beside.clone())]).await.expect("stored");
+    second.apply(vec![Write::Part(beside.clone().into())]).await.expect("stored");
     second.apply(vec![append(&beside, 0, "b")]).await.expect("stored");
     assert_eq!((read(&first, &part).await, read(&first, &beside).await), ("a".into(), "b".into()));
     assert_ne!(slot(directory.path(), 1)[..HEADER], [0; HEADER]);
@@ -108,7 +111,10 @@ async fn a_full_slot_forgets_a_part_that_is_gone() {
     storage.apply(vec![Write::RemoveMessage(part.message_id.clone())]).await.expect("stored");
     let message = user(&part.session_id);
     let next = text(&message, "");
-    storage.apply(vec![Write::Message(message), Write::Part(next.clone())]).await.expect("stored");
+    storage
+        .apply(vec![Write::Message(message.into()), Write::Part(next.clone().into())])
+        .await
+        .expect("stored");
     let long = "y".repeat(CAPACITY * 2 / 3);
     storage.apply(vec![append(&next, 0, &long)]).await.expect("stored");
     assert_eq!(read(&storage, &next).await, long);
@@ -119,11 +125,14 @@ async fn a_finished_part_is_as_it_was_written() {
     let (directory, storage, part) = growing().await;
     storage.apply(vec![append(&part, 0, "draft ")]).await.expect("stored");
     let beside = text_behind(&part);
-    storage.apply(vec![Write::Part(beside.clone()), append(&beside, 0, "open")]).await.expect("stored");
+    storage
+        .apply(vec![Write::Part(beside.clone().into()), append(&beside, 0, "open")])
+        .await
+        .expect("stored");
     storage.apply(vec![append(&beside, 4, "!")]).await.expect("stored");
     let time = Some(PartTime { start: 1, end: Some(2) });
     let kind = PartKind::Text(TextPart { text: String::new(), time, ..TextPart::default() });
-    storage.apply(vec![Write::Part(Part { kind, ..part.clone() })]).await.expect("stored");
+    storage.apply(vec![Write::Part(Part { kind, ..part.clone() }.into())]).await.expect("stored");
     let other = other(directory.path());
     assert_eq!((read(&other, &part).await, read(&other, &beside).await), (String::new(), "open!".into()));
 }
@@ -142,7 +151,7 @@ async fn text_beside_other_changes_comes_behind_the_text_before() {
     let (directory, storage, part) = growing().await;
     storage.apply(vec![append(&part, 0, "one ")]).await.expect("stored");
     let beside = text_behind(&part);
-    storage.apply(vec![append(&part, 4, "two "), Write::Part(beside)]).await.expect("stored");
+    storage.apply(vec![append(&part, 4, "two "), Write::Part(beside.into())]).await.expect("stored");
     storage.apply(vec![append(&part, 8, "three")]).await.expect("stored");
     assert_eq!(read(&storage, &part).await, "one two three");
     drop(storage);

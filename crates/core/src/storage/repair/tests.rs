@@ -38,8 +38,8 @@ async fn filled(storage: &Storage, n_sessions: i64) -> HashMap<SessionId, Vec<Me
         for _ in 0..6 {
             let info = user(&session.id);
             let parts = vec![text(&info, &"word ".repeat(100)), text(&info, "short")];
-            let mut writes = vec![Write::Message(info.clone())];
-            writes.extend(parts.iter().cloned().map(Write::Part));
+            let mut writes = vec![Write::Message(info.clone().into())];
+            writes.extend(parts.iter().cloned().map(|part| Write::Part(part.into())));
             storage.apply(writes).await.expect("stored");
             history.push(MessageWithParts { info, parts });
         }
@@ -272,7 +272,10 @@ async fn a_store_in_use_is_not_repaired() {
     let message = user(&session.id);
     let part = text(&message, "");
     storage.create_session(session).await.expect("stored");
-    storage.apply(vec![Write::Message(message), Write::Part(part.clone())]).await.expect("stored");
+    storage
+        .apply(vec![Write::Message(message.into()), Write::Part(part.clone().into())])
+        .await
+        .expect("stored");
     storage.apply(vec![append(&part, 0, "more")]).await.expect("stored");
     assert!(matches!(repair_now(&path), Err(StorageError::InUse { .. })));
 }
@@ -330,7 +333,10 @@ async fn the_log_stays_small_whoever_reads_meanwhile() {
         for _ in 0..40 {
             let message = user(&session.id);
             let part = text(&message, &"x".repeat(500_000));
-            storage.apply(vec![Write::Message(message), Write::Part(part)]).await.expect("stored");
+            storage
+                .apply(vec![Write::Message(message.into()), Write::Part(part.into())])
+                .await
+                .expect("stored");
         }
     };
     fill().await;

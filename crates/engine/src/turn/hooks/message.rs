@@ -156,7 +156,7 @@ pub async fn change_texts(cx: &TurnCx<'_>, state: &mut SessionState) -> Result<(
         }
         journal.part(part);
     }
-    journal.commit(cx.session.engine.storage(), cx.session.engine.bus()).await
+    cx.commit(&mut journal).await
 }
 
 /// Words of plugins in a request for a summary.
