@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant, SystemTime},
 };
@@ -31,7 +31,11 @@ use windlass_protocol::opencode::{
 use windlass_provider::{http, login::tokens::Tokens};
 use windlass_services::{mcp, tool::truncate};
 
-use self::asking::granted::Granted;
+use self::{
+    asking::granted::Granted,
+    errands::Errands,
+    remote::freshness::{Asked, Freshness},
+};
 
 mod asking;
 mod background;
@@ -41,6 +45,7 @@ mod client_server;
 mod command;
 mod compaction;
 mod diagnostics;
+mod errands;
 mod error;
 mod files;
 mod generate;
@@ -136,7 +141,7 @@ const ABORT_LIMIT: Duration = Duration::from_millis(1200);
 /// Time for which a session without work keeps its history in memory.
 const SESSION_IDLE: Duration = Duration::from_secs(120);
 /// Interval of looking for old tool outputs.
-const CLEAN_EVERY_MS: i64 = 60 * 60 * 1000;
+const CLEAN_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// The engine. Cloning it shares it.
 #[derive(Clone)]
@@ -173,16 +178,8 @@ struct EngineState {
     is_finishing: AtomicBool,
     /// False after `logout`: stored keys are not used until the user authenticates again.
     use_stored_keys: AtomicBool,
-    /// Time of the last request for organisations' configurations.
-    refreshed: Mutex<Option<Instant>>,
-    /// Time of the last look at the age of the catalog.
-    catalog_looked: Mutex<Option<Instant>>,
-    /// Time of the last request for the models of a server, by address.
-    served_looked: Mutex<HashMap<String, Instant>>,
-    /// Organisations of that request.
-    organisations: Mutex<Vec<config::remote::Entry>>,
-    /// Time of the last search for old tool outputs, in milliseconds since the epoch.
-    cleaned_ms: AtomicI64,
+    freshness: Freshness,
+    errands: Errands,
 }
 
 /// A session that a front end has opened.
@@ -265,11 +262,8 @@ impl Engine {
             finishing: Mutex::default(),
             is_finishing: AtomicBool::new(false),
             use_stored_keys: AtomicBool::new(true),
-            refreshed: Mutex::default(),
-            catalog_looked: Mutex::default(),
-            served_looked: Mutex::default(),
-            organisations: Mutex::default(),
-            cleaned_ms: AtomicI64::new(0),
+            freshness: Freshness::default(),
+            errands: Errands::default(),
         }))
     }
 
@@ -307,17 +301,10 @@ impl Engine {
 
     /// Removes old tool outputs in the background, at the first use and then once an hour at most.
     pub(crate) fn clean(&self) {
-        let now = clock::now_ms();
-        let last = self.0.cleaned_ms.load(Ordering::Relaxed);
-        if now.saturating_sub(last) < CLEAN_EVERY_MS {
-            return;
+        if self.0.freshness.is_due(Asked::ToolOutputs, CLEAN_EVERY) {
+            let directory = self.0.paths.tool_output();
+            self.0.errands.block(move || truncate::clean(&directory, SystemTime::now(), truncate::MAX_SAVED));
         }
-        self.0.cleaned_ms.store(now, Ordering::Relaxed);
-        let directory = self.0.paths.tool_output();
-        // Nobody waits for it; a process that ends meanwhile leaves the rest to the next one.
-        tokio::task::spawn_blocking(move || {
-            truncate::clean(&directory, SystemTime::now(), truncate::MAX_SAVED)
-        });
     }
 
     /// Builds the request of an agent's turn in a directory; nothing is sent or stored.
@@ -635,7 +622,7 @@ impl Engine {
         self.0.terminals.remove_all(None);
         let workspaces = std::mem::take(&mut *lock(&self.0.workspaces));
         let closing = futures_util::future::join_all(workspaces.values().map(|workspace| workspace.close()));
-        tokio::join!(closing, self.end_all_plugins());
+        tokio::join!(closing, self.end_all_plugins(), self.0.errands.end());
     }
 }
 

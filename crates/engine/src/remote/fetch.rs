@@ -1,11 +1,7 @@
 //! Has the resources that a configuration names by URL fetched: in the background once they are no longer fresh, or
 //! now.
 
-use std::{
-    path::Path,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use windlass_base::{blocking::blocking, lock::lock};
 use windlass_core::{
@@ -17,7 +13,7 @@ use windlass_provider::{
     catalog::{served, source},
 };
 
-use super::{agent_urls::Agents, remote_config, skill_urls::Skills};
+use super::{agent_urls::Agents, freshness::Asked, remote_config, skill_urls::Skills};
 use crate::{Engine, Loaded, Workspace};
 
 /// Time for which an organisation's configuration counts as fresh.
@@ -41,21 +37,13 @@ impl Engine {
 
     /// Has servers asked for their models in the background, each at most every few minutes.
     fn refresh_served(&self, loaded: &Loaded) {
-        let mut looked = lock(&self.0.served_looked);
-        let is_due = |model: &&Model| {
-            let is_due = looked.get(&model.base_url).is_none_or(|at| at.elapsed() >= FRESH);
-            if is_due {
-                looked.insert(model.base_url.clone(), Instant::now());
-            }
-            is_due
-        };
+        let is_due = |model: &&Model| self.0.freshness.is_due(Asked::Server(model.base_url.clone()), FRESH);
         let due: Vec<Model> = loaded.catalog.asked().filter(is_due).cloned().collect();
-        drop(looked);
         if due.is_empty() || self.0.environment.is_on("OPENCODE_DISABLE_MODELS_FETCH") {
             return;
         }
         let engine = self.clone();
-        tokio::spawn(async move {
+        self.0.errands.run(async move {
             if engine.ask_servers(due).await {
                 engine.read_workspaces_again(|_| true).await;
             }
@@ -84,28 +72,19 @@ impl Engine {
     /// Has organisations' configurations fetched in the background when they are no longer fresh, and the workspaces
     /// that they change read again.
     pub(crate) fn refresh_remote_config(&self) {
-        {
-            let mut refreshed = lock(&self.0.refreshed);
-            if refreshed.is_some_and(|at| at.elapsed() < FRESH) {
-                return;
-            }
-            *refreshed = Some(Instant::now());
+        if self.0.freshness.is_due(Asked::Organisations, FRESH) {
+            self.fetch_and_read_again(false);
         }
-        self.fetch_and_read_again(false);
     }
 
     /// Has the catalog of models fetched in the background if it is old. Called behind a turn, which never waits for
     /// it; the next reading of a directory's files finds it.
     pub(crate) fn refresh_catalog(&self) {
-        {
-            let mut looked = lock(&self.0.catalog_looked);
-            if looked.is_some_and(|at| at.elapsed() < FRESH) {
-                return;
-            }
-            *looked = Some(Instant::now());
+        if !self.0.freshness.is_due(Asked::Catalog, FRESH) {
+            return;
         }
         let engine = self.clone();
-        tokio::spawn(async move {
+        self.0.errands.run(async move {
             if let Err(reason) = engine.fetch_catalog(false).await {
                 tracing::debug!("{reason}");
             }
@@ -121,14 +100,9 @@ impl Engine {
     /// from the last ones.
     pub(crate) fn fetch_and_read_again(&self, only_new: bool) {
         let engine = self.clone();
-        tokio::spawn(async move {
-            let entries = engine.organisations().await;
-            let is_known = {
-                let mut organisations = lock(&engine.0.organisations);
-                let before = std::mem::replace(&mut *organisations, entries);
-                before == *organisations
-            };
-            if only_new && is_known || !engine.fetch_remote_config().await {
+        self.0.errands.run(async move {
+            let has_changed = engine.0.freshness.have_changed(engine.organisations().await);
+            if only_new && !has_changed || !engine.fetch_remote_config().await {
                 return;
             }
             engine.read_workspaces_again(|_| true).await;

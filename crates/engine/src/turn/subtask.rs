@@ -500,6 +500,6 @@ impl Drop for CancelOnDrop {
         let (engine, id) = (self.engine.clone(), self.id.clone());
         engine.cancel(&id);
         // Nobody waits for a cancelled subagent; its session is closed all the same.
-        tokio::spawn(async move { engine.close_session(&id).await });
+        self.engine.0.tasks.spawn(async move { engine.close_session(&id).await });
     }
 }
