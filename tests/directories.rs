@@ -20,6 +20,8 @@ async fn directories_that_the_client_names_beside_the_project_are_reached_withou
         std::fs::write(agent.scratch.home.join(name).join("deep/a.txt"), "outside text\n").unwrap();
     }
     let beside = agent.scratch.home.join("beside");
+    let template = format!("Look: !`cat {}`", beside.join("deep/a.txt").display());
+    agent.scratch.write(".opencode/command/peek.md", template);
     let params = json!({"cwd": agent.scratch.cwd(), "mcpServers": [], "additionalDirectories": [beside]});
     let session =
         agent.request("session/new", params.clone()).await.unwrap()["sessionId"].as_str().unwrap().to_owned();
@@ -31,6 +33,11 @@ async fn directories_that_the_client_names_beside_the_project_are_reached_withou
     let listed = agent.request("session/list", json!({})).await.unwrap();
     assert_eq!(listed["sessions"][0]["additionalDirectories"], json!([beside]));
     assert!(agent.llm.last_request().body.to_string().contains("outside text"));
+    // Shell lines of a template read there as well.
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "/peek").await;
+    assert_eq!(agent.n_asked(), 0);
+    assert!(agent.llm.last_request().last_user().contains("Look: outside text"));
     // Others are asked about, and a load without the list has none.
     agent.llm.reply(Reply::call("call_2", "read", read("other")));
     agent.llm.reply(Reply::text("done"));

@@ -180,7 +180,8 @@ async fn a_plugin_sees_prompts_events_and_environments() {
             },
             dispose: async () => appendFileSync(`${directory}/disposed`, "yes"),
         })"#;
-    let agent = start(&[(".opencode/plugin/p.ts", plugin)], json!({})).await;
+    let command = json!({"command": {"told": {"template": "A plugin says !`echo $FROM_PLUGIN`."}}});
+    let agent = start(&[(".opencode/plugin/p.ts", plugin)], command).await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "echo $FROM_PLUGIN"})));
     agent.llm.reply(Reply::text("done"));
@@ -194,8 +195,11 @@ async fn a_plugin_sees_prompts_events_and_environments() {
     );
     let scratch = agent.scratch.clone();
     scratch.appears("seen").await;
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "/told").await;
+    assert!(agent.llm.last_request().last_user().contains("A plugin says yes."));
     agent.finish().await;
-    assert_eq!(scratch.read("seen"), "3 added for build");
+    assert!(scratch.read("seen").starts_with("3 added for build"));
     assert!(scratch.exists("disposed"));
 }
 

@@ -7,7 +7,7 @@ use std::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use serde_json::{Map, Value};
@@ -16,7 +16,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_base::{clock, git::Program, ids, lock::lock};
 use windlass_core::{
     bus::Bus,
-    config::{self, Environment, Hook, paths::Paths, sandbox::enclosure::Enclosures},
+    config::{Environment, Hook, paths::Paths, sandbox::enclosure::Enclosures},
     pty::Terminals,
     snapshot::Snapshots,
     storage::{SessionQuery, Storage},

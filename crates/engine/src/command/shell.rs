@@ -1,6 +1,6 @@
 //! Runs the shell commands in a template, once every one of them is allowed, and puts their output in their place.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use serde_json::{Map, Value, json};
@@ -96,9 +96,11 @@ pub async fn fill(
     let mut said = vec![String::new(); commands.len()];
     {
         let sandbox = sandbox.as_ref();
-        let run = async |index, command| (index, run(cx, command, sandbox).await);
+        let calls = (first..).map_while(|part| call_id(state, part));
+        let commands: Vec<(&String, String)> = commands.iter().zip(calls).collect();
+        let run = async |index, command, call| (index, run(cx, command, call, sandbox).await);
         let mut running: FuturesUnordered<_> =
-            commands.iter().enumerate().map(|(index, command)| run(index, command)).collect();
+            commands.iter().enumerate().map(|(index, (command, call))| run(index, command, call)).collect();
         while let Some((index, ended)) = running.next().await {
             said[index] = ended.for_template();
             settle(state, first + index, Ok(ended), &mut journal);
@@ -198,6 +200,13 @@ fn show(state: &mut SessionState, commands: &[String], journal: &mut Journal) ->
     first
 }
 
+fn call_id(state: &SessionState, part: usize) -> Option<String> {
+    match &state.history.last()?.parts.get(part)?.kind {
+        PartKind::Tool(tool) => Some(tool.call_id.clone()),
+        _other => None,
+    }
+}
+
 /// Shows that the commands are allowed, which a call's first metadata says.
 fn show_running(state: &mut SessionState, first: usize, n_commands: usize, journal: &mut Journal) {
     for index in first..first + n_commands {
@@ -242,13 +251,15 @@ async fn ask(
     let PartKind::Tool(tool) = &part.kind else { return Err(ToolError::Cancelled { partial: None }) };
     let tool = ToolRef { message_id: part.message_id.clone(), call_id: tool.call_id.clone() };
     let config = &cx.loaded.config;
+    let granted = cx.session.engine.granted(&cx.session.id);
+    let approvals = cx.session.workspace.approvals.with_grants(granted);
     let bash::Needs { asks, targets } = bash::needs(config, command, &config.directory).await?;
     for (ask, is_opaque) in asks {
         let asker = Asker {
             session_id: &cx.session.id,
             tool: tool.clone(),
             policy,
-            approvals: &cx.session.workspace.approvals,
+            approvals: &approvals,
             cancel: &cx.cancel,
             plugins: cx.plugins.as_deref(),
         };
@@ -297,11 +308,18 @@ impl Ended {
     }
 }
 
-async fn run(cx: &TurnCx<'_>, command: &str, sandbox: Option<&bash::Sandbox>) -> Ended {
+async fn run(cx: &TurnCx<'_>, command: &str, call: &str, sandbox: Option<&bash::Sandbox>) -> Ended {
     let config = &cx.loaded.config;
-    let mut child = match bash::start(config, command, &config.directory, &BTreeMap::new(), sandbox, None) {
+    let (host, directory) = (cx.plugins.as_deref(), &config.directory);
+    let failed = |note: String| Ended { note: Some(note), ..Ended::default() };
+    let variables = bash::plugin_variables(host, &cx.session.id, call, directory, sandbox.is_some()).await;
+    let variables = match variables {
+        Ok(variables) => variables,
+        Err(error) => return failed(format!("({error})")),
+    };
+    let mut child = match bash::start(config, command, directory, &variables, sandbox, None) {
         Ok(child) => child,
-        Err(error) => return Ended { note: Some(format!("({error})")), ..Ended::default() },
+        Err(error) => return failed(format!("({error})")),
     };
     let (mut stdout, mut stderr) = (Captured::default(), Captured::default());
     let pipes = (child.stdout.take(), child.stderr.take());

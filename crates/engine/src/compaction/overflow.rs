@@ -148,7 +148,7 @@ async fn compact(
 
     let stop = compact::write(cx, state, author, plan).await?;
     if let Some(tokens) = state.answer_mut().map(|summary| summary.tokens) {
-        state.child_tokens.add(&tokens);
+        state.turn.child_tokens.add(&tokens);
     }
     if stop == StopReason::Cancelled {
         return Ok(Next::GoesOn);

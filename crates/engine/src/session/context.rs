@@ -137,7 +137,7 @@ impl TurnCx<'_> {
 
     /// Opens a message of the user, or of the daemon in the user's place.
     pub fn push_prompt(&self, state: &mut SessionState, journal: &mut Journal) -> MessageId {
-        let given = state.given.message_id.take();
+        let given = state.turn.given.message_id.take();
         let is_newest = |id: &MessageId| state.history.last().is_none_or(|last| id > last.info.id());
         // Later messages and parts get later ids, even if the client's clock is wrong.
         let given = given.filter(is_newest).inspect(|id| ids::follow(id.as_str()));
@@ -147,7 +147,7 @@ impl TurnCx<'_> {
             time: CreatedTime { created: clock::now_ms() },
             agent: self.agent.name.clone(),
             model: ModelRef { variant: self.variant.clone(), ..self.model.reference() },
-            system: state.given.system.clone(),
+            system: state.turn.given.system.clone(),
             format: self.structured.as_ref().map(|it| Box::new(it.format.clone())),
             summary: None,
         });

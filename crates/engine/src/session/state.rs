@@ -47,21 +47,28 @@ pub struct SessionState {
     /// Shared with the calls of a step: the errors that language servers have still to report about the files that they
     /// changed.
     pub late_errors: LateErrors,
-    /// A client's choices for the message of the prompt that is being taken in.
-    pub given: Given,
-    /// Agent that answers after the running step, if a tool had the user choose one.
-    pub switch: Option<AgentSwitch>,
-    /// The newest snapshot of the files, while a turn runs and nothing but the model's answer came since.
-    pub newest_tree: Option<String>,
+    /// Of the running turn.
+    pub turn: TurnState,
     /// A snapshot that no call waits for and that goes on, so that the next one is quick.
     pub background_snapshot: Option<ComingTree>,
-    /// Tokens that subagents and automatic summaries used since the turn last looked.
-    pub child_tokens: Tokens,
     /// For the running turn's next steps.
     pub encoded: EncodedHistoryCache,
     /// Filled in while a request is put together, which borrows the rest.
     pub refused_media: Mutex<RefusedMedia>,
     pub older: OlderMessages,
+}
+
+/// A turn's notes for its later steps; each turn begins with new ones.
+#[derive(Default)]
+pub struct TurnState {
+    /// A client's choices for the message of the prompt that is being taken in.
+    pub given: Given,
+    /// Agent that answers after the running step, if a tool had the user choose one.
+    pub switch: Option<AgentSwitch>,
+    /// The newest snapshot of the files, while nothing but the model's answer came since.
+    pub newest_tree: Option<String>,
+    /// Tokens that subagents and automatic summaries used since the turn last looked.
+    pub child_tokens: Tokens,
 }
 
 /// The files the model knows, and how they were when it learnt of them.
@@ -336,12 +343,9 @@ impl SessionState {
             history: History::from(messages),
             todos: Vec::new(),
             known_files: KnownFiles::default(),
-            given: Given::default(),
-            switch: None,
-            newest_tree: None,
+            turn: TurnState::default(),
             background_snapshot: None,
             late_errors: LateErrors::default(),
-            child_tokens: Tokens::default(),
             encoded: EncodedHistoryCache::default(),
             refused_media: Mutex::default(),
             older: OlderMessages::default(),
@@ -371,7 +375,7 @@ impl SessionState {
 
     /// Appends a part of the user's to the newest message, under the id that its client chose if it did.
     pub fn push_given_part(&mut self, kind: PartKind, journal: &mut Journal) {
-        let id = self.given.part_id(&kind).inspect(|id| ids::follow(id.as_str()));
+        let id = self.turn.given.part_id(&kind).inspect(|id| ids::follow(id.as_str()));
         self.push_part_as(id.unwrap_or_else(ids::part), kind, journal);
     }
 

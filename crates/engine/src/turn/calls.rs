@@ -172,7 +172,7 @@ impl<'a> StepCalls<'a> {
             warning_log: cx.session.warning_log.clone(),
             cancel: cx.cancel.clone(),
             plugins: cx.plugins.clone(),
-            is_only: state.given.is_only,
+            is_only: state.turn.given.is_only,
         });
         let instructions = LoadedInstructions::new(&cx.instructions, state.gathered().instructions);
         let message_id = state.answer_mut()?.id.clone();
@@ -448,11 +448,11 @@ fn note_reports(
         state.todos = todos;
     }
     // Once the step is over: until then the newest message is the answer that the calls belong to.
-    state.switch = changes.switch.or(state.switch.take());
+    state.turn.switch = changes.switch.or(state.turn.switch.take());
     if changes.tokens != Tokens::default() {
         state.info.cost = money::sum(state.info.cost, changes.cost);
         state.info.tokens.add(&changes.tokens);
-        state.child_tokens.add(&changes.tokens);
+        state.turn.child_tokens.add(&changes.tokens);
         journal.session(&state.info);
     }
     for (index, now) in changes.resumed {

@@ -79,7 +79,7 @@ impl Before {
     /// Begins the snapshot before a step; `None` where there are none.
     pub fn begin(cx: &TurnCx<'_>, state: &mut SessionState) -> Option<Self> {
         let snapshots = snapshots(&cx.session.engine, &cx.loaded).ok()?;
-        let tree = match state.newest_tree.take() {
+        let tree = match state.turn.newest_tree.take() {
             Some(tree) => Tree::Taken(tree),
             None => {
                 let snapshots = snapshots.clone();
@@ -159,7 +159,7 @@ pub async fn run_calls(
         Some(before) => before.finish(cx, state, &calls).await?,
         None => {
             // The user may change files until the next call.
-            state.newest_tree = None;
+            state.turn.newest_tree = None;
             None
         }
     };
@@ -226,7 +226,7 @@ impl After {
             state.push_part(patch, &mut journal);
             cx.commit(&mut journal).await?;
         }
-        state.newest_tree = Some(tree);
+        state.turn.newest_tree = Some(tree);
         Ok(())
     }
 }
@@ -344,7 +344,7 @@ pub async fn report(
     state: &mut SessionState,
     cancel: &CancellationToken,
 ) -> Result<(), EngineError> {
-    state.newest_tree = None;
+    state.turn.newest_tree = None;
     if cancel.is_cancelled() {
         state.background_snapshot = None;
     }

@@ -34,7 +34,7 @@ use crate::{
         parent_limits::{self, ParentLimits},
         request::{Command, Given, Invocation, OnMissing, PromptInput, StopReason, TurnOutcome},
         revert,
-        state::{Journal, SessionState, text_part},
+        state::{Journal, SessionState, TurnState, text_part},
         title,
     },
     workspace::loaded::Loaded,
@@ -148,7 +148,7 @@ async fn run_prompt(
     cancel: &CancellationToken,
     mut input: PromptInput,
 ) -> Result<TurnOutcome, EngineError> {
-    state.given = Given::take(&mut input);
+    state.turn = TurnState { given: Given::take(&mut input), ..TurnState::default() };
     tokio::select! {
         biased;
         () = cancel.cancelled() => {}
@@ -301,7 +301,7 @@ async fn limits_above(
 
 /// Returns the end of a turn that no model answered.
 fn without_answer(state: &mut SessionState, stop: StopReason) -> TurnOutcome {
-    let mut spent = std::mem::take(&mut state.child_tokens);
+    let mut spent = std::mem::take(&mut state.turn.child_tokens);
     let answer = state.answer_mut();
     answer.iter().for_each(|answer| spent.add(&answer.tokens));
     let message_id = answer.map(|answer| answer.id.clone());
@@ -327,7 +327,7 @@ async fn take_steps(
     state: &mut SessionState,
     inbox: &mut Inbox,
 ) -> Result<TurnOutcome, EngineError> {
-    let mut spent = std::mem::take(&mut state.child_tokens);
+    let mut spent = std::mem::take(&mut state.turn.child_tokens);
     let mut answered = None;
     let mut n_steps = 0;
     let mut room = Room::default();
@@ -350,12 +350,12 @@ async fn take_steps(
         let is_last = cx.agent.steps.is_some_and(|limit| n_steps >= limit);
         prompt::keep(&cx.agent, &cx.model, cx.variant.as_deref(), state);
         let outcome = step::run(cx, state, is_last).await?;
-        spent.add(&std::mem::take(&mut state.child_tokens));
+        spent.add(&std::mem::take(&mut state.turn.child_tokens));
         if let Some(answer) = state.answer_mut() {
             spent.add(&answer.tokens);
             answered = Some(answer.id.clone());
         }
-        if let Some(switch) = state.switch.take() {
+        if let Some(switch) = state.turn.switch.take() {
             let goes_on = outcome == Step::ToolsRan && !is_last && !cx.cancel.is_cancelled();
             switch_agent(cx, state, inbox, switch, goes_on).await?;
         }
@@ -485,7 +485,7 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     if let Some(spent) = &input.of_task {
         state.info.cost = money::sum(state.info.cost, spent.cost);
         state.info.tokens.add(&spent.tokens);
-        state.child_tokens.add(&spent.tokens);
+        state.turn.child_tokens.add(&spent.tokens);
     }
     state.touch();
     journal.session(&state.info);
@@ -524,9 +524,9 @@ async fn add_unanswered(
         if cx.session.tickets.begin(ticket).is_none() {
             continue;
         }
-        let before = std::mem::replace(&mut state.given, Given::take(&mut input));
+        let before = std::mem::replace(&mut state.turn.given, Given::take(&mut input));
         let accepted = accept(cx, state, input).await;
-        state.given = before;
+        state.turn.given = before;
         let message_id = state.history.last().map(|message| message.info.id().clone());
         let outcome = TurnOutcome { stop: StopReason::EndTurn, message_id, ..TurnOutcome::cancelled() };
         cx.session.tickets.end(ticket, accepted.clone().map(|()| outcome));

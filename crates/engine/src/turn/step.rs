@@ -497,7 +497,12 @@ pub async fn end(
     let mut journal = Journal::default();
     let reason = finish.name().to_owned();
     state.push_part(
-        PartKind::StepFinish { reason: reason.clone(), snapshot: state.newest_tree.clone(), cost, tokens },
+        PartKind::StepFinish {
+            reason: reason.clone(),
+            snapshot: state.turn.newest_tree.clone(),
+            cost,
+            tokens,
+        },
         &mut journal,
     );
     if let Some(answer) = state.answer_mut() {

@@ -33,7 +33,12 @@ use windlass_core::{
     config::Config,
     permission::{self, Ask, Verdict},
 };
-use windlass_protocol::opencode::tool_metadata::{self, RunningCommand, encode};
+use windlass_protocol::opencode::{
+    id::SessionId,
+    tool_metadata::{self, RunningCommand, encode},
+};
+
+use crate::plugin::host::Host;
 
 use super::{
     ToolCx, ToolError, ToolOutput,
@@ -149,7 +154,9 @@ async fn execute(cx: &ToolCx<'_>, line: &Line, sandbox: Option<&Sandbox>) -> Res
     if cx.cancel.is_cancelled() {
         return Err(ToolError::Cancelled { partial: None });
     }
-    let variables = plugin_variables(cx, &line.workdir, sandbox.is_some()).await?;
+    let host = cx.plugins.map(|plugins| &*plugins.host);
+    let variables =
+        plugin_variables(host, cx.session_id, cx.call_id, &line.workdir, sandbox.is_some()).await?;
     let (hosts, asking) = Hosts::new(cx, sandbox.is_some_and(Sandbox::is_network_by_name)).await;
     let child = start(cx.config, &line.command, &line.workdir, &variables, sandbox, asking);
     let child = child.map_err(|error| ToolError::Model(error.to_string()))?;
@@ -250,14 +257,16 @@ fn shell_environment<'a>(
 }
 
 /// Returns the variables that plugins want set for a command.
-async fn plugin_variables(
-    cx: &ToolCx<'_>,
+pub async fn plugin_variables(
+    host: Option<&Host>,
+    session_id: &SessionId,
+    call_id: &str,
     directory: &Path,
     is_in_sandbox: bool,
 ) -> Result<BTreeMap<String, String>, ToolError> {
-    let Some(plugins) = cx.plugins else { return Ok(BTreeMap::new()) };
-    let input = json!({ "cwd": directory, "sessionID": cx.session_id, "callID": cx.call_id });
-    let variables = plugins.host.shell_variables(input, is_in_sandbox).await;
+    let Some(host) = host else { return Ok(BTreeMap::new()) };
+    let input = json!({ "cwd": directory, "sessionID": session_id, "callID": call_id });
+    let variables = host.shell_variables(input, is_in_sandbox).await;
     variables.map_err(|error| ToolError::Model(error.message))
 }
 

@@ -172,7 +172,7 @@ async fn a_killed_answer_is_aborted_stored_and_shown() {
     let repaired = &state.history[0];
     match scene.heard().as_slice() {
         [EventPayload::PartUpdated { part, .. }, EventPayload::MessageUpdated { info, .. }] => {
-            assert_eq!((part, info), (&repaired.parts[1], &repaired.info));
+            assert_eq!((&**part, &**info), (&repaired.parts[1], &repaired.info));
         }
         other => panic!("expected the part, then its message: {other:?}"),
     }
