@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::{
     chat,
-    cli::{Ended, Machine, ended, signal},
+    cli::{Ended, Machine, ended, history, signal},
     support::{
         agent::{DEADLINE, binary},
         llm::{Gate, Llm, Reply},
@@ -275,7 +275,20 @@ async fn an_attached_terminal_shows_what_a_local_one_shows_cell_by_cell() {
 /// Types commands into a chat, and returns its screen without ids.
 async fn scripted(mut terminal: Terminal) -> String {
     terminal.shows_text("/help lists the commands").await;
-    let typed = ["/nwe", "/help", "/agent", "/agent none", "/model mock/other", "/new", "/sessions"];
+    let typed = [
+        "/nwe",
+        "/help",
+        "/agent",
+        "/agent bild",
+        "/model",
+        "/model mock",
+        "/model none/other",
+        "/model mock/other",
+        "/new",
+        "/sessions",
+        "!echo out",
+        "hello",
+    ];
     for (idx, typed) in typed.iter().enumerate() {
         chat::prompt(&terminal).await;
         terminal.types(&format!("{typed}\r"));
@@ -285,24 +298,81 @@ async fn scripted(mut terminal: Terminal) -> String {
     chat::prompt(&terminal).await;
     terminal.types("\x04");
     let screen = terminal.ends_with(0).await.styled();
-    let is_id = |word: &&str| word.starts_with("ses_");
-    screen.split(' ').map(|word| if is_id(&word) { "ses" } else { word }).collect::<Vec<_>>().join(" ")
+    // The way back is another command.
+    let (screen, _) = screen.split_once("Continue with: ").expect("the way back");
+    // Ids and times differ.
+    let settled = |word: &str| match word.split_once("ses_") {
+        Some((before, _)) => format!("{before}ses"),
+        None => word.replace(|char: char| char.is_ascii_digit(), "0"),
+    };
+    screen.split(' ').map(settled).collect::<Vec<_>>().join(" ")
 }
 
 #[tokio::test]
 async fn an_attached_chat_shows_what_a_local_one_shows_cell_by_cell() {
     let machine = Machine::new().await;
+    machine.llm.reply(Reply::deltas(["Hello ", "**Ada**."]));
     let local = Terminal::builder(&machine.scratch, &machine.config).size(110, 90).arguments(&["chat"]);
     let local = scripted(local.start()).await;
 
     let server = Server::start().await;
+    server.llm.reply(Reply::deltas(["Hello ", "**Ada**."]));
     let elsewhere = Scratch::new();
     let attached = Terminal::builder(&elsewhere, &json!({})).size(110, 90);
     let attached = scripted(attached.arguments(&["attach", &server.url]).start()).await;
 
     assert!(local.contains("did you mean `/new`? Put a space before it"), "{local}");
+    assert!(local.contains("none") && local.contains("Model: mock/other."), "{local}");
     assert_eq!(attached, local);
     machine.finish().await;
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_model_and_an_agent_chosen_in_an_attached_chat_outlive_it() {
+    let server = Server::start().await;
+    let id = server.session().await;
+    let mut terminal = attached(&server, &id);
+    chat::prompt(&terminal).await;
+    terminal.types("/model mock/other\r");
+    terminal.shows_text("Model: mock/other.").await;
+    chat::prompt(&terminal).await;
+    terminal.types("/agent plan\r");
+    terminal.shows_text("plan ›").await;
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
+
+    let mut terminal = attached(&server, &id);
+    terminal.shows_text("plan ›").await;
+    server.llm.reply(Reply::text("Still here."));
+    terminal.types("hello\r");
+    terminal.shows_text("Still here.").await;
+    let request = server.llm.last_request();
+    assert_eq!(request.body["model"], "other");
+    assert!(history(&request).contains("Plan mode"), "{}", history(&request));
+    chat::prompt(&terminal).await;
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_model_that_the_server_refuses_is_not_chosen() {
+    let server = Server::start().await;
+    let id = server.session().await;
+    let mut terminal = attached(&server, &id);
+    chat::prompt(&terminal).await;
+    terminal.types("/model none/other\r");
+    terminal.shows_text("cannot be used").await;
+    chat::prompt(&terminal).await;
+    server.llm.reply(Reply::text("Hello."));
+    terminal.types("hello\r");
+    let screen = terminal.shows_text("Hello.").await;
+    assert!(!screen.contains("Model: none/other."), "{screen}");
+    assert_eq!(server.llm.last_request().body["model"], "mock");
+    chat::prompt(&terminal).await;
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
     server.finish().await;
 }
 

@@ -1,19 +1,23 @@
 //! `windlass attach`, and `run` and `acp` with `--attach`: work at a server that runs already.
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use windlass_core::config::Environment;
+use windlass_core::config::{Environment, paths::Paths};
 
 use super::{
-    daemon::http::{CredentialArgs, Http},
-    run::{args::TalkArgs, failure::Failure},
+    chat,
+    daemon::{
+        http::{CredentialArgs, Http},
+        sessions::Sessions,
+    },
+    output,
+    run::args::TalkArgs,
     runtime,
+    view::look::Look,
 };
 
-mod chat;
 mod pipe;
-mod place;
 pub mod prompt;
 
 #[derive(Debug, Args)]
@@ -30,7 +34,26 @@ pub struct AttachArgs {
 }
 
 pub fn run(environment: Environment, args: AttachArgs) -> ExitCode {
-    chat::run(environment, args)
+    if !chat::is_at_terminal() {
+        let reason = "An attached chat needs a terminal on standard input and output; `windlass run --attach URL` takes \
+                      prompts from pipes.";
+        return output::misuse(reason);
+    }
+    let AttachArgs { url, prompt, credential, talk } = args;
+    let history = Paths::new(&environment).chat_history();
+    let look = Look::new(&environment, true, PathBuf::new());
+    runtime::block_on(async move {
+        let sessions = Sessions::at_server(&environment, &url, &credential, &talk);
+        match chat::converse(sessions, &talk, prompt.unwrap_or_default(), look, &history).await {
+            Ok(id) => {
+                if let Some(id) = id {
+                    output::note(&format!("Continue with: windlass attach {url} -s {id}"));
+                }
+                ExitCode::SUCCESS
+            }
+            Err(code) => code,
+        }
+    })
 }
 
 /// Carries an editor's protocol to a server.
@@ -50,9 +73,4 @@ pub fn pipe(environment: &Environment, url: &str, credential: &CredentialArgs) -
             },
         }
     })
-}
-
-/// Makes a server's reason the command's.
-fn failed(reason: String) -> Failure {
-    Failure::Failed(reason)
 }

@@ -13,7 +13,9 @@ use windlass_protocol::opencode::{
 };
 
 pub mod http;
+pub mod place;
 pub mod remote;
+pub mod sessions;
 pub mod turn_end;
 
 use remote::Remote;

@@ -25,6 +25,7 @@ pub mod progress;
 pub mod screen;
 mod spacing;
 pub mod tool;
+pub mod turn;
 
 pub use look::Draw;
 
@@ -110,8 +111,10 @@ fn push_part(
                 rows.extend(drawn);
             }
         }
-        PartKind::Reasoning(reasoning) if draw.look.shows_thoughts => {
-            let drawn = thought(&reasoning.text, &draw);
+        PartKind::Reasoning(reasoning) => {
+            let mut stream = Stream::default();
+            stream.push(&reasoning.text);
+            let drawn = progress::drawn(true, &draw, |draw| stream.finish(draw));
             if !drawn.is_empty() {
                 spacing.before(Kind::Text, rows);
                 rows.extend(drawn);
@@ -136,8 +139,7 @@ fn push_part(
             spacing.before(Kind::Notice, rows);
             rows.extend(notice("The conversation was summed up to save room.", DIM, &draw));
         }
-        PartKind::Reasoning(_)
-        | PartKind::File(_)
+        PartKind::File(_)
         | PartKind::StepStart { .. }
         | PartKind::StepFinish { .. }
         | PartKind::Snapshot { .. }
@@ -165,13 +167,4 @@ fn prompt(text: &str, draw: &Draw<'_>) -> Vec<Line> {
         }
     }
     rows
-}
-
-/// Draws a thought of the model.
-fn thought(text: &str, draw: &Draw<'_>) -> Vec<Line> {
-    let mut stream = Stream::default();
-    stream.push(text);
-    let inner = Draw { look: draw.look, width: draw.width.saturating_sub(2) };
-    let bar = Line::new("┊ ", DIM);
-    stream.finish(&inner).into_iter().map(|row| row.styled(DIM.italic()).behind(&bar)).collect()
 }

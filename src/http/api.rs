@@ -95,9 +95,15 @@ async fn skills(State(server): State<Shared>, Here(workspace): Here) -> Result<A
 }
 
 async fn models(State(server): State<Shared>, Here(workspace): Here) -> Result<Answer<Envelope>, Failure> {
-    let usable = workspace.loaded().usable_providers().await;
+    let loaded = workspace.loaded();
+    let usable = loaded.usable_providers().await;
     let models = usable.providers.iter().flat_map(|provider| provider.models.values());
-    let shown = models.map(|model| {
+    let mut models: Vec<_> = models.collect();
+    // The best of each provider first, as in every other list of ours.
+    let order: Vec<String> = loaded.model_choices().into_iter().map(|choice| choice.id).collect();
+    let at = |id: &str| order.iter().position(|known| known == id).unwrap_or(order.len());
+    models.sort_by_cached_key(|model| at(&format!("{}/{}", model.provider_id, model.id)));
+    let shown = models.into_iter().map(|model| {
         let media = |media: &windlass_protocol::opencode::provider::Media| {
             let kinds = [
                 ("text", media.text),

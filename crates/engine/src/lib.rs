@@ -119,7 +119,7 @@ pub use windlass_services::{
 };
 pub use workspace::{
     directory::Workspace,
-    loaded::{Choice, CommandChoice, Loaded},
+    loaded::{Choice, CommandChoice, Loaded, mentions},
     server_login::ServerLoginError,
     trust::PERMISSION as TRUST,
 };

@@ -10,21 +10,18 @@ use std::{
 use windlass_core::config::Environment;
 use windlass_engine::{Invocation, PromptInput, PromptPart};
 
-use super::{
-    super::{
-        daemon::{Daemon, remote::Remote},
-        run::{
-            self,
-            args::{Format, RunArgs},
-            attach,
-            failure::Failure,
-            schema,
-            shown::Shown,
-        },
-        runtime::{self, Interrupts},
-        view::look::Look,
+use super::super::{
+    daemon::{Daemon, place, remote::Remote},
+    run::{
+        self,
+        args::{Format, RunArgs},
+        attach,
+        failure::Failure,
+        schema,
+        shown::Shown,
     },
-    place,
+    runtime::{self, Interrupts},
+    view::look::Look,
 };
 
 pub fn run(environment: Environment, url: &str, args: RunArgs) -> ExitCode {
@@ -72,7 +69,7 @@ async fn answer(remote: &Arc<Remote>, shown: &mut Shown, mut args: RunArgs) -> R
         return Err(Failure::Misuse(reason.to_owned()));
     }
     let format = args.schema.as_deref().map(schema::read).transpose()?;
-    let model = place::model(args.talk.model.as_deref(), args.talk.variant.as_deref())?;
+    let model = place::model(&args.talk)?;
     let (session, _) = place::open(&remote.http, &args.talk, &message).await?;
     parts.push(PromptPart::Text { text: message, is_synthetic: false, is_ignored: false });
     let is_object = format.is_some();

@@ -26,10 +26,11 @@ pub fn unknown(sentence: &str) -> String {
 }
 
 /// Returns a line for each agent.
-pub fn agents<'a>(agents: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> String {
-    let lines =
-        agents.map(|(name, description)| format!("{name}  {}", plain(description.unwrap_or_default())));
-    lines.collect::<Vec<_>>().join("\n")
+pub fn agents(agents: &[(String, Option<String>)]) -> String {
+    let line = |(name, description): &(String, Option<String>)| {
+        format!("{name}  {}", plain(description.as_deref().unwrap_or_default()))
+    };
+    agents.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns a line for each session.

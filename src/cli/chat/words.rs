@@ -1,6 +1,9 @@
 //! Completion of commands, their arguments, files and subagents while a line is typed.
 
-use std::{borrow::Cow, path::PathBuf, sync::Arc};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 use rustyline::{
     Context, Helper,
@@ -9,9 +12,8 @@ use rustyline::{
     hint::Hinter,
     validate::{ValidationContext, ValidationResult, Validator},
 };
-use windlass_engine::Workspace;
 
-use super::reflow::Drawn;
+use super::{super::daemon::sessions::Choices, reflow::Drawn};
 
 /// Names of a directory that are offered at most.
 const MAX_FILES: usize = 200;
@@ -19,34 +21,25 @@ const MAX_FILES: usize = 200;
 /// Words that can be completed; the default completes nothing.
 #[derive(Debug, Default)]
 pub struct Words {
-    pub directory: PathBuf,
+    directory: PathBuf,
     commands: Vec<String>,
-    pub models: Vec<String>,
-    pub agents: Vec<String>,
-    pub subagents: Vec<String>,
+    models: Vec<String>,
+    agents: Vec<String>,
+    subagents: Vec<String>,
     drawn: Drawn,
 }
 
 impl Words {
-    pub fn new(workspace: &Arc<Workspace>, own: &[(&str, &str)]) -> Self {
-        let loaded = workspace.loaded();
-        let subagents = loaded.agents.iter().filter(|agent| agent.is_subagent());
-        Self {
-            directory: workspace.directory().to_owned(),
-            models: loaded.model_choices().into_iter().map(|choice| choice.id).collect(),
-            agents: loaded.agent_choices().into_iter().map(|choice| choice.id).collect(),
-            subagents: subagents.map(|agent| agent.name.clone()).collect(),
-            ..Self::default()
-        }
-        .with_commands(loaded.command_choices().into_iter().map(|choice| choice.name), own)
-    }
-
-    /// Completes these commands and the chat's own ones.
-    pub fn with_commands(mut self, commands: impl IntoIterator<Item = String>, own: &[(&str, &str)]) -> Self {
-        self.commands = commands.into_iter().chain(own.iter().map(|(name, _)| (*name).to_owned())).collect();
-        self.commands.sort();
-        self.commands.dedup();
-        self
+    /// Completes the names of a directory and the chat's own commands.
+    pub fn new(directory: &Path, choices: Choices, own: &[(&str, &str)]) -> Self {
+        let Choices { commands, agents, subagents, models } = choices;
+        let commands = commands.into_iter().map(|command| command.name);
+        let mut commands: Vec<String> =
+            commands.chain(own.iter().map(|(name, _)| (*name).to_owned())).collect();
+        commands.sort();
+        commands.dedup();
+        let agents = agents.into_iter().map(|(name, _)| name).collect();
+        Self { directory: directory.to_owned(), commands, models, agents, subagents, drawn: Drawn::default() }
     }
 
     /// Returns where the word begins that is being typed, and its completions.

@@ -94,6 +94,10 @@ impl Http {
     /// Sends a request; the reason as a sentence where it is refused.
     pub async fn send(&self, request: RequestBuilder) -> Result<Response, String> {
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        self.accepted(response).await
+    }
+
+    async fn accepted(&self, response: Response) -> Result<Response, String> {
         let status = response.status();
         if status.is_success() || status == StatusCode::SWITCHING_PROTOCOLS {
             return Ok(response);
@@ -115,8 +119,26 @@ impl Http {
     }
 
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, String> {
+        self.read(self.posting(path, body)).await
+    }
+
+    /// Posts to a route that answers with nothing; returns false where the server has no such route.
+    pub async fn post_if_known(&self, path: &str, body: &Value) -> Result<bool, String> {
+        let response = self.posting(path, body).send().await.map_err(|error| self.unreachable(&error))?;
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        if response.status() == StatusCode::NO_CONTENT {
+            return Ok(true);
+        }
+        // A refusal is an object; a page is of a server that has no such route.
+        if !kind.is_some_and(|kind| kind.starts_with("application/json")) {
+            return Ok(false);
+        }
+        self.accepted(response).await.map(|_| true)
+    }
+
+    fn posting(&self, path: &str, body: &Value) -> RequestBuilder {
         let request = self.request(Method::POST, path).header(CONTENT_TYPE, "application/json");
-        self.read(request.body(body.to_string())).await
+        request.body(body.to_string())
     }
 
     pub async fn delete(&self, path: &str) -> Result<(), String> {

@@ -43,6 +43,13 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// A server's reason.
+impl From<String> for Failure {
+    fn from(reason: String) -> Self {
+        Self::Failed(reason)
+    }
+}
+
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         Self::Failed(error.to_string())

@@ -160,11 +160,7 @@ impl Place {
                 engine.open_session_in(self.workspace.clone(), &id, Vec::new()).await?
             }
             None => {
-                let title = args.title.as_deref().map(|title| match title.trim() {
-                    "" => output::plain(words).chars().take(TITLE_LENGTH).collect(),
-                    title => title.to_owned(),
-                });
-                let directory = self.directory.clone();
+                let (directory, title) = (self.directory.clone(), title(args, words));
                 let new = NewSession { directory, title, ..NewSession::default() };
                 engine.create_session_in(self.workspace.clone(), new).await?
             }
@@ -183,8 +179,16 @@ fn warn(loaded: &Loaded) {
     }
 }
 
+/// Returns the title that the options name; an empty one is the beginning of the words.
+pub fn title(args: &TalkArgs, words: &str) -> Option<String> {
+    args.title.as_deref().map(|title| match title.trim() {
+        "" => output::plain(words).chars().take(TITLE_LENGTH).collect(),
+        title => title.to_owned(),
+    })
+}
+
 /// Refuses options that make no sense together, or not yet.
-fn check(args: &TalkArgs) -> Result<(), Failure> {
+pub fn check(args: &TalkArgs) -> Result<(), Failure> {
     let reason = if args.share {
         "Sessions cannot be shared yet, so nothing was sent: leave out `--share`."
     } else if args.is_forked && !args.is_continued && args.session.is_none() {
@@ -219,7 +223,8 @@ fn offered(wanted: &str, names: &[&str]) -> String {
     format!("{}{near}", names.join(", "))
 }
 
-fn directory(args: &TalkArgs) -> Result<PathBuf, Failure> {
+/// Returns the directory that the options name.
+pub fn directory(args: &TalkArgs) -> Result<PathBuf, Failure> {
     let directory = match &args.dir {
         Some(dir) => dir.canonicalize().map_err(|error| (dir.display().to_string(), error)),
         None => std::env::current_dir().map_err(|error| ("this directory".to_owned(), error)),
@@ -244,23 +249,31 @@ pub async fn known(engine: &Engine, id: &str) -> Result<Session, Failure> {
 /// Checks that an agent may be chosen.
 pub fn check_agent(loaded: &Loaded, agent: &str) -> Result<(), Failure> {
     let choices = loaded.agent_choices();
-    if choices.iter().any(|choice| choice.id == agent) {
+    let names: Vec<&str> = choices.iter().map(|choice| choice.id.as_str()).collect();
+    check_agent_name(&names, agent, &loaded.before("agent", agent))
+}
+
+/// Checks that an agent is one of these; a fault of the configuration may have kept it out.
+pub fn check_agent_name(names: &[&str], agent: &str, fault: &str) -> Result<(), Failure> {
+    if names.contains(&agent) {
         return Ok(());
     }
-    let names: Vec<&str> = choices.iter().map(|choice| choice.id.as_str()).collect();
-    let fault = loaded.before("agent", agent);
-    Err(Failure::Misuse(format!("{fault}Unknown agent `{agent}`; known: {}.", offered(agent, &names))))
+    Err(Failure::Misuse(format!("{fault}Unknown agent `{agent}`; known: {}.", offered(agent, names))))
 }
 
 /// Returns the model that a user named.
 pub fn parse_model(loaded: &Loaded, model: &str) -> Result<ModelRef, Failure> {
-    let Some(reference) = ModelRef::parse(model) else {
-        return Err(Failure::Misuse(format!("`{model}` is not a model name: write `provider/model`.")));
-    };
+    let reference = model_name(model)?;
     match loaded.checked_model(&reference) {
         Ok(_) => Ok(reference),
         Err(unusable) => Err(Failure::Failed(unusable.to_string())),
     }
+}
+
+/// Reads the name of a model.
+pub fn model_name(name: &str) -> Result<ModelRef, Failure> {
+    let unread = || Failure::Misuse(format!("`{name}` is not a model name: write `provider/model`."));
+    ModelRef::parse(name).ok_or_else(unread)
 }
 
 /// Returns the type of the picture or document that a file holds, under any name.

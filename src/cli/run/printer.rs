@@ -1,17 +1,12 @@
 //! Shows a turn's events: drawn on a terminal, else the answer's text as it comes or OpenCode's JSON lines.
 
-use std::{
-    collections::{HashMap, HashSet},
-    io,
-    sync::Arc,
-};
+use std::{io, sync::Arc};
 
 use serde_json::{Value, json};
 use windlass_base::{clock, figures, text};
-use windlass_engine::AutoSummaries;
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
-    id::{MessageId, PartId, SessionId},
+    id::SessionId,
     message::{Message, MessageError},
     part::{Part, PartKind, ToolPart, ToolState},
     session::SessionStatus,
@@ -27,6 +22,7 @@ use super::{
             progress::{Closing, retry_count},
             screen::{Screen, Suspended},
             tool,
+            turn::{News, NewsKind, TurnView},
         },
     },
     args::Format,
@@ -42,14 +38,7 @@ pub struct Printer {
     format: Format,
     look: Look,
     session_id: Option<SessionId>,
-    /// Messages of the model; the user's are not repeated.
-    answers: HashSet<MessageId>,
-    /// Automatic summaries: their text is not an answer.
-    summaries: AutoSummaries,
-    /// Bytes shown of each text that is still being written.
-    open_texts: HashMap<PartId, usize>,
-    /// Parts that were shown to their end.
-    done: HashSet<PartId>,
+    turn: TurnView,
     /// The newest message's error, which says more than the session's.
     message_error: Option<MessageError>,
     has_failed: bool,
@@ -65,10 +54,7 @@ impl Printer {
             format,
             look,
             session_id: None,
-            answers: HashSet::new(),
-            summaries: AutoSummaries::default(),
-            open_texts: HashMap::new(),
-            done: HashSet::new(),
+            turn: TurnView::default(),
             message_error: None,
             has_failed: false,
             is_mid_line: false,
@@ -128,16 +114,11 @@ impl Printer {
         {
             self.fail(error.as_ref().map(MessageError::message).unwrap_or_default(), output);
         }
-        if let EventPayload::PartUpdated { part, .. } = payload {
-            self.summaries.note_part(part);
-        } else if let EventPayload::MessageUpdated { info, .. } = payload {
-            self.summaries.note_message(info);
-        }
-        if let EventPayload::MessageUpdated { info, .. } = payload
-            && let Message::Assistant(message) = &**info
-        {
-            self.answers.insert(message.id.clone());
-            self.message_error = message.error.clone();
+        if let EventPayload::MessageUpdated { info, .. } = payload {
+            self.turn.note_message(info);
+            if let Message::Assistant(message) = &**info {
+                self.message_error = message.error.clone();
+            }
         }
         if self.screen.is_none() {
             self.show(payload, output);
@@ -146,17 +127,14 @@ impl Printer {
 
     fn show(&mut self, payload: &EventPayload, output: &mut Output) {
         match payload {
-            EventPayload::PartUpdated { part, .. } if self.is_unasked(part) => self.summary(part, output),
-            EventPayload::PartUpdated { part, .. } if self.answers.contains(&part.message_id) => {
-                match self.format {
-                    Format::Default | Format::Object => self.part(part, output),
-                    Format::Json => self.part_line(part, output),
+            EventPayload::PartUpdated { part, .. } => {
+                if let Some(news) = self.turn.part(part) {
+                    self.part(part, news, output);
                 }
             }
-            EventPayload::PartDelta { part_id, delta, .. } => {
-                if let Some(n_shown) = self.open_texts.get_mut(part_id) {
-                    *n_shown += delta.len();
-                    self.text(delta, output);
+            EventPayload::PartDelta { part_id, delta, offset, .. } => {
+                if let Some((new, false)) = self.turn.delta(part_id, delta, *offset) {
+                    self.text(new, output);
                 }
             }
             EventPayload::SessionStatus {
@@ -182,7 +160,6 @@ impl Printer {
             | EventPayload::CommandExecuted { .. }
             | EventPayload::MessageUpdated { .. }
             | EventPayload::MessageRemoved { .. }
-            | EventPayload::PartUpdated { .. }
             | EventPayload::PartRemoved { .. }
             | EventPayload::PermissionAsked(_)
             | EventPayload::PermissionReplied { .. }
@@ -261,60 +238,38 @@ impl Printer {
         }
     }
 
-    /// Returns true for the text of an automatic summary.
-    fn is_unasked(&self, part: &Part) -> bool {
-        let is_text = matches!(part.kind, PartKind::Text(_) | PartKind::Reasoning(_));
-        is_text && self.summaries.contains(&part.message_id)
-    }
-
-    /// Says that the conversation was summarised, without the summary.
-    fn summary(&mut self, part: &Part, output: &mut Output) {
-        let is_said = self.format != Format::Json && matches!(part.kind, PartKind::Text(_));
-        if is_said && is_ended(part) && self.done.insert(part.id.clone()) {
-            self.remark("The conversation was summarised to make room.", output);
-        }
-    }
-
-    fn part(&mut self, part: &Part, output: &mut Output) {
-        if self.done.contains(&part.id) {
+    fn part(&mut self, part: &Part, news: News<'_>, output: &mut Output) {
+        let News { kind, is_ended } = news;
+        if self.format == Format::Json {
+            if is_ended && !matches!(kind, NewsKind::Summary) {
+                self.part_line(part, output);
+            }
             return;
         }
-        match &part.kind {
-            PartKind::Text(text_part) => {
-                let n_shown = self.open_texts.get(&part.id).copied().unwrap_or_default();
-                self.text(text_part.text.get(n_shown..).unwrap_or_default(), output);
-                if is_ended(part) {
-                    self.open_texts.remove(&part.id);
-                    self.end_line(output);
-                } else {
-                    self.open_texts.insert(part.id.clone(), n_shown.max(text_part.text.len()));
+        match kind {
+            NewsKind::Summary => {
+                if is_ended && matches!(part.kind, PartKind::Text(_)) {
+                    self.remark("The conversation was summarised to make room.", output);
                 }
             }
-            PartKind::Reasoning(reasoning) if is_ended(part) && self.look.shows_thoughts => {
-                self.remark(&format!("Thinking: {}", reasoning.text.trim()), output);
+            NewsKind::Text(text) => {
+                self.text(text.new, output);
+                if is_ended {
+                    self.end_line(output);
+                }
             }
-            PartKind::Tool(call) if is_ended(part) => self.call(call, "", output),
-            PartKind::Reasoning(_)
-            | PartKind::Tool(_)
-            | PartKind::File(_)
-            | PartKind::StepStart { .. }
-            | PartKind::StepFinish { .. }
-            | PartKind::Snapshot { .. }
-            | PartKind::Patch { .. }
-            | PartKind::Agent { .. }
-            | PartKind::Subtask { .. }
-            | PartKind::Retry { .. }
-            | PartKind::Compaction { .. } => {}
-        }
-        if is_ended(part) {
-            self.done.insert(part.id.clone());
+            NewsKind::Thought(text) if is_ended && self.look.shows_thoughts => {
+                self.remark(&format!("Thinking: {}", text.whole.trim()), output);
+            }
+            NewsKind::Call(call) if is_ended => self.call(call, "", output),
+            NewsKind::Thought(_) | NewsKind::Call(_) | NewsKind::Other => {}
         }
     }
 
     /// Shows a subagent's command that failed; their call tells the rest.
     fn part_below(&mut self, part: &Part, output: &mut Output) {
         let PartKind::Tool(call) = &part.kind else { return };
-        if has_failed(call) && self.done.insert(part.id.clone()) {
+        if has_failed(call) && self.turn.finish(&part.id) {
             self.call(call, "  ", output);
         }
     }
@@ -326,7 +281,7 @@ impl Printer {
         }
     }
 
-    fn part_line(&mut self, part: &Part, output: &mut Output) {
+    fn part_line(&self, part: &Part, output: &mut Output) {
         let kind = match &part.kind {
             PartKind::Text(_) => "text",
             PartKind::Reasoning(_) if self.look.shows_thoughts => "reasoning",
@@ -342,9 +297,7 @@ impl Printer {
             | PartKind::Retry { .. }
             | PartKind::Compaction { .. } => return,
         };
-        if is_ended(part) && self.done.insert(part.id.clone()) {
-            self.line(kind, "part", json!(part), output);
-        }
+        self.line(kind, "part", json!(part), output);
     }
 
     fn line(&self, kind: &str, field: &str, value: Value, output: &mut Output) {
@@ -374,27 +327,6 @@ impl Printer {
         }
         self.end_line(output);
         output.push(Stream::Err, &format!("{text}\n"));
-    }
-}
-
-/// Returns true if nothing more comes of a part.
-fn is_ended(part: &Part) -> bool {
-    match &part.kind {
-        PartKind::Text(text) => text.time.is_some_and(|time| time.end.is_some()),
-        PartKind::Reasoning(reasoning) => reasoning.time.end.is_some(),
-        PartKind::Tool(tool) => match tool.state {
-            ToolState::Pending { .. } | ToolState::Running { .. } => false,
-            ToolState::Completed { .. } | ToolState::Error { .. } => true,
-        },
-        PartKind::File(_)
-        | PartKind::StepStart { .. }
-        | PartKind::StepFinish { .. }
-        | PartKind::Snapshot { .. }
-        | PartKind::Patch { .. }
-        | PartKind::Agent { .. }
-        | PartKind::Subtask { .. }
-        | PartKind::Retry { .. }
-        | PartKind::Compaction { .. } => true,
     }
 }
 

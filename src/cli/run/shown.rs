@@ -17,7 +17,7 @@ use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{MessageId, PartId, SessionId},
     message::MessageWithParts,
-    part::{Part, PartKind, ToolState},
+    part::{PartKind, ToolState},
     permission::{PermissionRequest, Reply},
     session::SessionStatus,
     tool_metadata::{Failure, decode},
@@ -33,6 +33,7 @@ use super::{
             line,
             look::Look,
             screen::{Screen, Suspended},
+            turn,
         },
     },
     args::{Format, TalkArgs},
@@ -352,7 +353,8 @@ impl Shown {
         self.known = self.newest.clone();
         self.begin(id).await?;
         if let Some(MessageWithParts { info, parts }) = unfinished {
-            self.midway = parts.iter().filter(|part| is_growing(part)).map(|part| part.id.clone()).collect();
+            self.midway =
+                parts.iter().filter(|part| turn::is_growing(part)).map(|part| part.id.clone()).collect();
             self.replay(EventPayload::MessageUpdated { session_id: id.clone(), info: info.into() });
             for part in parts {
                 self.replay(EventPayload::PartUpdated { session_id: id.clone(), part: part.into(), time: 0 });
@@ -598,15 +600,6 @@ impl Shown {
         };
         self.printer.remark(&line, &mut self.output);
         self.daemon.reply_permission(&request.id, Reply::Reject, None);
-    }
-}
-
-/// Returns true for a text that is not finished.
-fn is_growing(part: &Part) -> bool {
-    match &part.kind {
-        PartKind::Text(text) => text.time.is_none_or(|time| time.end.is_none()),
-        PartKind::Reasoning(reasoning) => reasoning.time.end.is_none(),
-        _other => false,
     }
 }
 

@@ -1,13 +1,13 @@
 //! A turn while it runs: which rows are finished, and how the moving rows show the rest.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
 use serde_json::Value;
 use windlass_base::figures;
-use windlass_engine::{self as engine, AutoSummaries};
+use windlass_engine as engine;
 use windlass_protocol::opencode::{
     event::{Event, EventPayload, SessionInfo},
     id::{MessageId, PartId, SessionId},
@@ -24,6 +24,7 @@ use super::{
     markdown::Stream,
     spacing::{Kind, Spacing},
     tool,
+    turn::{News, NewsKind, TurnView},
 };
 
 /// Frames of the spinner.
@@ -59,14 +60,11 @@ struct Turn {
     children: HashMap<SessionId, Child>,
     /// Session that the last rows belong to.
     shown: SessionId,
+    view: TurnView,
     /// Tokens and cost of each answer.
-    answers: HashMap<MessageId, Used>,
-    /// Automatic summaries: a line says that there is one.
-    summaries: AutoSummaries,
+    used: HashMap<MessageId, Used>,
     /// Parts that are not finished, in the order they began.
     open: Vec<(PartId, Open)>,
-    /// Parts that are.
-    done: HashSet<PartId>,
     n_calls: usize,
     /// Lines added to and removed from each file.
     files: BTreeMap<String, (u64, u64)>,
@@ -93,9 +91,16 @@ struct Retry {
 }
 
 enum Open {
-    Text { stream: Stream, n_bytes: usize, is_begun: bool },
-    Thought { stream: Stream, n_bytes: usize, is_begun: bool },
+    Text(OpenText),
     Call { event: Arc<Event>, session_id: SessionId },
+}
+
+#[derive(Default)]
+struct OpenText {
+    stream: Stream,
+    is_thought: bool,
+    /// Rows of it are finished.
+    is_begun: bool,
 }
 
 impl Progress {
@@ -116,10 +121,9 @@ impl Progress {
             began: now,
             children: HashMap::new(),
             shown: session_id.clone(),
-            answers: HashMap::new(),
-            summaries: AutoSummaries::default(),
+            view: TurnView::default(),
+            used: HashMap::new(),
             open: Vec::new(),
-            done: HashSet::new(),
             n_calls: 0,
             files: BTreeMap::new(),
             retry: None,
@@ -142,21 +146,21 @@ impl Progress {
             }
             EventPayload::MessageUpdated { session_id, info } if turn.depth(session_id).is_some() => {
                 if let Message::Assistant(message) = &**info {
-                    turn.summaries.note_message(info);
+                    turn.view.note_message(info);
                     let used = Used { tokens: all(&message.tokens), cost: message.cost };
-                    turn.answers.insert(message.id.clone(), used);
+                    turn.used.insert(message.id.clone(), used);
                 }
             }
-            EventPayload::PartDelta { part_id, delta, offset, .. } => turn.grow(part_id, delta, *offset),
-            EventPayload::PartUpdated { session_id, part, .. } => {
-                turn.summaries.note_part(part);
-                if turn.depth(session_id).is_some()
-                    && !turn.summaries.contains(&part.message_id)
-                    && turn.answers.contains_key(&part.message_id)
-                    && !turn.done.contains(&part.id)
-                {
-                    turn.retry = None;
-                    self.part(part, event);
+            EventPayload::PartDelta { session_id, part_id, delta, offset, .. }
+                if *session_id == turn.session_id =>
+            {
+                if let Some((new, is_thought)) = turn.view.delta(part_id, delta, *offset) {
+                    turn.write(part_id, new, is_thought);
+                }
+            }
+            EventPayload::PartUpdated { session_id, part, .. } if turn.depth(session_id).is_some() => {
+                if let Some(news) = turn.view.part(part) {
+                    self.part(part, news, event);
                 }
             }
             EventPayload::SessionStatus { session_id, status } if turn.depth(session_id).is_some() => {
@@ -180,6 +184,8 @@ impl Progress {
                 self.finish(Kind::Notice, rows);
             }
             EventPayload::MessageUpdated { .. }
+            | EventPayload::PartUpdated { .. }
+            | EventPayload::PartDelta { .. }
             | EventPayload::SessionStatus { .. }
             | EventPayload::Toast { .. }
             | EventPayload::AgentSwitched { .. }
@@ -209,11 +215,7 @@ impl Progress {
     pub fn end(&mut self, closing: Closing, now: i64) {
         let Some(mut turn) = self.turn.take() else { return };
         for (_, open) in std::mem::take(&mut turn.open) {
-            match open {
-                Open::Text { mut stream, is_begun, .. } => self.finish_text(&mut stream, is_begun),
-                Open::Thought { mut stream, is_begun, .. } => self.finish_thought(&mut stream, is_begun),
-                Open::Call { .. } => {}
-            }
+            self.close(open);
         }
         if let Some(error) = closing.error.filter(|_| !turn.is_error_shown) {
             let rows = notice(&format!("Error: {error}"), RED, &self.draw(0));
@@ -256,8 +258,8 @@ impl Progress {
         let mut shown = Vec::new();
         for (_, open) in &turn.open {
             match open {
-                Open::Text { stream, is_begun, .. } => {
-                    let drawn = stream.unfinished(&draw);
+                Open::Text(OpenText { stream, is_thought, is_begun }) => {
+                    let drawn = drawn(*is_thought, &draw, |draw| stream.unfinished(draw));
                     if !drawn.is_empty() {
                         if !is_begun {
                             spacing.before(Kind::Text, &mut shown);
@@ -265,16 +267,6 @@ impl Progress {
                         shown.extend(drawn);
                     }
                 }
-                Open::Thought { stream, is_begun, .. } if self.look.shows_thoughts => {
-                    let drawn = dimmed(stream.unfinished(&inner(&draw)));
-                    if !drawn.is_empty() {
-                        if !is_begun {
-                            spacing.before(Kind::Text, &mut shown);
-                        }
-                        shown.extend(drawn);
-                    }
-                }
-                Open::Thought { .. } => {}
                 Open::Call { event, session_id } => {
                     let Some(call) = call_of(event) else { continue };
                     // A subagent's name stands above its calls.
@@ -326,81 +318,46 @@ impl Progress {
         turn.children.insert(info.session_id.clone(), Child { name, depth: depth + 1, n_calls: 0 });
     }
 
-    fn part(&mut self, part: &Part, event: &Arc<Event>) {
+    fn part(&mut self, part: &Part, news: News<'_>, event: &Arc<Event>) {
         let Some(turn) = &mut self.turn else { return };
-        let depth = turn.depth(&part.session_id).unwrap_or_default();
-        let is_open = turn.open.iter().any(|(id, _)| *id == part.id);
-        match &part.kind {
-            PartKind::Text(text) if depth == 0 => {
-                let new = || Open::Text { stream: Stream::default(), n_bytes: 0, is_begun: false };
-                turn.write(&part.id, &text.text, new);
-                if text.time.is_some_and(|time| time.end.is_some()) {
-                    self.close(&part.id);
-                }
+        let News { kind, is_ended } = news;
+        if !matches!(kind, NewsKind::Summary) {
+            turn.retry = None;
+        }
+        let is_own = part.session_id == turn.session_id;
+        match kind {
+            NewsKind::Text(text) if is_own => turn.write(&part.id, text.new, false),
+            NewsKind::Thought(text) if is_own => turn.write(&part.id, text.new, true),
+            NewsKind::Call(_) if !is_ended => {
+                let session_id = part.session_id.clone();
+                *turn.open(&part.id) = Open::Call { event: event.clone(), session_id };
             }
-            PartKind::Reasoning(reasoning) if depth == 0 => {
-                let new = || Open::Thought { stream: Stream::default(), n_bytes: 0, is_begun: false };
-                turn.write(&part.id, &reasoning.text, new);
-                if reasoning.time.end.is_some() {
-                    self.close(&part.id);
-                }
+            NewsKind::Text(_)
+            | NewsKind::Thought(_)
+            | NewsKind::Summary
+            | NewsKind::Call(_)
+            | NewsKind::Other => {}
+        }
+        if is_ended {
+            let at = turn.open.iter().position(|(id, _)| *id == part.id);
+            if let Some(open) = at.map(|at| turn.open.remove(at).1) {
+                self.close(open);
             }
-            PartKind::Tool(call) => {
-                let is_ended = matches!(call.state, ToolState::Completed { .. } | ToolState::Error { .. });
-                if is_ended {
-                    turn.open.retain(|(id, _)| *id != part.id);
-                    turn.done.insert(part.id.clone());
-                    self.call_ended(call, &part.session_id);
-                } else if is_open {
-                    let opened = turn.open.iter_mut().find(|(id, _)| *id == part.id);
-                    if let Some((_, Open::Call { event: newest, .. })) = opened {
-                        *newest = event.clone();
-                    }
-                } else {
-                    let session_id = part.session_id.clone();
-                    turn.open.push((part.id.clone(), Open::Call { event: event.clone(), session_id }));
-                }
+            if let NewsKind::Call(call) = kind {
+                self.call_ended(call, &part.session_id);
             }
-            PartKind::Text(_)
-            | PartKind::Reasoning(_)
-            | PartKind::File(_)
-            | PartKind::StepStart { .. }
-            | PartKind::StepFinish { .. }
-            | PartKind::Snapshot { .. }
-            | PartKind::Patch { .. }
-            | PartKind::Agent { .. }
-            | PartKind::Subtask { .. }
-            | PartKind::Retry { .. }
-            | PartKind::Compaction { .. } => {}
         }
     }
 
     /// Finishes a text that does not grow any more.
-    fn close(&mut self, part_id: &PartId) {
-        let Some(turn) = &mut self.turn else { return };
-        turn.done.insert(part_id.clone());
-        let Some(at) = turn.open.iter().position(|(id, _)| id == part_id) else { return };
-        match turn.open.remove(at).1 {
-            Open::Text { mut stream, is_begun, .. } => self.finish_text(&mut stream, is_begun),
-            Open::Thought { mut stream, is_begun, .. } => self.finish_thought(&mut stream, is_begun),
-            Open::Call { .. } => {}
+    fn close(&mut self, open: Open) {
+        let Open::Text(OpenText { mut stream, is_thought, is_begun }) = open else { return };
+        let rows = drawn(is_thought, &self.draw(0), |draw| stream.finish(draw));
+        if is_begun {
+            self.finished.extend(rows);
+        } else {
+            self.finish(Kind::Text, rows);
         }
-    }
-
-    fn finish_text(&mut self, stream: &mut Stream, is_begun: bool) {
-        let rows = stream.finish(&self.draw(0));
-        self.add_text(rows, is_begun);
-    }
-
-    fn finish_thought(&mut self, stream: &mut Stream, is_begun: bool) {
-        if self.look.shows_thoughts {
-            let rows = dimmed(stream.finish(&inner(&self.draw(0))));
-            self.add_text(rows, is_begun);
-        }
-    }
-
-    fn add_text(&mut self, rows: Vec<Line>, is_begun: bool) {
-        if is_begun { self.finished.extend(rows) } else { self.finish(Kind::Text, rows) }
     }
 
     /// Moves the finished rows of open texts to the finished rows.
@@ -408,13 +365,8 @@ impl Progress {
         let Some(turn) = &mut self.turn else { return };
         let draw = Draw { look: &self.look, width: self.width };
         for (_, open) in &mut turn.open {
-            let (rows, is_begun) = match open {
-                Open::Text { stream, is_begun, .. } => (stream.take_finished(&draw), is_begun),
-                Open::Thought { stream, is_begun, .. } if self.look.shows_thoughts => {
-                    (dimmed(stream.take_finished(&inner(&draw))), is_begun)
-                }
-                Open::Thought { .. } | Open::Call { .. } => continue,
-            };
+            let Open::Text(OpenText { stream, is_thought, is_begun }) = open else { continue };
+            let rows = drawn(*is_thought, &draw, |draw| stream.take_finished(draw));
             if rows.is_empty() {
                 continue;
             }
@@ -484,27 +436,19 @@ impl Turn {
         }
     }
 
-    fn grow(&mut self, part_id: &PartId, delta: &str, offset: Option<usize>) {
-        let open = self.open.iter_mut().find(|(id, _)| id == part_id);
-        if let Some((_, Open::Text { stream, n_bytes, .. } | Open::Thought { stream, n_bytes, .. })) = open {
-            // A part that was shown whole meanwhile has the delta already.
-            let known = offset.map_or(0, |offset| n_bytes.saturating_sub(offset));
-            let new = delta.get(known..).unwrap_or_default();
-            stream.push(new);
-            *n_bytes += new.len();
-        }
+    /// Returns a part that is not finished, which begins as an empty text.
+    fn open(&mut self, id: &PartId) -> &mut Open {
+        let at = self.open.iter().position(|(known, _)| known == id).unwrap_or_else(|| {
+            self.open.push((id.clone(), Open::Text(OpenText::default())));
+            self.open.len() - 1
+        });
+        &mut self.open[at].1
     }
 
-    /// Takes the whole of a growing text, of which the beginning may be known.
-    fn write(&mut self, part_id: &PartId, text: &str, new: impl FnOnce() -> Open) {
-        if !self.open.iter().any(|(id, _)| id == part_id) {
-            self.open.push((part_id.clone(), new()));
-        }
-        let open = self.open.iter_mut().find(|(id, _)| id == part_id);
-        if let Some((_, Open::Text { stream, n_bytes, .. } | Open::Thought { stream, n_bytes, .. })) = open {
-            let rest = text.get(*n_bytes..).unwrap_or_default();
-            stream.push(rest);
-            *n_bytes += rest.len();
+    fn write(&mut self, id: &PartId, new: &str, is_thought: bool) {
+        if let Open::Text(text) = self.open(id) {
+            text.is_thought = is_thought;
+            text.stream.push(new);
         }
     }
 
@@ -529,7 +473,7 @@ impl Turn {
     fn used(&self) -> Used {
         let add =
             |sum: Used, used: &Used| Used { tokens: sum.tokens + used.tokens, cost: sum.cost + used.cost };
-        self.answers.values().fold(Used::default(), add)
+        self.used.values().fold(Used::default(), add)
     }
 
     /// Renders the current work, its time and its use so far.
@@ -538,7 +482,7 @@ impl Turn {
         let calls = || {
             self.open.iter().filter_map(|(_, open)| match open {
                 Open::Call { event, .. } => call_of(event),
-                Open::Text { .. } | Open::Thought { .. } => None,
+                Open::Text(_) => None,
             })
         };
         let newest = calls().rfind(|call| !is_task(call)).or_else(|| calls().next_back());
@@ -553,8 +497,8 @@ impl Turn {
             }
         } else {
             let what = match self.open.last() {
-                Some((_, Open::Text { .. })) => "Writing",
-                Some((_, Open::Thought { .. })) => "Thinking",
+                Some((_, Open::Text(OpenText { is_thought: true, .. }))) => "Thinking",
+                Some((_, Open::Text(_))) => "Writing",
                 Some((_, Open::Call { .. })) | None => "Waiting for the model",
             };
             line.push(what, PLAIN);
@@ -642,13 +586,16 @@ fn indent(depth: usize) -> Line {
     Line::new(&"  ".repeat(depth), PLAIN)
 }
 
-/// Returns the room beside the bar of a thought.
-fn inner<'a>(draw: &Draw<'a>) -> Draw<'a> {
-    Draw { look: draw.look, width: draw.width.saturating_sub(2) }
-}
-
-fn dimmed(rows: Vec<Line>) -> Vec<Line> {
+/// Draws a text; a thought is shown where it is wanted, behind a bar.
+pub fn drawn(is_thought: bool, draw: &Draw<'_>, rows: impl FnOnce(&Draw<'_>) -> Vec<Line>) -> Vec<Line> {
+    if !is_thought {
+        return rows(draw);
+    }
+    if !draw.look.shows_thoughts {
+        return Vec::new();
+    }
     let bar = Line::new("┊ ", DIM);
+    let rows = rows(&Draw { width: draw.width.saturating_sub(2), ..*draw });
     rows.into_iter().map(|row| row.styled(DIM.italic()).behind(&bar)).collect()
 }
 

@@ -1,7 +1,6 @@
 //! Agents and resources that a user names by `@` in a prompt (facts: OpenCode §6.1). Pure.
 
 use serde_json::{Value, json};
-use windlass_core::library::Agent;
 use windlass_protocol::opencode::part::FilePart;
 
 /// Returns the resources of MCP servers that a text names as `@server:uri`, each once, in its order. Whether there is
@@ -60,33 +59,29 @@ fn named(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the subagents that a text names, each once, in its order.
-pub fn subagents(text: &str, agents: &[Agent]) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
+/// Returns those of the subagents that a text names, each once, in its order.
+pub fn subagents<'a>(text: &str, subagents: &'a [String]) -> Vec<&'a str> {
+    let mut found = Vec::new();
     for (at, word) in named(text) {
         let rest = &text[at + 1..];
         // Punctuation at the end of a sentence is not part of a name, unless an agent is named so.
         let bare = word.trim_end_matches(|c: char| c.is_ascii_punctuation());
-        let name = with_spaces(rest, agents).into_iter().chain([word, bare]);
-        let name = name.into_iter().find(|name| is_subagent(name, agents));
-        if let Some(name) = name.filter(|name| found.iter().all(|known| known != name)) {
-            found.push(name.to_owned());
+        let mut names = with_spaces(rest, subagents).into_iter().chain([word, bare]);
+        let name = names.find_map(|name| subagents.iter().find(|subagent| *subagent == name));
+        if let Some(name) = name.filter(|name| !found.contains(&name.as_str())) {
+            found.push(name.as_str());
         }
     }
     found
 }
 
 /// Returns the longest name of several words that a text begins with: a file's name may have spaces.
-fn with_spaces<'a>(text: &str, agents: &'a [Agent]) -> Option<&'a str> {
+fn with_spaces<'a>(text: &str, names: &'a [String]) -> Option<&'a str> {
     let begins = |name: &&str| {
         text.strip_prefix(name).is_some_and(|behind| !behind.starts_with(|c: char| c.is_alphanumeric()))
     };
-    let names = agents.iter().map(|agent| agent.name.as_str());
+    let names = names.iter().map(String::as_str);
     names.filter(|name| name.contains(char::is_whitespace)).filter(begins).max_by_key(|name| name.len())
-}
-
-fn is_subagent(name: &str, agents: &[Agent]) -> bool {
-    agents.iter().any(|agent| agent.name == name && agent.is_subagent())
 }
 
 #[cfg(test)]

@@ -237,9 +237,8 @@ impl Loaded {
 
     /// Returns the subagents and resources that a user's words name by `@`, as parts of the prompt.
     pub fn mentions(&self, words: &str) -> Vec<PromptPart> {
-        let subagents = mention::subagents(words, &self.agents);
-        let subagents = subagents.into_iter().map(|name| PromptPart::Agent { name });
-        subagents.chain(mention::resources(words).into_iter().map(PromptPart::File)).collect()
+        let names = self.agents.iter().filter(|agent| agent.is_subagent()).map(|agent| agent.name.clone());
+        mentions(words, &names.collect::<Vec<_>>())
     }
 
     /// Returns true for a file with a session's plan.
@@ -315,4 +314,11 @@ impl Loaded {
         let wanted = chosen.or_else(|| agent.variant.as_deref().filter(|_| is_own))?;
         model.variant(wanted).map(|_| wanted.to_owned())
     }
+}
+
+/// Returns those of the subagents, and the resources, that a user's words name by `@`, as parts of the prompt.
+pub fn mentions(words: &str, subagents: &[String]) -> Vec<PromptPart> {
+    let subagents = mention::subagents(words, subagents).into_iter();
+    let subagents = subagents.map(|name| PromptPart::Agent { name: name.to_owned() });
+    subagents.chain(mention::resources(words).into_iter().map(PromptPart::File)).collect()
 }

@@ -1,0 +1,376 @@
+//! The sessions that a chat talks in, this process's own or a server's, and the names that can be chosen there.
+
+use std::{collections::HashMap, path::Path, sync::Arc};
+
+use serde_json::{Value, json};
+use windlass_core::config::Environment;
+use windlass_engine::{
+    self as engine, CommandChoice, Engine, Invocation, NewSession, PromptInput, PromptPart, Record, Slash,
+};
+use windlass_protocol::opencode::{
+    id::{MessageId, SessionId},
+    message::MessageWithParts,
+    model_ref::ModelRef,
+    session::{ArchiveFilter, Session},
+};
+
+use super::{
+    super::run::{
+        args::TalkArgs,
+        attach,
+        failure::Failure,
+        open::{self, Place},
+    },
+    Daemon,
+    http::CredentialArgs,
+    place,
+    remote::Remote,
+};
+
+/// Messages of a session that are shown when it is picked up.
+const N_SHOWN: usize = 6;
+/// Sessions that are listed.
+const N_SESSIONS: usize = 20;
+
+/// See the module's comment.
+pub enum Sessions {
+    Own { engine: Engine, place: Box<Place> },
+    Remote { remote: Arc<Remote>, choices: Choices, agent: Option<String>, model: Option<ModelRef> },
+}
+
+/// The names that can be typed in a directory.
+#[derive(Debug, Clone)]
+pub struct Choices {
+    pub commands: Vec<CommandChoice>,
+    /// The names and descriptions of agents that can be chosen.
+    pub agents: Vec<(String, Option<String>)>,
+    pub subagents: Vec<String>,
+    pub models: Vec<String>,
+}
+
+/// The last messages of a session.
+pub struct Past {
+    /// Earlier messages, which are not read.
+    pub n_earlier: usize,
+    pub messages: Vec<MessageWithParts>,
+    /// Messages of subagents.
+    pub children: HashMap<SessionId, Vec<MessageWithParts>>,
+    /// Something was said, even if it was undone.
+    pub is_begun: bool,
+}
+
+impl Sessions {
+    /// Finds the place that the options name, and says how it is.
+    pub async fn own(engine: &Engine, args: &TalkArgs) -> Result<Self, Failure> {
+        let place = Place::find(engine, args).await?;
+        place.warn();
+        place.tell_sandbox().await;
+        Ok(Self::Own { engine: engine.clone(), place: place.into() })
+    }
+
+    pub async fn at_server(
+        environment: &Environment,
+        url: &str,
+        credential: &CredentialArgs,
+        args: &TalkArgs,
+    ) -> Result<Self, Failure> {
+        let model = place::model(args)?;
+        let remote = place::connect(environment, url, credential, args).await?;
+        let choices = Choices::read(&remote).await?;
+        if let Some(agent) = &args.agent {
+            choices.check_agent(agent)?;
+        }
+        Ok(Self::Remote { remote, choices, agent: None, model })
+    }
+
+    pub fn daemon(&self) -> Daemon {
+        match self {
+            Self::Own { engine, .. } => Daemon::own(engine),
+            Self::Remote { remote, .. } => Daemon::Remote(remote.clone()),
+        }
+    }
+
+    /// Returns true if others prompt these sessions too.
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Self::Remote { .. })
+    }
+
+    pub fn choices(&self) -> Choices {
+        match self {
+            Self::Own { place, .. } => {
+                let loaded = place.workspace.loaded();
+                let subagents = loaded.agents.iter().filter(|agent| agent.is_subagent());
+                Choices {
+                    commands: loaded.command_choices(),
+                    agents: loaded.agent_choices().into_iter().map(|it| (it.id, it.description)).collect(),
+                    subagents: subagents.map(|agent| agent.name.clone()).collect(),
+                    models: loaded.model_choices().into_iter().map(|choice| choice.id).collect(),
+                }
+            }
+            Self::Remote { choices, .. } => choices.clone(),
+        }
+    }
+
+    /// Opens the session that the options name, a copy of it, or a new one, which may have `words` as its title.
+    /// Returns true for a new one.
+    pub async fn open(&mut self, args: &TalkArgs, words: &str) -> Result<(Session, bool), Failure> {
+        let (session, is_new) = match self {
+            Self::Own { engine, place } => {
+                (place.open(engine, args, words, open::MCP_LIMIT).await?.info, place.is_new())
+            }
+            Self::Remote { remote, .. } => place::open(&remote.http, args, words).await?,
+        };
+        if let Some(agent) = &args.agent {
+            self.choose_agent(&session.id, agent).await?;
+        }
+        Ok((session, is_new))
+    }
+
+    pub async fn create(&self) -> Result<Session, Failure> {
+        match self {
+            Self::Own { engine, place } => {
+                let directory = place.workspace.directory().to_owned();
+                let new = NewSession { directory, ..NewSession::default() };
+                Ok(engine.create_session_in(place.workspace.clone(), new).await?.info)
+            }
+            Self::Remote { remote, .. } => place::create(&remote.http, None).await,
+        }
+    }
+
+    /// Opens a session by its id.
+    pub async fn enter(&self, id: &str) -> Result<Session, Failure> {
+        match self {
+            Self::Own { engine, place } => {
+                let id = open::known(engine, id).await?.id;
+                Ok(engine.open_session_in(place.workspace.clone(), &id, Vec::new()).await?.info)
+            }
+            Self::Remote { remote, .. } => place::session(&remote.http, id).await,
+        }
+    }
+
+    /// Closes a session. One in which nothing was said is deleted, so that it does not stay in any list.
+    pub async fn leave(&self, id: &SessionId, is_unused: bool) -> Result<(), Failure> {
+        match self {
+            Self::Own { engine, .. } if is_unused => engine.delete_session(id).await?,
+            Self::Own { engine, .. } => _ = engine.close_session(id).await,
+            Self::Remote { remote, .. } if is_unused => {
+                let said = remote.http.get::<Vec<Value>>(&format!("/session/{id}/message?limit=1")).await;
+                // Another client may have said something; a session that stays is no harm.
+                if said.is_ok_and(|said| said.is_empty()) {
+                    let _ = remote.http.delete(&format!("/session/{id}")).await;
+                }
+            }
+            Self::Remote { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Returns the latest sessions of the directory.
+    pub async fn list(&self) -> Result<Vec<Session>, Failure> {
+        match self {
+            Self::Own { engine, place } => {
+                let directory = place.workspace.directory().display().to_string();
+                Ok(engine.list_sessions(Some(directory), ArchiveFilter::Exclude, None, N_SESSIONS).await?)
+            }
+            Self::Remote { remote, .. } => {
+                Ok(remote.http.get(&format!("/session?roots=true&limit={N_SESSIONS}")).await?)
+            }
+        }
+    }
+
+    /// Returns the last messages of a session, those behind the given one.
+    pub async fn past(&self, id: &SessionId, shown: Option<&MessageId>) -> Result<Past, Failure> {
+        let mut past = match self {
+            Self::Own { engine, .. } => {
+                let record = engine.record(id).await?;
+                let is_begun = !record.messages.is_empty();
+                let Record { mut messages, children, .. } = record.without_undone();
+                let n_earlier = messages.len().saturating_sub(N_SHOWN);
+                messages.drain(..n_earlier);
+                Past { n_earlier, messages, children, is_begun }
+            }
+            Self::Remote { remote, .. } => {
+                let path = format!("/session/{id}/message?limit={N_SHOWN}");
+                let messages: Vec<MessageWithParts> = remote.http.get(&path).await?;
+                let is_begun = !messages.is_empty();
+                Past { n_earlier: 0, messages, children: HashMap::new(), is_begun }
+            }
+        };
+        past.messages.retain(|message| shown.is_none_or(|shown| message.info.id() > shown));
+        Ok(past)
+    }
+
+    /// Returns the name of the agent that answers in a session.
+    pub async fn agent(&self, id: &SessionId) -> String {
+        match self {
+            Self::Own { engine, place } => {
+                let chosen = engine.session_agent(id).await;
+                place.workspace.loaded().agent_name(chosen.as_deref()).to_owned()
+            }
+            Self::Remote { agent: Some(agent), .. } => agent.clone(),
+            Self::Remote { remote, choices, .. } => {
+                let session = remote.http.get::<Session>(&format!("/session/{id}")).await.ok();
+                let chosen = session.and_then(|session| session.agent);
+                let mut names = choices.agents.iter().map(|(name, _)| name);
+                // The list begins with the default agent.
+                let first = names.clone().next().cloned().unwrap_or_default();
+                chosen.filter(|chosen| names.any(|name| name == chosen)).unwrap_or(first)
+            }
+        }
+    }
+
+    /// Chooses the agent of a session.
+    pub async fn choose_agent(&mut self, id: &SessionId, name: &str) -> Result<(), Failure> {
+        match self {
+            Self::Own { engine, place } => {
+                open::check_agent(&place.workspace.loaded(), name)?;
+                Ok(engine.select(id, Some(name.to_owned()), None).await?)
+            }
+            Self::Remote { remote, choices, agent, .. } => {
+                choices.check_agent(name)?;
+                let path = format!("/api/session/{id}/agent");
+                let is_stored = remote.http.post_if_known(&path, &json!({ "agent": name })).await?;
+                // A server that does not store it is told with each prompt.
+                *agent = (!is_stored).then(|| name.to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    /// Chooses the model of a session, and of the prompts that follow.
+    pub async fn choose_model(&mut self, id: &SessionId, name: &str) -> Result<ModelRef, Failure> {
+        let chosen = match self {
+            Self::Own { engine, place } => {
+                let chosen = open::parse_model(&place.workspace.loaded(), name)?;
+                engine.select(id, None, Some(chosen.clone())).await?;
+                place.model.insert(chosen)
+            }
+            Self::Remote { remote, model, .. } => {
+                let chosen = open::model_name(name)?;
+                let ModelRef { provider_id, model_id, variant } = &chosen;
+                let choice = json!({"providerID": provider_id, "id": model_id, "variant": variant});
+                let path = format!("/api/session/{id}/model");
+                // It goes with each prompt, also where it is not stored.
+                remote.http.post_if_known(&path, &json!({ "model": choice })).await?;
+                model.insert(chosen)
+            }
+        };
+        Ok(chosen.clone())
+    }
+
+    /// Fails if no model can answer; a server says so when it is prompted.
+    pub fn answering(&self) -> Result<(), Failure> {
+        match self {
+            Self::Own { place, .. } => place.answering().map(|_| ()),
+            Self::Remote { .. } => Ok(()),
+        }
+    }
+
+    /// Returns the fault of the configuration that may be why there is no such command.
+    pub fn fault_of_command(&self, name: &str) -> String {
+        match self {
+            Self::Own { place, .. } => place.workspace.loaded().before("command", name),
+            Self::Remote { .. } => String::new(),
+        }
+    }
+
+    /// Returns the command that a line begins with. The demo model has commands of its own.
+    pub fn slash<'a>(&self, line: &'a str) -> Option<Slash<'a>> {
+        let commands = self.choices().commands;
+        let slash = Slash::read(line, |name| commands.iter().any(|command| command.name == name))?;
+        let is_demo = slash == Slash::Unknown("demo")
+            && matches!(self, Self::Own { place, .. } if place.answering().is_ok_and(|it| it.is_demo()));
+        (!is_demo).then_some(slash)
+    }
+
+    /// Returns a shell command for the session.
+    pub fn shell(&self, command: &str) -> PromptInput {
+        self.input(vec![text(command)], Invocation::Shell)
+    }
+
+    /// Returns a line with the files that it names by `@`, and the subagents.
+    pub fn prompt(&self, line: &str, directory: &Path) -> Result<PromptInput, Failure> {
+        let (words, invocation) = match (self, self.slash(line)) {
+            // A server is told which command it is.
+            (Self::Remote { .. }, Some(Slash::Known(name))) => {
+                let rest = line.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim());
+                (rest, Invocation::Named(name.to_owned()))
+            }
+            (Self::Own { .. } | Self::Remote { .. }, _) => (line, Invocation::Slash),
+        };
+        let mut parts = files(words, directory)?;
+        if let Self::Own { place, .. } = self {
+            place.check_files(&parts)?;
+        }
+        parts.push(text(words));
+        parts.extend(engine::mentions(words, &self.choices().subagents));
+        Ok(self.input(parts, invocation))
+    }
+
+    fn input(&self, parts: Vec<PromptPart>, invocation: Invocation) -> PromptInput {
+        let (agent, model) = match self {
+            Self::Own { place, .. } => (None, place.model.clone()),
+            Self::Remote { agent, model, .. } => (agent.clone(), model.clone()),
+        };
+        PromptInput { parts, agent, model, invocation, ..PromptInput::default() }
+    }
+
+    /// Waits until the last answers have reached a server.
+    pub async fn finish(&self) {
+        match self {
+            Self::Own { .. } => {}
+            Self::Remote { remote, .. } => remote.finish().await,
+        }
+    }
+}
+
+impl Choices {
+    fn check_agent(&self, name: &str) -> Result<(), Failure> {
+        let names: Vec<&str> = self.agents.iter().map(|(name, _)| name.as_str()).collect();
+        open::check_agent_name(&names, name, "")
+    }
+
+    /// Reads the names that a server offers in the directory.
+    async fn read(remote: &Remote) -> Result<Self, Failure> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let named = |value: &Value| text(&value["name"]).unwrap_or_default();
+        let commands: Vec<Value> = remote.http.get("/command").await?;
+        let commands = commands.iter().map(|it| CommandChoice {
+            name: named(it),
+            description: text(&it["description"]).unwrap_or_default(),
+            hint: None,
+        });
+        let mut agents: Vec<Value> = remote.http.get("/agent").await?;
+        agents.retain(|agent| agent["hidden"] != true);
+        let chosen = agents.iter().filter(|agent| agent["mode"] != "subagent");
+        let subagents = agents.iter().filter(|agent| agent["mode"] != "primary");
+        // A server of OpenCode may have no such list.
+        let models: Value = remote.http.get("/api/model").await.unwrap_or_default();
+        let models = models["data"].as_array().into_iter().flatten();
+        let models =
+            models.filter_map(|it| Some(format!("{}/{}", it["providerID"].as_str()?, it["id"].as_str()?)));
+        Ok(Self {
+            commands: commands.collect(),
+            agents: chosen.map(|agent| (named(agent), text(&agent["description"]))).collect(),
+            subagents: subagents.map(named).collect(),
+            models: models.collect(),
+        })
+    }
+}
+
+/// Attaches the files that a line names by `@`.
+fn files(line: &str, directory: &Path) -> Result<Vec<PromptPart>, Failure> {
+    let mut files = Vec::new();
+    for name in line.split_whitespace().filter_map(|word| word.strip_prefix('@')) {
+        let bare = name.trim_end_matches([',', '.', ';', ':', '?', '!', ')']);
+        let named = [name, bare].into_iter().find(|name| !name.is_empty() && directory.join(name).exists());
+        if let Some(name) = named {
+            files.push(attach::attach(&directory.join(name))?);
+        }
+    }
+    Ok(files)
+}
+
+fn text(text: &str) -> PromptPart {
+    PromptPart::Text { text: text.to_owned(), is_synthetic: false, is_ignored: false }
+}
