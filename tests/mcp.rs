@@ -7,10 +7,13 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{
-    agent::{Agent, Answer, DEADLINE},
-    llm::Reply,
-    message::content_text,
+use crate::{
+    mcp_http::check_long_result,
+    support::{
+        agent::{Agent, Answer, DEADLINE},
+        llm::Reply,
+        message::content_text,
+    },
 };
 
 /// Returns a server from `tests/mcp/server.py`, which is written against the protocol's text, without a
@@ -307,13 +310,7 @@ async fn a_result_of_20_mb_is_saved_and_the_server_goes_on() {
     // A busy machine may need longer than the usual limit.
     let agent = Agent::start_with(json!({"experimental": {"mcp_timeout": 600_000}})).await;
     let session = session_with(&agent, json!([server("odd")])).await;
-    agent.llm.reply(Reply::call("call_0", "shop_long", json!({})));
-    agent.llm.reply(Reply::text("done"));
-    agent.prompt(&session, "go").await;
-    let result = agent.llm.last_request().tool_result("call_0");
-    assert!(result.starts_with("first line\nxxx") && result.len() < 3000, "{} bytes", result.len());
-    let path = result.lines().find_map(|line| Some(line.split_once("Its text is saved to: ")?.1)).unwrap();
-    assert_eq!(std::fs::metadata(path).unwrap().len(), 20_000_000 + "first line\n".len() as u64);
+    check_long_result(&agent, &session, "shop").await;
     agent.llm.reply(Reply::call("call_1", "shop_price", json!({"item": "tea"})));
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "go").await;

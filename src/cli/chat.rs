@@ -106,7 +106,8 @@ pub fn is_at_terminal() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// Talks until the person leaves; returns the session if something was said in it, and else the exit code.
+/// Runs the conversation. Returns the session if something was said in it; the error is the exit code of a failure, an
+/// interrupt or a signal.
 pub async fn converse(
     sessions: impl Future<Output = Result<Sessions, Failure>>,
     talk: &TalkArgs,
@@ -258,7 +259,7 @@ impl Chat {
                 }
                 Happened::Ended => {
                     (is_told, self.is_elsewhere) = (false, false);
-                    // A server that has gone is told with the next prompt.
+                    // The next prompt reports a server that has gone.
                     let past = self.sessions.past(&self.id, self.shown.newest()).await;
                     if let Some(text) = past.ok().and_then(|past| draw(&past, &mut self.shown, &self.look)) {
                         self.is_begun = true;
@@ -305,24 +306,22 @@ impl Chat {
                     let unknown = self.sessions.fault_of_command(name) + &unknown_command(name, names);
                     Err(Failure::Misuse(texts::unknown(&unknown)))
                 }
-                Line::Shell(command) => self.say(Ok(self.sessions.shell(command)), interrupts).await,
-                Line::Prompt => self.say(self.sessions.prompt(&line, &self.look.directory), interrupts).await,
+                Line::Shell(command) => self.say(self.sessions.shell(command), interrupts).await,
+                Line::Prompt => match self.sessions.prompt(&line, &self.look.directory) {
+                    Ok(input) => self.say(input, interrupts).await,
+                    Err(failure) => Err(failure),
+                },
             };
             self.report(done).await?;
         }
     }
 
     /// Has a prompt answered, or a command run.
-    async fn say(
-        &mut self,
-        input: Result<PromptInput, Failure>,
-        interrupts: &mut Interrupts,
-    ) -> Result<(), Failure> {
+    async fn say(&mut self, input: PromptInput, interrupts: &mut Interrupts) -> Result<(), Failure> {
         if std::mem::take(&mut self.is_elsewhere) {
             // The server takes one prompt after another; the answer to the other client's is shown first.
             self.catch_up(interrupts).await?;
         }
-        let input = input?;
         self.is_begun = true;
         self.shown.turn(&self.id, input, interrupts).await?;
         Ok(self.shown.rest().await?)

@@ -100,7 +100,7 @@ async fn authorize(
         return authorize_by_plugin(&server, &workspace, &id, body).await;
     }
     let login_method = logins::methods(&id).into_iter().nth(body.method).ok_or_else(|| {
-        let message = format!("{id} has no such login; GET /provider/auth lists the ways there are.");
+        let message = format!("{id} has no such login; GET /provider/auth lists its methods.");
         Failure::bad_request(Piece::Payload, message)
     })?;
     let instance = ["instance", "enterpriseUrl"].iter().find_map(|name| body.inputs.get(*name)?.as_str());

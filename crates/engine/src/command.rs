@@ -236,7 +236,7 @@ pub async fn begin(
             message_id,
         });
     }
-    commit(cx, &mut journal).await?;
+    cx.commit(&mut journal).await?;
     let (Some(text), Some(message_id)) = (text, message_id) else {
         return Ok(Started::Ended(compact::run(cx, state, &arguments).await?));
     };
@@ -262,7 +262,7 @@ pub async fn begin(
         shell::Filled::Refused(reason) => return refuse(cx, state, &command, &reason).await,
         shell::Filled::Interrupted => {
             state.close_parts(&mut journal);
-            commit(cx, &mut journal).await?;
+            cx.commit(&mut journal).await?;
             return Ok(Started::Ended(StopReason::Cancelled));
         }
     };
@@ -342,7 +342,7 @@ async fn attach_parts(
     }
     hooks::message::change_prompt(cx, state, n_stored, &mut journal).await?;
     journal.known_files(&state.info, &known_files);
-    commit(cx, &mut journal).await
+    cx.commit(&mut journal).await
 }
 
 /// Says why a command was not carried out.
@@ -362,10 +362,6 @@ async fn of_server(cx: &TurnCx<'_>, command: &Command, arguments: &str) -> Optio
     let Body::ServerPrompt(prompt) = &command.body else { return None };
     let text = server_prompt::text(&cx.servers(), prompt, arguments, &cx.cancel).await;
     Some(text.map(Arc::from).map_err(|reason| format!("{reason}.")))
-}
-
-async fn commit(cx: &TurnCx<'_>, journal: &mut Journal) -> Result<(), EngineError> {
-    cx.commit(journal).await
 }
 
 /// Returns a skill's text, with where its files are.
@@ -486,7 +482,7 @@ async fn begin_subtask(
         state.push_part(PartKind::Subtask { prompt, description, agent, model, command }, &mut journal);
     }
     hooks::message::change_prompt(cx, state, n_stored, &mut journal).await?;
-    commit(cx, &mut journal).await?;
+    cx.commit(&mut journal).await?;
     hooks::message::follow_prompt(cx, state)?;
 
     match subtask_parts::run(cx, state, attachments).await? {

@@ -33,21 +33,22 @@ use windlass_services::{mcp, tool::truncate};
 
 use self::{
     asking::granted::Granted,
-    errands::Errands,
-    remote::freshness::{Asked, Freshness},
+    background_tasks::BackgroundTasks,
+    freshness::{Freshness, Refreshed},
 };
 
 mod asking;
 mod background;
+mod background_tasks;
 mod call_title;
 mod client_providers;
 mod client_server;
 mod command;
 mod compaction;
 mod diagnostics;
-mod errands;
 mod error;
 mod files;
+mod freshness;
 mod generate;
 pub mod keys;
 mod language_servers;
@@ -179,7 +180,7 @@ struct EngineState {
     /// False after `logout`: stored keys are not used until the user authenticates again.
     use_stored_keys: AtomicBool,
     freshness: Freshness,
-    errands: Errands,
+    background_tasks: BackgroundTasks,
 }
 
 /// A session that a front end has opened.
@@ -263,7 +264,7 @@ impl Engine {
             is_finishing: AtomicBool::new(false),
             use_stored_keys: AtomicBool::new(true),
             freshness: Freshness::default(),
-            errands: Errands::default(),
+            background_tasks: BackgroundTasks::default(),
         }))
     }
 
@@ -301,9 +302,12 @@ impl Engine {
 
     /// Removes old tool outputs in the background, at the first use and then once an hour at most.
     pub(crate) fn clean(&self) {
-        if self.0.freshness.is_due(Asked::ToolOutputs, CLEAN_EVERY) {
+        if self.0.freshness.begin(Refreshed::ToolOutputs, CLEAN_EVERY) {
             let directory = self.0.paths.tool_output();
-            self.0.errands.block(move || truncate::clean(&directory, SystemTime::now(), truncate::MAX_SAVED));
+            // Nothing waits for it: the next process removes the outputs that this one leaves.
+            tokio::task::spawn_blocking(move || {
+                truncate::clean(&directory, SystemTime::now(), truncate::MAX_SAVED)
+            });
         }
     }
 
@@ -622,7 +626,7 @@ impl Engine {
         self.0.terminals.remove_all(None);
         let workspaces = std::mem::take(&mut *lock(&self.0.workspaces));
         let closing = futures_util::future::join_all(workspaces.values().map(|workspace| workspace.close()));
-        tokio::join!(closing, self.end_all_plugins(), self.0.errands.end());
+        tokio::join!(closing, self.end_all_plugins(), self.0.background_tasks.end());
     }
 }
 

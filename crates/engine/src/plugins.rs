@@ -330,7 +330,7 @@ impl Engine {
     fn install_later(&self, missing: Vec<Missing>, config: Config) {
         let engine = self.clone();
         let under_way = Installing::begin(&self.0.plugins.n_installing);
-        self.0.errands.run(async move {
+        self.0.background_tasks.run(async move {
             let _under_way = under_way;
             let mut n_installed = 0;
             for missing in missing {
@@ -367,7 +367,7 @@ impl Engine {
     /// Reads a directory again once its plugins are ready.
     fn read_later(&self, host: Arc<Host>, directory: PathBuf) {
         let engine = self.clone();
-        self.0.errands.run(async move {
+        self.0.background_tasks.run(async move {
             let is_decided = host.decided(LATE_LIMIT).await;
             let workspace = lock(&engine.0.workspaces).get(&directory).cloned();
             if let Some(workspace) = workspace.filter(|_| is_decided) {
@@ -379,7 +379,7 @@ impl Engine {
     /// Loads the plugins and tools of a directory again after the user has accepted their change.
     pub(crate) fn load_accepted(&self, workspace: Arc<Workspace>) {
         let engine = self.clone();
-        self.0.errands.run(async move {
+        self.0.background_tasks.run(async move {
             engine.read_installed(workspace).await;
         });
     }

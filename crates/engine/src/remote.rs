@@ -3,7 +3,6 @@
 pub mod agent_urls;
 pub mod download;
 pub mod fetch;
-pub mod freshness;
 pub mod listed;
 pub mod pages;
 pub mod remote_config;

@@ -192,7 +192,7 @@ async fn a_turn_has_an_organisation_asked_that_was_not_asked_for_long() {
     *lock(&text) = config("deny");
     ask(&engine, &opened.info.id, "hello").await.expect("answered");
     assert!(!is_denied(), "it was asked a moment ago");
-    engine.0.freshness.forget(&crate::remote::freshness::Asked::Organisations);
+    engine.0.freshness.forget(&crate::freshness::Refreshed::Organisations);
     ask(&engine, &opened.info.id, "hello").await.expect("answered");
     told.next_batch(&mut events).await;
     assert!(is_denied());

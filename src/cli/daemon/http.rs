@@ -119,24 +119,31 @@ impl Http {
     }
 
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, String> {
-        self.read(self.posting(path, body)).await
+        self.read(self.post_request(path, body)).await
     }
 
     /// Posts to a route that answers with nothing; returns false where the server has no such route.
     pub async fn post_if_known(&self, path: &str, body: &Value) -> Result<bool, String> {
-        let response = self.posting(path, body).send().await.map_err(|error| self.unreachable(&error))?;
+        let response =
+            self.post_request(path, body).send().await.map_err(|error| self.unreachable(&error))?;
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         if response.status() == StatusCode::NO_CONTENT {
             return Ok(true);
         }
-        // A refusal is an object; a page is of a server that has no such route.
-        if !kind.is_some_and(|kind| kind.starts_with("application/json")) {
+        // A server that has no such route answers with a page.
+        let is_json = kind.is_some_and(|kind| kind.starts_with("application/json"));
+        let status = response.status();
+        if !is_json
+            && (status.is_success()
+                || status == StatusCode::NOT_FOUND
+                || status == StatusCode::METHOD_NOT_ALLOWED)
+        {
             return Ok(false);
         }
         self.accepted(response).await.map(|_| true)
     }
 
-    fn posting(&self, path: &str, body: &Value) -> RequestBuilder {
+    fn post_request(&self, path: &str, body: &Value) -> RequestBuilder {
         let request = self.request(Method::POST, path).header(CONTENT_TYPE, "application/json");
         request.body(body.to_string())
     }

@@ -1,8 +1,9 @@
 //! The sessions that a chat talks in, this process's own or a server's, and the names that can be chosen there.
 
-use std::{collections::HashMap, path::Path, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use windlass_core::config::Environment;
 use windlass_engine::{
     self as engine, CommandChoice, Engine, Invocation, NewSession, PromptInput, PromptPart, Record, Slash,
@@ -29,13 +30,27 @@ use super::{
 
 /// Messages of a session that are shown when it is picked up.
 const N_SHOWN: usize = 6;
+/// The time in which a server tells the agent of a session.
+const AGENT_LIMIT: Duration = Duration::from_secs(2);
 /// Sessions that are listed.
 const N_SESSIONS: usize = 20;
 
 /// See the module's comment.
+#[expect(clippy::large_enum_variant, reason = "a chat has one")]
 pub enum Sessions {
-    Own { engine: Engine, place: Box<Place> },
-    Remote { remote: Arc<Remote>, choices: Choices, agent: Option<String>, model: Option<ModelRef> },
+    Own {
+        engine: Engine,
+        place: Box<Place>,
+    },
+    Remote {
+        remote: Arc<Remote>,
+        choices: Choices,
+        /// The session's agent, as far as it is known.
+        agent: Option<String>,
+        /// One that was chosen here and that the server does not store.
+        unstored_agent: Option<String>,
+        model: Option<ModelRef>,
+    },
 }
 
 /// The names that can be typed in a directory.
@@ -60,7 +75,7 @@ pub struct Past {
 }
 
 impl Sessions {
-    /// Finds the place that the options name, and says how it is.
+    /// Opens the directory that the options name, and prints its warnings and the state of the sandbox.
     pub async fn own(engine: &Engine, args: &TalkArgs) -> Result<Self, Failure> {
         let place = Place::find(engine, args).await?;
         place.warn();
@@ -80,7 +95,7 @@ impl Sessions {
         if let Some(agent) = &args.agent {
             choices.check_agent(agent)?;
         }
-        Ok(Self::Remote { remote, choices, agent: None, model })
+        Ok(Self::Remote { remote, choices, agent: None, unstored_agent: None, model })
     }
 
     pub fn daemon(&self) -> Daemon {
@@ -120,32 +135,46 @@ impl Sessions {
             }
             Self::Remote { remote, .. } => place::open(&remote.http, args, words).await?,
         };
-        if let Some(agent) = &args.agent {
-            self.choose_agent(&session.id, agent).await?;
+        self.note_agent(&session);
+        if let Some(agent) = &args.agent
+            && let Err(failure) = self.choose_agent(&session.id, agent).await
+        {
+            self.leave(&session.id, is_new).await?;
+            return Err(failure);
         }
         Ok((session, is_new))
     }
 
-    pub async fn create(&self) -> Result<Session, Failure> {
-        match self {
+    fn note_agent(&mut self, session: &Session) {
+        if let Self::Remote { agent, unstored_agent, .. } = self {
+            (*agent, *unstored_agent) = (session.agent.clone(), None);
+        }
+    }
+
+    pub async fn create(&mut self) -> Result<Session, Failure> {
+        let session = match self {
             Self::Own { engine, place } => {
                 let directory = place.workspace.directory().to_owned();
                 let new = NewSession { directory, ..NewSession::default() };
                 Ok(engine.create_session_in(place.workspace.clone(), new).await?.info)
             }
             Self::Remote { remote, .. } => place::create(&remote.http, None).await,
-        }
+        }?;
+        self.note_agent(&session);
+        Ok(session)
     }
 
     /// Opens a session by its id.
-    pub async fn enter(&self, id: &str) -> Result<Session, Failure> {
-        match self {
+    pub async fn enter(&mut self, id: &str) -> Result<Session, Failure> {
+        let session = match self {
             Self::Own { engine, place } => {
                 let id = open::known(engine, id).await?.id;
                 Ok(engine.open_session_in(place.workspace.clone(), &id, Vec::new()).await?.info)
             }
             Self::Remote { remote, .. } => place::session(&remote.http, id).await,
-        }
+        }?;
+        self.note_agent(&session);
+        Ok(session)
     }
 
     /// Closes a session. One in which nothing was said is deleted, so that it does not stay in any list.
@@ -201,19 +230,23 @@ impl Sessions {
     }
 
     /// Returns the name of the agent that answers in a session.
-    pub async fn agent(&self, id: &SessionId) -> String {
+    pub async fn agent(&mut self, id: &SessionId) -> String {
         match self {
             Self::Own { engine, place } => {
                 let chosen = engine.session_agent(id).await;
                 place.workspace.loaded().agent_name(chosen.as_deref()).to_owned()
             }
-            Self::Remote { agent: Some(agent), .. } => agent.clone(),
-            Self::Remote { remote, choices, .. } => {
-                let session = remote.http.get::<Session>(&format!("/session/{id}")).await.ok();
-                let chosen = session.and_then(|session| session.agent);
+            Self::Remote { remote, choices, agent, unstored_agent, .. } => {
+                // A turn may have had another agent go on. The next prompt reports a server that does not answer.
+                let path = format!("/session/{id}");
+                let asked = timeout(AGENT_LIMIT, remote.http.get::<Session>(&path)).await;
+                if let Ok(Ok(session)) = asked {
+                    *agent = session.agent;
+                }
                 let mut names = choices.agents.iter().map(|(name, _)| name);
                 // The list begins with the default agent.
                 let first = names.clone().next().cloned().unwrap_or_default();
+                let chosen = unstored_agent.clone().or(agent.clone());
                 chosen.filter(|chosen| names.any(|name| name == chosen)).unwrap_or(first)
             }
         }
@@ -226,12 +259,12 @@ impl Sessions {
                 open::check_agent(&place.workspace.loaded(), name)?;
                 Ok(engine.select(id, Some(name.to_owned()), None).await?)
             }
-            Self::Remote { remote, choices, agent, .. } => {
+            Self::Remote { remote, choices, agent, unstored_agent, .. } => {
                 choices.check_agent(name)?;
                 let path = format!("/api/session/{id}/agent");
                 let is_stored = remote.http.post_if_known(&path, &json!({ "agent": name })).await?;
-                // A server that does not store it is told with each prompt.
-                *agent = (!is_stored).then(|| name.to_owned());
+                let name = Some(name.to_owned());
+                (*agent, *unstored_agent) = if is_stored { (name, None) } else { (agent.take(), name) };
                 Ok(())
             }
         }
@@ -245,13 +278,18 @@ impl Sessions {
                 engine.select(id, None, Some(chosen.clone())).await?;
                 place.model.insert(chosen)
             }
-            Self::Remote { remote, model, .. } => {
+            Self::Remote { remote, choices, model, .. } => {
                 let chosen = open::model_name(name)?;
                 let ModelRef { provider_id, model_id, variant } = &chosen;
                 let choice = json!({"providerID": provider_id, "id": model_id, "variant": variant});
                 let path = format!("/api/session/{id}/model");
                 // It goes with each prompt, also where it is not stored.
-                remote.http.post_if_known(&path, &json!({ "model": choice })).await?;
+                let is_stored = remote.http.post_if_known(&path, &json!({ "model": choice })).await?;
+                if !is_stored && !choices.models.contains(&format!("{provider_id}/{model_id}")) {
+                    return Err(Failure::Misuse(format!(
+                        "The server has no model {name}; `/model` lists its models."
+                    )));
+                }
                 model.insert(chosen)
             }
         };
@@ -291,7 +329,7 @@ impl Sessions {
     /// Returns a line with the files that it names by `@`, and the subagents.
     pub fn prompt(&self, line: &str, directory: &Path) -> Result<PromptInput, Failure> {
         let (words, invocation) = match (self, self.slash(line)) {
-            // A server is told which command it is.
+            // A server takes a command's name apart from its arguments.
             (Self::Remote { .. }, Some(Slash::Known(name))) => {
                 let rest = line.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim());
                 (rest, Invocation::Named(name.to_owned()))
@@ -310,7 +348,10 @@ impl Sessions {
     fn input(&self, parts: Vec<PromptPart>, invocation: Invocation) -> PromptInput {
         let (agent, model) = match self {
             Self::Own { place, .. } => (None, place.model.clone()),
-            Self::Remote { agent, model, .. } => (agent.clone(), model.clone()),
+            // A server of OpenCode answers by its default agent where a prompt names none.
+            Self::Remote { agent, unstored_agent, model, .. } => {
+                (unstored_agent.clone().or(agent.clone()), model.clone())
+            }
         };
         PromptInput { parts, agent, model, invocation, ..PromptInput::default() }
     }
@@ -344,17 +385,31 @@ impl Choices {
         agents.retain(|agent| agent["hidden"] != true);
         let chosen = agents.iter().filter(|agent| agent["mode"] != "subagent");
         let subagents = agents.iter().filter(|agent| agent["mode"] != "primary");
-        // A server of OpenCode may have no such list.
-        let models: Value = remote.http.get("/api/model").await.unwrap_or_default();
-        let models = models["data"].as_array().into_iter().flatten();
-        let models =
-            models.filter_map(|it| Some(format!("{}/{}", it["providerID"].as_str()?, it["id"].as_str()?)));
         Ok(Self {
             commands: commands.collect(),
             agents: chosen.map(|agent| (named(agent), text(&agent["description"]))).collect(),
             subagents: subagents.map(named).collect(),
-            models: models.collect(),
+            models: Self::models(remote).await?,
         })
+    }
+
+    async fn models(remote: &Remote) -> Result<Vec<String>, Failure> {
+        if let Ok(models) = remote.http.get::<Value>("/api/model").await {
+            let models = models["data"].as_array().into_iter().flatten();
+            let name = |it: &Value| Some(format!("{}/{}", it["providerID"].as_str()?, it["id"].as_str()?));
+            return Ok(models.filter_map(name).collect());
+        }
+        // A server of OpenCode may lack that list; its providers name their models.
+        let providers: Value = remote.http.get("/config/providers").await?;
+        let providers = providers["providers"].as_array().into_iter().flatten();
+        let models = providers.flat_map(|provider| {
+            let of = provider["id"].as_str().unwrap_or_default();
+            let models = provider["models"].as_object().into_iter().flatten();
+            models.map(move |(model, _)| format!("{of}/{model}"))
+        });
+        let mut models: Vec<String> = models.collect();
+        models.sort();
+        Ok(models)
     }
 }
 

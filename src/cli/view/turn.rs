@@ -66,7 +66,15 @@ impl TurnView {
             PartKind::Text(text) => NewsKind::Text(self.grown(&part.id, &text.text, false)),
             PartKind::Reasoning(thought) => NewsKind::Thought(self.grown(&part.id, &thought.text, true)),
             PartKind::Tool(call) => NewsKind::Call(call),
-            _other => NewsKind::Other,
+            PartKind::File(_)
+            | PartKind::StepStart { .. }
+            | PartKind::StepFinish { .. }
+            | PartKind::Snapshot { .. }
+            | PartKind::Patch { .. }
+            | PartKind::Agent { .. }
+            | PartKind::Subtask { .. }
+            | PartKind::Retry { .. }
+            | PartKind::Compaction { .. } => NewsKind::Other,
         };
         if is_ended {
             self.growing.remove(&part.id);
@@ -109,6 +117,14 @@ fn is_ended(part: &Part) -> bool {
         PartKind::Text(text) => text.time.is_some_and(|time| time.end.is_some()),
         PartKind::Reasoning(reasoning) => reasoning.time.end.is_some(),
         PartKind::Tool(tool) => matches!(tool.state, ToolState::Completed { .. } | ToolState::Error { .. }),
-        _other => true,
+        PartKind::File(_)
+        | PartKind::StepStart { .. }
+        | PartKind::StepFinish { .. }
+        | PartKind::Snapshot { .. }
+        | PartKind::Patch { .. }
+        | PartKind::Agent { .. }
+        | PartKind::Subtask { .. }
+        | PartKind::Retry { .. }
+        | PartKind::Compaction { .. } => true,
     }
 }

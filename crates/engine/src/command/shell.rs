@@ -201,10 +201,8 @@ fn show(state: &mut SessionState, commands: &[String], journal: &mut Journal) ->
 }
 
 fn call_id(state: &SessionState, part: usize) -> Option<String> {
-    match &state.history.last()?.parts.get(part)?.kind {
-        PartKind::Tool(tool) => Some(tool.call_id.clone()),
-        _other => None,
-    }
+    let PartKind::Tool(tool) = &state.history.last()?.parts.get(part)?.kind else { return None };
+    Some(tool.call_id.clone())
 }
 
 /// Shows that the commands are allowed, which a call's first metadata says.
@@ -312,10 +310,15 @@ async fn run(cx: &TurnCx<'_>, command: &str, call: &str, sandbox: Option<&bash::
     let config = &cx.loaded.config;
     let (host, directory) = (cx.plugins.as_deref(), &config.directory);
     let failed = |note: String| Ended { note: Some(note), ..Ended::default() };
-    let variables = bash::plugin_variables(host, &cx.session.id, call, directory, sandbox.is_some()).await;
-    let variables = match variables {
-        Ok(variables) => variables,
-        Err(error) => return failed(format!("({error})")),
+    let variables = tokio::select! {
+        biased;
+        () = cx.cancel.cancelled() => return failed("(cancelled)".to_owned()),
+        variables = bash::plugin_variables(host, &cx.session.id, call, directory, sandbox.is_some()) => {
+            match variables {
+                Ok(variables) => variables,
+                Err(error) => return failed(format!("({error})")),
+            }
+        }
     };
     let mut child = match bash::start(config, command, directory, &variables, sandbox, None) {
         Ok(child) => child,

@@ -13,8 +13,8 @@ use windlass_provider::{
     catalog::{served, source},
 };
 
-use super::{agent_urls::Agents, freshness::Asked, remote_config, skill_urls::Skills};
-use crate::{Engine, Loaded, Workspace};
+use super::{agent_urls::Agents, remote_config, skill_urls::Skills};
+use crate::{Engine, Loaded, Workspace, freshness::Refreshed};
 
 /// Time for which an organisation's configuration counts as fresh.
 const FRESH: Duration = Duration::from_secs(300);
@@ -37,13 +37,14 @@ impl Engine {
 
     /// Has servers asked for their models in the background, each at most every few minutes.
     fn refresh_served(&self, loaded: &Loaded) {
-        let is_due = |model: &&Model| self.0.freshness.is_due(Asked::Server(model.base_url.clone()), FRESH);
+        let is_due =
+            |model: &&Model| self.0.freshness.begin(Refreshed::Server(model.base_url.clone()), FRESH);
         let due: Vec<Model> = loaded.catalog.asked().filter(is_due).cloned().collect();
         if due.is_empty() || self.0.environment.is_on("OPENCODE_DISABLE_MODELS_FETCH") {
             return;
         }
         let engine = self.clone();
-        self.0.errands.run(async move {
+        self.0.background_tasks.run(async move {
             if engine.ask_servers(due).await {
                 engine.read_workspaces_again(|_| true).await;
             }
@@ -72,7 +73,7 @@ impl Engine {
     /// Has organisations' configurations fetched in the background when they are no longer fresh, and the workspaces
     /// that they change read again.
     pub(crate) fn refresh_remote_config(&self) {
-        if self.0.freshness.is_due(Asked::Organisations, FRESH) {
+        if self.0.freshness.begin(Refreshed::Organisations, FRESH) {
             self.fetch_and_read_again(false);
         }
     }
@@ -80,11 +81,11 @@ impl Engine {
     /// Has the catalog of models fetched in the background if it is old. Called behind a turn, which never waits for
     /// it; the next reading of a directory's files finds it.
     pub(crate) fn refresh_catalog(&self) {
-        if !self.0.freshness.is_due(Asked::Catalog, FRESH) {
+        if !self.0.freshness.begin(Refreshed::Catalog, FRESH) {
             return;
         }
         let engine = self.clone();
-        self.0.errands.run(async move {
+        self.0.background_tasks.run(async move {
             if let Err(reason) = engine.fetch_catalog(false).await {
                 tracing::debug!("{reason}");
             }
@@ -100,8 +101,8 @@ impl Engine {
     /// from the last ones.
     pub(crate) fn fetch_and_read_again(&self, only_new: bool) {
         let engine = self.clone();
-        self.0.errands.run(async move {
-            let has_changed = engine.0.freshness.have_changed(engine.organisations().await);
+        self.0.background_tasks.run(async move {
+            let has_changed = engine.0.freshness.replace_organisations(engine.organisations().await);
             if only_new && !has_changed || !engine.fetch_remote_config().await {
                 return;
             }

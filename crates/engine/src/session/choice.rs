@@ -42,7 +42,7 @@ impl Engine {
         // The demo is chosen for one session, never as the model from then on.
         let Some(model) = model.filter(|model| *model != demo::reference()) else { return };
         let paths = self.0.paths.clone();
-        self.0.errands.block(move || {
+        self.0.background_tasks.block(move || {
             if let Err(error) = state_file::remember_model(&paths, &model) {
                 tracing::warn!(%error, "the last used model was not stored");
             }

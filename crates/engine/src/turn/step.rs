@@ -184,7 +184,7 @@ pub async fn call(
     };
     let mut journal = Journal::default();
     let part = state.push_part(PartKind::Tool(Box::new(tool_part)), &mut journal);
-    commit(cx, &mut journal).await?;
+    cx.commit(&mut journal).await?;
     let call = Call { part, call_id, tool: tool.to_owned(), raw: input.to_string() };
     let calls_end = run_calls(cx, state, toolbox, vec![call], before).await?;
     if calls_end == CallsEnd::Interrupted {
@@ -217,7 +217,7 @@ pub async fn summarise(
             // It was given no tools; a call that it makes all the same is not run.
             let mut journal = Journal::default();
             state.close_parts(&mut journal);
-            commit(cx, &mut journal).await?;
+            cx.commit(&mut journal).await?;
             finish_texts(cx, state).await?;
             end(cx, state, answer.finish.unwrap_or(Finish::Stop), answer.usage).await?;
             Ok(StopReason::EndTurn)
@@ -258,10 +258,6 @@ enum Request<'a> {
     Given(&'a Prompt<'a>),
 }
 
-async fn commit(cx: &TurnCx<'_>, journal: &mut Journal) -> Result<(), EngineError> {
-    cx.commit(journal).await
-}
-
 /// Opens the model's message, with `summary` that of a compaction.
 pub async fn begin(
     cx: &TurnCx<'_>,
@@ -272,7 +268,7 @@ pub async fn begin(
     let message = message(cx, state, summary);
     state.push_message(Message::Assistant(Box::new(message)), &mut journal);
     state.push_part(PartKind::StepStart { snapshot: None }, &mut journal);
-    commit(cx, &mut journal).await
+    cx.commit(&mut journal).await
 }
 
 /// Returns an empty answer to the newest prompt.
@@ -365,7 +361,7 @@ async fn give_up_attempt(
     let error = ApiError { message, is_retryable: true, ..ApiError::default() };
     let time = CreatedTime { created: clock::now_ms() };
     state.push_part(PartKind::Retry { attempt, error, time }, &mut journal);
-    commit(cx, &mut journal).await
+    cx.commit(&mut journal).await
 }
 
 /// Sends one request. `None` when the turn was cancelled.
@@ -401,10 +397,10 @@ async fn attempt_once(
         }
         if answer.is_cut {
             cut_off(cx, state, answer, &mut journal);
-            commit(cx, &mut journal).await?;
+            cx.commit(&mut journal).await?;
             return Ok(Ok(Some(())));
         }
-        commit(cx, &mut journal).await?;
+        cx.commit(&mut journal).await?;
         begin_before(cx, state, &answer.calls, before);
         match next {
             Ok(true) => {}
@@ -474,14 +470,14 @@ async fn wait(
     let mut journal = Journal::default();
     let (message, limit) = (error.to_string(), Some(error.max_retries()));
     journal.status(&state.info, SessionStatus::Retry { attempt, message, next, limit });
-    commit(cx, &mut journal).await?;
+    cx.commit(&mut journal).await?;
     tokio::select! {
         biased;
         () = cx.cancel.cancelled() => return Ok(false),
         () = tokio::time::sleep(delay) => {}
     }
     journal.status(&state.info, SessionStatus::Busy);
-    commit(cx, &mut journal).await?;
+    cx.commit(&mut journal).await?;
     Ok(true)
 }
 
@@ -523,7 +519,7 @@ pub async fn end(
     state.info.tokens.add(&tokens);
     state.touch();
     journal.session(&state.info);
-    commit(cx, &mut journal).await
+    cx.commit(&mut journal).await
 }
 
 /// Closes the model's message after the turn was cancelled.
@@ -574,7 +570,7 @@ async fn close_with(
     state.touch_answer(&mut journal);
     state.touch();
     journal.session(&state.info);
-    commit(cx, &mut journal).await
+    cx.commit(&mut journal).await
 }
 
 fn tokens(usage: Usage) -> Tokens {

@@ -499,7 +499,7 @@ impl Drop for CancelOnDrop {
         }
         let (engine, id) = (self.engine.clone(), self.id.clone());
         engine.cancel(&id);
-        // Nobody waits for a cancelled subagent; its session is closed all the same.
+        // The session of a cancelled subagent is closed in the background.
         self.engine.0.tasks.spawn(async move { engine.close_session(&id).await });
     }
 }

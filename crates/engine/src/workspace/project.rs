@@ -38,7 +38,7 @@ impl Engine {
         }
         let (storage, worktree) = (self.0.storage.clone(), worktree.to_owned());
         let (git, scratch) = (self.0.git.clone(), self.0.paths.cache());
-        self.0.errands.run(async move {
+        self.0.background_tasks.run(async move {
             if let Some(id) = root_commit(&git, &worktree, &scratch).await
                 && let Err(error) = storage.set_project(key, id).await
             {

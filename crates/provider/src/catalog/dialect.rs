@@ -1,4 +1,4 @@
-//! The protocols of packages that serve models of several makers, each by its maker's protocol.
+//! Packages that serve models of several makers: the protocol, address and id of each model.
 
 use crate::{Quirk, Quirks, Wire};
 
@@ -13,10 +13,10 @@ pub(super) struct Dialect {
 }
 
 /// Returns a model's dialect from the peculiarities of its provider, its id and the path that is said to serve it.
-pub(super) type DialectOf = fn(Quirks, &str, Option<&str>) -> Dialect;
+pub(super) type DialectFn = fn(Quirks, &str, Option<&str>) -> Dialect;
 
 /// Returns Copilot's dialect for a model: as Copilot says, or by the model's family.
-pub(super) fn copilots(quirks: Quirks, api_id: &str, endpoint: Option<&str>) -> Dialect {
+pub(super) fn copilot_dialect(quirks: Quirks, api_id: &str, endpoint: Option<&str>) -> Dialect {
     let of_family = || {
         if api_id.starts_with("claude-") {
             Wire::Anthropic
@@ -36,8 +36,8 @@ pub(super) fn copilots(quirks: Quirks, api_id: &str, endpoint: Option<&str>) -> 
 }
 
 /// Returns the dialect of GitLab's gateway for a model.
-pub(super) fn gitlabs(quirks: Quirks, api_id: &str, _endpoint: Option<&str>) -> Dialect {
-    let own_id = gitlabs_id(api_id);
+pub(super) fn gitlab_dialect(quirks: Quirks, api_id: &str, _endpoint: Option<&str>) -> Dialect {
+    let own_id = gitlab_model_id(api_id);
     if api_id.contains("gpt") {
         let quirks = Quirks::of(&[Quirk::Instructions]);
         return Dialect { wire: Wire::OpenAiResponses, quirks, folder: "openai/v1", api_id: own_id };
@@ -63,7 +63,7 @@ fn is_gpt_5(api_id: &str) -> bool {
 }
 
 /// Returns the id that GitLab's gateway knows one of its models by: `duo-chat-gpt-5-6-sol` is `gpt-5.6-sol`.
-fn gitlabs_id(id: &str) -> String {
+fn gitlab_model_id(id: &str) -> String {
     let Some(rest) = id.strip_prefix("duo-chat-") else { return id.to_owned() };
     let Some(version) = rest.strip_prefix("gpt-") else { return format!("claude-{rest}") };
     let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

@@ -3,7 +3,7 @@
 
 use windlass_protocol::opencode::settings::WireName;
 
-use super::dialect::{self, DialectOf};
+use super::dialect::{self, DialectFn};
 use crate::{Auth, Quirk, Quirks, Wire};
 
 /// A package's protocol.
@@ -16,7 +16,7 @@ pub(super) struct Package {
     pub auth: Auth,
     pub quirks: Quirks,
     /// Tells the protocol of each model, where models of one package differ in it.
-    pub dialect: Option<DialectOf>,
+    pub dialect: Option<DialectFn>,
 }
 
 /// Returns the package that speaks a protocol as its maker does.
@@ -187,11 +187,11 @@ pub(super) const PACKAGES: [Package; 25] = [
         &[Quirk::NoStreamOptions, Quirk::MaxCompletionTokens, Quirk::CacheKey, Quirk::Parts],
     ),
     Package {
-        dialect: Some(dialect::gitlabs),
+        dialect: Some(dialect::gitlab_dialect),
         ..anthropic(GITLAB, "https://cloud.gitlab.com/ai/v1/proxy", Auth::Bearer, &[])
     },
     Package {
-        dialect: Some(dialect::copilots),
+        dialect: Some(dialect::copilot_dialect),
         ..chat(
             "@ai-sdk/github-copilot",
             Some("https://api.githubcopilot.com"),

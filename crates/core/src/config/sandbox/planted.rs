@@ -11,7 +11,7 @@ use windlass_base::git::{
     settings::{Setting, settings},
 };
 
-use super::repository::{Repository, each, modules, subdirectories};
+use super::repository::{Repository, git_directories, modules, subdirectories};
 use crate::config::text_file;
 
 /// Entries of a repository's directory that git and its companions write in everyday work, beside those in capitals and
@@ -102,7 +102,7 @@ pub(super) struct Before {
 impl Before {
     pub(super) fn of(repository: &Repository) -> Self {
         let Repository { git, common, .. } = repository;
-        let entries = each(git, common).flat_map(|directory| entries(directory)).collect();
+        let entries = git_directories(git, common).flat_map(|directory| entries(directory)).collect();
         let (worktrees, modules) = (subdirectories(&common.join("worktrees")), modules(common));
         let (git, common) = (git.clone(), common.clone());
         let mut before = Self { git, common, entries, worktrees, modules, steps: BTreeMap::new() };
@@ -112,7 +112,7 @@ impl Before {
 
     /// Returns the paths that have come and that have to go.
     pub(super) fn planted(&self) -> Vec<PathBuf> {
-        let both = each(&self.git, &self.common).flat_map(|directory| entries(directory));
+        let both = git_directories(&self.git, &self.common).flat_map(|directory| entries(directory));
         let new: BTreeSet<PathBuf> = both.filter(|path| !self.entries.contains(path)).collect();
         let mut found: Vec<PathBuf> = new.into_iter().filter(|path| !is_written(path)).collect();
         let worktrees = subdirectories(&self.common.join("worktrees"));
@@ -153,7 +153,7 @@ impl Before {
 
     /// Returns the commands that the next steps of all rebases under way run.
     fn steps(&self, worktrees: &[PathBuf], modules: &[PathBuf]) -> BTreeMap<PathBuf, Vec<String>> {
-        let directories = each(&self.git, &self.common).chain(worktrees).chain(modules);
+        let directories = git_directories(&self.git, &self.common).chain(worktrees).chain(modules);
         let files = directories.map(|it| it.join(STEPS)).filter(|it| it.symlink_metadata().is_ok());
         files.map(|file| (file.clone(), commands(&file))).collect()
     }

@@ -18,7 +18,7 @@ pub(super) enum Named {
     Unclear,
 }
 
-/// What a boundary is drawn from has many paths below few directories, so each of these is looked at once.
+/// A cache of followed links. A boundary names many paths below few directories, so each directory is looked at once.
 #[derive(Default)]
 pub(super) struct RealPaths {
     known: HashMap<PathBuf, Named>,
@@ -35,14 +35,14 @@ impl RealPaths {
                 Named::Real(directory) => look(directory.join(name)),
                 other => other,
             },
-            // The root, or the parent of a link's target.
+            // The root, or a path that ends in `..`.
             _ => follow(path),
         };
         self.known.insert(path.to_owned(), named.clone());
         named
     }
 
-    /// Returns the own path of one that exists.
+    /// Returns the real path of a named one, if it exists.
     pub(super) fn existing(&mut self, path: &Path) -> Option<PathBuf> {
         match self.of(path) {
             Named::Real(path) => Some(path),

@@ -44,7 +44,7 @@ impl Repository {
 
     /// Directories that git writes when it works in the worktree.
     pub(super) fn writable(&self) -> Vec<PathBuf> {
-        each(&self.git, &self.common).cloned().collect()
+        git_directories(&self.git, &self.common).cloned().collect()
     }
 
     /// Files and directories by which git can be made to run something, whether they exist or not.
@@ -53,7 +53,7 @@ impl Repository {
         if !self.worktree.join(".git").is_dir() {
             found.push(self.worktree.join(".git"));
         }
-        for directory in each(&self.git, &self.common) {
+        for directory in git_directories(&self.git, &self.common) {
             add(directory, &mut found);
         }
         if let Some(hooks) = setting(&self.common, "hookspath") {
@@ -72,8 +72,11 @@ impl Repository {
     }
 }
 
-/// Returns the two directories of a repository, which are one but in a linked worktree.
-pub(super) fn each<'a>(git: &'a PathBuf, common: &'a PathBuf) -> impl Iterator<Item = &'a PathBuf> {
+/// Returns a repository's own and common directory; only a linked worktree has two.
+pub(super) fn git_directories<'a>(
+    git: &'a PathBuf,
+    common: &'a PathBuf,
+) -> impl Iterator<Item = &'a PathBuf> {
     [git].into_iter().chain(Some(common).filter(|it| *it != git))
 }
 

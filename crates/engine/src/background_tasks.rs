@@ -1,20 +1,20 @@
-//! Work in the background that nobody waits for; it ends with the engine.
+//! Background tasks of the engine, such as refreshing caches; they end with it.
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// The errands that are under way.
+/// The tasks that are under way.
 #[derive(Debug, Default)]
-pub struct Errands {
+pub struct BackgroundTasks {
     tasks: TaskTracker,
     stop: CancellationToken,
 }
 
-impl Errands {
+impl BackgroundTasks {
     /// Runs work that may be left half done.
     pub fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
-            // The end says nothing that anybody waits for.
+            // A task that was stopped has no result to report.
             let _ = stop.run_until_cancelled(work).await;
         });
     }
@@ -43,17 +43,17 @@ mod tests {
 
     #[tokio::test]
     async fn at_the_end_work_that_waits_is_dropped_and_blocking_work_is_done() {
-        let errands = Errands::default();
+        let tasks = BackgroundTasks::default();
         let held = Arc::new(());
         let kept = held.clone();
-        errands.run(async move {
+        tasks.run(async move {
             let _kept = kept;
             std::future::pending::<()>().await;
         });
         let is_done = Arc::new(AtomicBool::new(false));
         let done = is_done.clone();
-        errands.block(move || done.store(true, Ordering::Relaxed));
-        errands.end().await;
+        tasks.block(move || done.store(true, Ordering::Relaxed));
+        tasks.end().await;
         assert_eq!(Arc::strong_count(&held), 1);
         assert!(is_done.load(Ordering::Relaxed));
     }

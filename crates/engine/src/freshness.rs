@@ -1,4 +1,4 @@
-//! The times at which things were last asked for, so that each is asked for now and then.
+//! The last request for each thing that is refreshed from time to time.
 
 use std::{
     collections::HashMap,
@@ -9,9 +9,9 @@ use std::{
 use windlass_base::lock::lock;
 use windlass_core::config::remote::Entry;
 
-/// Things that are asked for again after a while.
+/// Things that are refreshed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Asked {
+pub enum Refreshed {
     /// Organisations' configurations.
     Organisations,
     /// The catalog of models.
@@ -22,34 +22,34 @@ pub enum Asked {
     ToolOutputs,
 }
 
-/// When each was asked for.
+/// The times of the last requests.
 #[derive(Debug, Default)]
 pub struct Freshness {
-    asked: Mutex<HashMap<Asked, Instant>>,
+    begun: Mutex<HashMap<Refreshed, Instant>>,
     /// The organisations that the credentials named at the last request.
     organisations: Mutex<Vec<Entry>>,
 }
 
 impl Freshness {
-    /// Returns true if something was not asked for within the time; it counts as asked for now then.
-    pub fn is_due(&self, what: Asked, period: Duration) -> bool {
-        let mut asked = lock(&self.asked);
-        let is_due = asked.get(&what).is_none_or(|at| at.elapsed() >= period);
+    /// Begins a refresh unless one began within the period; returns true if it did.
+    pub fn begin(&self, refreshed: Refreshed, period: Duration) -> bool {
+        let mut begun = lock(&self.begun);
+        let is_due = begun.get(&refreshed).is_none_or(|at| at.elapsed() >= period);
         if is_due {
-            asked.insert(what, Instant::now());
+            begun.insert(refreshed, Instant::now());
         }
         is_due
     }
 
-    /// Takes the organisations of now; returns true if they are others than at the last request.
-    pub fn have_changed(&self, organisations: Vec<Entry>) -> bool {
+    /// Replaces the known organisations; returns true if they are different ones.
+    pub fn replace_organisations(&self, organisations: Vec<Entry>) -> bool {
         let mut known = lock(&self.organisations);
         let before = std::mem::replace(&mut *known, organisations);
         before != *known
     }
 
     #[cfg(test)]
-    pub fn forget(&self, what: &Asked) {
-        lock(&self.asked).remove(what);
+    pub fn forget(&self, refreshed: &Refreshed) {
+        lock(&self.begun).remove(refreshed);
     }
 }
