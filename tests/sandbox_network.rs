@@ -75,7 +75,7 @@ async fn a_named_host_is_reached_by_every_way_through_the_proxy_and_by_none_arou
     let told =
         cell.bash(&format!("curl -sS --noproxy '' http://{at}/ http://127.0.0.1:{}/", other.port)).await;
     assert!(told.starts_with("seen\n") && told.contains("windlass: 127.0.0.1"), "{told}");
-    let told = cell.bash(&format!("curl -sS --noproxy '*' http://{at}/; echo $?")).await;
+    let told = cell.bash(&format!("curl -sS --noproxy '*' http://{at}/ 2>&1; echo $?")).await;
     assert!(told.contains("\n7\n") && !told.contains("seen"), "{told}");
     let told = cell.bash("exec 3<>/dev/tcp/93.184.215.14/80").await;
     assert!(told.contains("unreachable"), "{told}");
