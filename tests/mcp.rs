@@ -210,7 +210,7 @@ async fn a_server_from_configuration_serves_every_session() {
 
 #[tokio::test]
 async fn the_first_prompt_has_the_tools_of_a_server_that_is_still_starting() {
-    let agent = Agent::start().await;
+    let agent = Agent::start_with(json!({"windlass": {"mcp": {"start_wait": 60_000}}})).await;
     let session = session_with(&agent, json!([server("slow")])).await;
     agent.llm.reply(Reply::text("ok"));
     agent.prompt(&session, "go").await;

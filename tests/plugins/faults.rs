@@ -328,14 +328,20 @@ async fn a_plugin_that_hangs_or_spins_while_it_loads_is_named_and_the_rest_works
     let sound =
         "export const P = async () => ({ 'chat.headers': async (_, o) => { o.headers['x-sound'] = '1' } })";
     in_each_runtime(async |runtime| {
-        for (text, said) in [
-            ("export const P = () => new Promise(() => {})", "/bad.js: it was not ready within 1.5 s"),
-            ("await new Promise(() => {})", "/bad.js: it was not ready within 1.5 s"),
-            ("export const P = async () => { while (true) {} }", "/bad.js is left out: it is busy for ever"),
-            ("while (true) {}", "/bad.js is left out: it is busy for ever"),
+        // A host that only waits must be able to say so on a machine that is busy itself; one that spins keeps it busy.
+        let (waits, spins) = (4000, 1500);
+        for (text, limit, said) in [
+            ("export const P = () => new Promise(() => {})", waits, "/bad.js: it was not ready within 4 s"),
+            ("await new Promise(() => {})", waits, "/bad.js: it was not ready within 4 s"),
+            (
+                "export const P = async () => { while (true) {} }",
+                spins,
+                "/bad.js is left out: it is busy for ever",
+            ),
+            ("while (true) {}", spins, "/bad.js is left out: it is busy for ever"),
         ] {
             let files = [(".opencode/plugin/bad.js", text), (".opencode/plugin/sound.js", sound)];
-            let config = with(&runtime, json!({"windlass": {"plugin": {"load_timeout": 1500}}}));
+            let config = with(&runtime, json!({"windlass": {"plugin": {"load_timeout": limit}}}));
             let agent = start(&files, config).await;
             let session = agent.new_session().await;
             agent.wait_stderr(said).await;
