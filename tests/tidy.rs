@@ -2,6 +2,7 @@
 
 mod circles;
 mod functions;
+mod owners;
 mod seams;
 mod waits;
 

@@ -16,6 +16,7 @@ use tokio::{
         mpsc::{self, error::TrySendError},
         watch,
     },
+    task::JoinSet,
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass_base::{
@@ -66,6 +67,8 @@ pub(super) struct Process {
     shown: Mutex<HashMap<String, Arc<UsableProviders>>>,
     /// Requests of plugins, by the numbers of their streams.
     requests: Mutex<HashMap<u64, (String, AbortOnDropHandle<()>)>>,
+    /// Work beside the channel.
+    tasks: Mutex<JoinSet<()>>,
 }
 
 /// The way to a running tool call.
@@ -126,6 +129,7 @@ impl Process {
             calls: Mutex::default(),
             shown: Mutex::default(),
             requests: Mutex::default(),
+            tasks: Mutex::default(),
         }
     }
 
@@ -147,6 +151,7 @@ impl Process {
 
     /// Lets everything fail that waits for the process.
     pub fn end(&self, reason: &str) {
+        lock(&self.tasks).abort_all();
         self.peer.end(reason);
         lock(&self.requests).clear();
         lock(&self.calls).clear();
@@ -184,9 +189,16 @@ impl Process {
         if matches!(outcome, Err(CallError::Silent { .. })) {
             // The request's limit may be shorter than the time that a busy process may take.
             let process = self.clone();
-            tokio::spawn(async move { process.check(ping_limit).await });
+            self.spawn(async move { process.check(ping_limit).await });
         }
         outcome
+    }
+
+    /// Runs work that ends with the process.
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = lock(&self.tasks);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(work);
     }
 
     /// Asks for a sign of life, and gives the process up where there is none.
@@ -344,7 +356,7 @@ impl Process {
         let provider = params.get("provider").and_then(Value::as_str).unwrap_or_default();
         let login = (self.read_login)(provider.to_owned());
         let process = Arc::downgrade(self);
-        tokio::spawn(async move {
+        self.spawn(async move {
             let login = login.await;
             if let Some(process) = process.upgrade() {
                 process.peer.answer(&id, Ok(login));
