@@ -1,9 +1,9 @@
-//! Messages that plugins put into a conversation while a turn waits for them.
+//! Messages that plugins put into a conversation while a turn waits for them, and events that they note.
 
 use serde_json::json;
 
-use super::{runtimes, start};
-use crate::support::llm::Reply;
+use super::{outside, runtimes, start, with};
+use crate::{cli::Machine, support::llm::Reply};
 
 /// A plugin that adds messages from a hook and from a tool, by the client, and to a request.
 const PLUGIN: (&str, &str) = (
@@ -52,5 +52,33 @@ async fn a_note_of_a_hook_or_a_tool_reaches_the_model_in_the_same_turn() {
         assert!(texts[1].contains("noted by the tool"), "{}", texts[1]);
         assert_eq!(requests[1].tool_result("call_1"), "learnt");
         agent.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn plugins_get_the_last_events_before_the_program_ends() {
+    for runtime in runtimes() {
+        let mut machine = Machine::new().await;
+        machine.config["windlass"] = with(&json!({ "windlass": outside() }), runtime)["windlass"].clone();
+        // It is busy when the turn ends, so that its last events wait.
+        let keeps = r#"
+            import { appendFileSync } from "node:fs"
+            export const Keeps = async ({ directory }) => {
+                let wasBusy = false
+                const event = async ({ event }) => {
+                    if (event.type === "message.updated" && !wasBusy) {
+                        wasBusy = true
+                        for (const end = Date.now() + 500; Date.now() < end; );
+                    }
+                    if (event.type === "session.idle") appendFileSync(`${directory}/kept`, "idle")
+                }
+                return { event }
+            }"#;
+        machine.scratch.write(".opencode/plugin/keeps.js", keeps);
+        machine.llm.reply(Reply::text("done"));
+        let run = machine.run(&["run", "go"]).await;
+        assert_eq!((run.code, run.stdout.trim()), (Some(0), "done"), "{run:?}");
+        assert_eq!(std::fs::read_to_string(machine.scratch.work.join("kept")).unwrap_or_default(), "idle");
+        machine.finish().await;
     }
 }

@@ -11,7 +11,6 @@ use std::{
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
-use tokio_util::task::AbortOnDropHandle;
 use windlass_protocol::opencode::{event::EventPayload, message::MessageError, provider::UsableProviders};
 
 mod feed;
@@ -19,6 +18,7 @@ pub mod logins;
 pub mod providers;
 pub mod reports;
 
+use self::feed::Feeding;
 use super::{Engine, Loaded, Workspace};
 use windlass_base::{blocking::blocking, clock, lock::lock};
 use windlass_core::{
@@ -84,16 +84,17 @@ struct Notice {
     about: Option<Missing>,
 }
 
-/// A host, and the task that feeds it.
+/// A host, and the events on their way to it.
 struct Running {
     host: Arc<Host>,
-    _feed: AbortOnDropHandle<()>,
+    feeding: Feeding,
     /// The host that takes its place once it is ready.
     next: Option<Arc<Host>>,
 }
 
 impl Running {
     async fn close(&self) {
+        self.feeding.finish().await;
         futures_util::future::join_all(
             [Some(&self.host), self.next.as_ref()].into_iter().flatten().map(|it| it.close()),
         )
@@ -160,7 +161,7 @@ impl Engine {
 
     fn put_plugins(&self, host: Arc<Host>) {
         let directory = host.directory().to_owned();
-        let running = Running { _feed: feed::start(self, &host), host, next: None };
+        let running = Running { feeding: feed::start(self, &host), host, next: None };
         // A turn that uses the one before holds it until its end.
         lock(&self.0.plugins.hosts).insert(directory, running);
     }
