@@ -155,7 +155,7 @@ async fn admit(
     let parts = std::iter::once(words).chain(files).chain(agents).collect();
     let body = PromptBody::of_parts(parts, message_id.clone());
     let input = prompt::accepted(&server, &id, body).await?;
-    prompt::run_until_stored(&server, &id, input).await?;
+    server.engine.prompt_until_stored(&id, input).await?;
     Ok(Answer(json!({"data": {
         "admittedSeq": 0, "id": message_id, "sessionID": id, "prompt": shown, "delivery": "queue",
         "timeCreated": clock::now_ms(),

@@ -1,6 +1,6 @@
 //! Routes of the streams of events.
 
-use std::{collections::VecDeque, io, time::Duration};
+use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -10,14 +10,16 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use futures_util::stream;
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
+use windlass_core::bus::{Filter, Subscriber};
 
+mod frame;
 pub mod hub;
+mod stream;
 
 use super::{selection::Selected, server::Shared};
-use hub::{Reader, Wanted};
+use stream::{Stream, Wanted};
 
 /// Interval of the signs of life.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -45,13 +47,15 @@ async fn of_all_located(State(server): State<Shared>) -> Response {
 
 /// Answers with the events from now on.
 fn open(server: &Shared, wanted: Wanted) -> Response {
-    // Subscribed before the first word is said: no later event is lost.
-    let reader = server.hub.subscribe(wanted);
-    reader.greet();
+    let stream = Stream::new(&server.hub, wanted);
+    // Nothing comes before it, and no later event is lost.
+    stream.greet();
+    let subscriber: Arc<dyn Subscriber> = stream.clone();
+    server.engine.bus().subscribe(Filter::Lossy, &subscriber);
     let mut beat = interval_at(tokio::time::Instant::now() + HEARTBEAT, HEARTBEAT);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let feed = Feed { reader, batch: VecDeque::new(), beat, stop: server.stop.clone() };
-    let frames = stream::unfold(feed, async |mut feed| Some((feed.next().await?, feed)));
+    let feed = Feed { stream, batch: VecDeque::new(), beat, stop: server.stop.clone() };
+    let frames = futures_util::stream::unfold(feed, async |mut feed| Some((feed.next().await?, feed)));
     let mut response = Body::from_stream(frames).into_response();
     for (name, value) in [
         (header::CONTENT_TYPE, "text/event-stream"),
@@ -66,7 +70,7 @@ fn open(server: &Shared, wanted: Wanted) -> Response {
 
 /// A reader's events on their way to its connection.
 struct Feed {
-    reader: Reader,
+    stream: Arc<Stream>,
     batch: VecDeque<Bytes>,
     beat: Interval,
     stop: CancellationToken,
@@ -80,12 +84,12 @@ impl Feed {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return broken("the server ends"),
-                is_open = self.reader.next_batch(&mut self.batch) => {
+                is_open = self.stream.next_batch(&mut self.batch) => {
                     if !is_open {
-                        return if self.reader.is_cut_off() { broken("the client reads too slowly") } else { None };
+                        return if self.stream.is_cut_off() { broken("the client reads too slowly") } else { None };
                     }
                 }
-                _ = self.beat.tick() => self.reader.beat(),
+                _ = self.beat.tick() => self.stream.beat(),
             }
         }
         let first = self.batch.pop_front()?;

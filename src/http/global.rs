@@ -8,6 +8,10 @@ use axum::{
     routing::{get, post},
 };
 use serde_json::{Value, json};
+use windlass_protocol::opencode::{
+    event::EventPayload,
+    service::{ServiceEvent, ServiceNews},
+};
 
 use super::{body::Answer, selection::Selected, server::Shared};
 
@@ -31,17 +35,19 @@ async fn dispose_all(State(server): State<Shared>) -> Answer<bool> {
     for directory in server.engine.open_directories() {
         close(&server, &directory).await;
     }
-    server.hub.say(None, "global.disposed", &json!({}));
-    server.hub.end(None);
+    tell(&server, None, ServiceNews::GlobalDisposed {});
     Answer(true)
 }
 
-/// Ends a directory's sessions and services, and the streams of its events behind the last one.
+/// Ends a directory's sessions and services; the last event ends the streams of its events.
 async fn close(server: &Shared, directory: &Path) {
     for id in server.engine.close_directory(directory).await {
         server.release(&id);
     }
     let directory = directory.display().to_string();
-    server.hub.say(Some(&directory), "server.instance.disposed", &json!({"directory": directory}));
-    server.hub.end(Some(&directory));
+    tell(server, Some(directory.clone()), ServiceNews::InstanceDisposed { directory });
+}
+
+fn tell(server: &Shared, directory: Option<String>, news: ServiceNews) {
+    server.engine.bus().publish(EventPayload::Service(ServiceEvent { directory, news }));
 }

@@ -1,21 +1,19 @@
 //! Routes that make a session work: prompts, commands, shell lines, summaries, and the end of it all.
 
-use std::{collections::VecDeque, sync::Arc};
-
 use axum::{Router, extract::State, http::StatusCode, routing::post};
 use serde::{Deserialize, Deserializer, de::Error as _};
-use serde_json::{Map, json};
+use serde_json::Map;
 use tokio::sync::oneshot;
 use windlass_base::{clock, ids};
-use windlass_engine::{
-    Answerable, EngineError, Invocation, Loaded, PromptInput, PromptPart, SessionPatch, TurnOutcome,
-};
+use windlass_engine::{EngineError, Invocation, Loaded, PromptInput, PromptPart, SessionPatch, TurnOutcome};
 use windlass_protocol::opencode::{
-    event::{Event, EventPayload},
+    event::EventPayload,
     id::{MessageId, PartId, SessionId},
-    message::{Message, MessageError, MessageWithParts, OutputFormat},
+    message::{Message, MessageError, MessageWithParts, OutputFormat, UserMessage},
     model_ref::ModelRef,
     part::FilePart,
+    session::SessionModel,
+    time::CreatedTime,
 };
 
 use super::{
@@ -134,30 +132,33 @@ async fn prompt(
     let mut input = accepted(&server, &id, body).await?;
     if input.no_reply && server.engine.is_working(&id) {
         // The turn that runs takes it in at its next step, and may wait for the caller: a hook or a tool.
-        let noted = noted(&id, &mut input)?;
-        run_until_stored(&server, &id, input).await?;
+        let noted = noted(&server, &id, &mut input).await?;
+        server.engine.prompt_until_stored(&id, input).await?;
         return Ok(Answer(noted));
     }
     answer(&server, &id, run(&server, &id, input)).await
 }
 
 /// Returns a message as it will be stored, without its parts.
-fn noted(id: &SessionId, input: &mut PromptInput) -> Result<MessageWithParts, Failure> {
-    let message_id = input.message_id.get_or_insert_with(ids::message).clone();
-    let model = input.model.as_ref();
-    let info = json!({
-        "id": message_id,
-        "sessionID": id,
-        "role": "user",
-        "time": { "created": clock::now_ms() },
-        "agent": input.agent.as_deref().unwrap_or_default(),
-        "model": {
-            "providerID": model.map_or("", |it| &it.provider_id),
-            "modelID": model.map_or("", |it| &it.model_id),
-        },
-    });
-    let message = serde_json::from_value(json!({ "info": info, "parts": [] }));
-    message.map_err(|error| Failure::bad_request(Piece::Payload, error.to_string()))
+async fn noted(
+    server: &Shared,
+    id: &SessionId,
+    input: &mut PromptInput,
+) -> Result<MessageWithParts, Failure> {
+    let session = server.session(id).await?;
+    let model = input.model.clone().or(session.model.map(reference));
+    let none = || ModelRef { provider_id: String::new(), model_id: String::new(), variant: None };
+    let info = UserMessage {
+        id: input.message_id.get_or_insert_with(ids::message).clone(),
+        session_id: id.clone(),
+        time: CreatedTime { created: clock::now_ms() },
+        agent: input.agent.clone().or(session.agent).unwrap_or_default(),
+        model: model.unwrap_or_else(none),
+        system: input.system.clone(),
+        format: None,
+        summary: None,
+    };
+    Ok(MessageWithParts { info: Message::User(info), parts: Vec::new() })
 }
 
 /// Answers at once; a later failure is an event.
@@ -167,42 +168,8 @@ async fn prompt_async(
     Payload(body): Payload<PromptBody>,
 ) -> Result<StatusCode, Failure> {
     let input = accepted(&server, &id, body).await?;
-    run_until_stored(&server, &id, input).await?;
+    server.engine.prompt_until_stored(&id, input).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// Gives a prompt to its session, and waits until its message is stored where nothing runs before it. A prompt that
-/// is refused, or fails before that, is an error.
-pub async fn run_until_stored(server: &Shared, id: &SessionId, input: PromptInput) -> Result<(), Failure> {
-    if server.engine.is_working(id) {
-        // A session that takes no more says so at once.
-        return match run(server, id, input).try_recv() {
-            Ok(Err(error)) => Err(error.into()),
-            Ok(Ok(_)) | Err(_) => Ok(()),
-        };
-    }
-    let client = server.engine.client(Answerable::Nothing);
-    client.hold(id);
-    let (events, mut batch) = (client.listen(), VecDeque::new());
-    let mut ended = run(server, id, input);
-    let is_stored = |event: &Arc<Event>| {
-        matches!(&event.payload, EventPayload::MessageUpdated { info, .. } if matches!(**info, Message::User(_)))
-            && event.payload.session_id() == Some(id)
-    };
-    loop {
-        tokio::select! {
-            biased;
-            is_open = events.next_batch(&mut batch) => {
-                if !is_open || batch.drain(..).any(|event| is_stored(&event)) {
-                    return Ok(());
-                }
-            }
-            end = &mut ended => return match end {
-                Ok(Err(error)) => Err(error.into()),
-                Ok(Ok(_)) | Err(_) => Ok(()),
-            },
-        }
-    }
 }
 
 /// Opens the session and turns a prompt into the engine's types; refuses one that cannot be answered.
@@ -245,11 +212,7 @@ async fn choose(
             last.unwrap_or_else(|| loaded.default_agent())
         }
     };
-    let last = session.model.filter(|_| chosen.model.is_none()).map(|last| ModelRef {
-        provider_id: last.provider_id,
-        model_id: last.id,
-        variant: last.variant,
-    });
+    let last = session.model.filter(|_| chosen.model.is_none()).map(reference);
     // A model that cannot be had any more must not keep the session from going on.
     let last = last.filter(|last| loaded.checked_model(last).is_ok() && !loaded.is_demo(last));
     let model = model.or(last);
@@ -259,6 +222,10 @@ async fn choose(
         None => model,
     };
     Ok((agent, model))
+}
+
+fn reference(model: SessionModel) -> ModelRef {
+    ModelRef { provider_id: model.provider_id, model_id: model.id, variant: model.variant }
 }
 
 /// Refuses the ids of messages and parts that exist.

@@ -140,7 +140,9 @@ async fn publish_any(
         | ServiceNews::WorktreeFailed { .. }
         | ServiceNews::LspUpdated {}
         | ServiceNews::ProjectUpdated(_)
-        | ServiceNews::VcsBranchUpdated { .. } => {
+        | ServiceNews::VcsBranchUpdated { .. }
+        | ServiceNews::InstanceDisposed { .. }
+        | ServiceNews::GlobalDisposed {} => {
             let message = "Only events of the terminal's screen (tui.*) can be published.\n  at [\"type\"]";
             Err(Failure::bad_request(Piece::Payload, message))
         }

@@ -39,7 +39,8 @@ pub trait Subscriber: Send + Sync {
 pub enum Filter {
     /// Every event of every session.
     All,
-    /// Every event of every session. No turn waits for such a reader, which misses deltas while it is behind.
+    /// Every event of every session. No turn waits for such a reader, which misses deltas while it is behind, and is cut
+    /// off when it is far behind.
     Lossy,
     /// Events of these kinds. No turn waits for such a reader.
     Only(Vec<EventKind>),
@@ -94,8 +95,8 @@ impl Bus {
 
     /// Hands an event to every subscriber that wants it, in the order of calls.
     ///
-    /// A reader that is behind while another one reads the same session gets no more deltas until it has caught up, and
-    /// is cut off when it is far behind: the turn does not wait for it (see [`Bus::room`]).
+    /// A lossy reader, or one that is behind while another one reads the same session, gets no more deltas until it has
+    /// caught up, and is cut off when it is far behind: the turn does not wait for it (see [`Bus::room`]).
     pub fn publish(&self, payload: EventPayload) {
         let event = Arc::new(Event { id: ids::event(), payload });
         let mut state = self.state();
@@ -228,7 +229,7 @@ impl State {
             }
             let is_lossy = matches!(it.filter, Filter::Lossy);
             let n_behind = if is_lossy || readers.len() > 1 { subscriber.n_behind() } else { 0 };
-            if n_behind >= CUT_OFF && readers.contains(&idx) {
+            if n_behind >= CUT_OFF && (is_lossy || readers.contains(&idx)) {
                 cut_off.push(idx);
                 subscriber.cut_off();
             } else if is_whole(payload, n_behind > 0, &mut it.gaps) {

@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::{Map, Value};
 use tokio::{sync::mpsc, task::JoinHandle};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::task::TaskTracker;
 use windlass_base::{clock, git::Program, ids, lock::lock};
 use windlass_core::{
     bus::Bus,
@@ -457,52 +457,6 @@ impl Engine {
         let mut session = stored.ok_or_else(|| EngineError::session_not_found(id))?;
         self.entitle(std::slice::from_mut(&mut session)).await?;
         Ok(session)
-    }
-
-    /// Gives a prompt to an open session; never waits. `on_end` is called behind the turn's last event.
-    ///
-    /// Returns a ticket for [`Engine::cancel_prompt`].
-    pub fn prompt(&self, id: &SessionId, input: PromptInput, on_end: TurnEnd) -> u64 {
-        self.prompt_until(id, input, CancellationToken::new(), None, on_end)
-    }
-
-    /// Like [`Engine::prompt`]; `on_begin` is called when the prompt's turn begins.
-    pub fn prompt_watched(
-        &self,
-        id: &SessionId,
-        input: PromptInput,
-        on_begin: TurnBegin,
-        on_end: TurnEnd,
-    ) -> u64 {
-        self.prompt_until(id, input, CancellationToken::new(), Some(on_begin), on_end)
-    }
-
-    /// Like [`Engine::prompt`], with a token that cancels the turn.
-    fn prompt_until(
-        &self,
-        id: &SessionId,
-        input: PromptInput,
-        cancel: CancellationToken,
-        on_begin: Option<TurnBegin>,
-        on_end: TurnEnd,
-    ) -> u64 {
-        let ticket = self.0.next_ticket.fetch_add(1, Ordering::Relaxed);
-        let tickets = {
-            let mut sessions = lock(&self.0.sessions);
-            let Some(open) = sessions.get_mut(id) else {
-                drop(sessions);
-                on_end(Err(EngineError::session_not_found(id)));
-                return ticket;
-            };
-            open.tickets.issue(ticket, cancel, on_begin, on_end);
-            match self.inbox(id, open).try_send(Command::Prompt { ticket, input: Box::new(input) }) {
-                Ok(()) => return ticket,
-                Err(_) => open.tickets.clone(),
-            }
-        };
-        let message = format!("{} prompts are waiting for this session already", MAX_QUEUED);
-        tickets.end(ticket, Err(EngineError::new(EngineErrorKind::InvalidInput, message)));
-        ticket
     }
 
     /// Returns the inbox of a session's task, which is started when there is none.

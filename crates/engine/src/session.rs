@@ -16,6 +16,7 @@ pub mod listing;
 pub mod open;
 pub mod parent_limits;
 pub mod patch;
+mod prompts;
 pub mod records;
 pub mod request;
 pub mod revert;

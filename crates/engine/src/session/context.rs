@@ -77,7 +77,12 @@ pub struct TurnCx<'a> {
 impl SessionCx {
     /// Stores a journal's changes, then shows them.
     pub async fn commit(&self, journal: &mut Journal) -> Result<(), EngineError> {
-        journal.commit(self.engine.storage(), self.engine.bus()).await
+        let has_prompt = journal.has_prompt();
+        journal.commit(self.engine.storage(), self.engine.bus()).await?;
+        if has_prompt {
+            self.tickets.stored();
+        }
+        Ok(())
     }
 
     /// Returns the MCP servers of now: the configuration's, then the client's if it gave some.

@@ -238,6 +238,21 @@ impl StopReason {
     }
 }
 
+/// The ways in which a prompt is told of.
+pub struct PromptWatch {
+    pub on_begin: Option<TurnBegin>,
+    /// Sent when a message of the user was stored and shown in the prompt's turn.
+    pub on_stored: Option<oneshot::Sender<()>>,
+    pub on_end: TurnEnd,
+}
+
+impl PromptWatch {
+    /// Tells only of the end.
+    pub fn until_end(on_end: TurnEnd) -> Self {
+        Self { on_begin: None, on_stored: None, on_end }
+    }
+}
+
 /// Invoked when a prompt's turn begins, before its first event; never for a prompt that is given up while it waits.
 pub type TurnBegin = Box<dyn FnOnce() + Send>;
 

@@ -236,6 +236,13 @@ impl Journal {
         Ok(())
     }
 
+    /// Returns true if a message of the user is among the changes.
+    pub fn has_prompt(&self) -> bool {
+        self.changes
+            .iter()
+            .any(|it| matches!(it, Change::Message(message) if matches!(**message, Message::User(_))))
+    }
+
     /// Appends the notes of another journal.
     pub fn append(&mut self, mut other: Self) {
         self.changes.append(&mut other.changes);

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Mutex};
 use tokio_util::sync::CancellationToken;
 use windlass_base::lock::lock;
 
-use super::request::{TurnBegin, TurnEnd, TurnOutcome};
+use super::request::{PromptWatch, TurnOutcome};
 use crate::EngineError;
 
 /// See the module's comment.
@@ -16,21 +16,14 @@ pub struct Tickets {
 
 struct Ticket {
     cancel: CancellationToken,
-    on_begin: Option<TurnBegin>,
-    on_end: TurnEnd,
+    watch: PromptWatch,
     is_running: bool,
 }
 
 impl Tickets {
     /// Takes a prompt's answer into keeping; `cancel` cancels its turn.
-    pub fn issue(
-        &self,
-        ticket: u64,
-        cancel: CancellationToken,
-        on_begin: Option<TurnBegin>,
-        on_end: TurnEnd,
-    ) {
-        self.lock().insert(ticket, Ticket { cancel, on_begin, on_end, is_running: false });
+    pub fn issue(&self, ticket: u64, cancel: CancellationToken, watch: PromptWatch) {
+        self.lock().insert(ticket, Ticket { cancel, watch, is_running: false });
     }
 
     /// Returns the token that cancels the turn this ticket begins; `None` when it was cancelled while it
@@ -40,12 +33,23 @@ impl Tickets {
             let mut open = self.lock();
             let ticket = open.get_mut(&ticket)?;
             ticket.is_running = true;
-            (ticket.cancel.clone(), ticket.on_begin.take())
+            (ticket.cancel.clone(), ticket.watch.on_begin.take())
         };
         if let Some(on_begin) = on_begin {
             on_begin();
         }
         Some(cancel)
+    }
+
+    /// Tells that a message of the user was stored in the turns that run.
+    pub fn stored(&self) {
+        let mut open = self.lock();
+        for ticket in open.values_mut().filter(|it| it.is_running) {
+            if let Some(on_stored) = ticket.watch.on_stored.take() {
+                // The one that asked may have gone.
+                let _ = on_stored.send(());
+            }
+        }
     }
 
     /// Returns true if every prompt is answered.
@@ -57,7 +61,7 @@ impl Tickets {
     pub fn end(&self, ticket: u64, result: Result<TurnOutcome, EngineError>) {
         let ended = self.lock().remove(&ticket);
         if let Some(ended) = ended {
-            (ended.on_end)(result);
+            (ended.watch.on_end)(result);
         }
     }
 
@@ -77,7 +81,7 @@ impl Tickets {
             }
         };
         if let Some(waiting) = waiting {
-            (waiting.on_end)(Ok(TurnOutcome::cancelled()));
+            (waiting.watch.on_end)(Ok(TurnOutcome::cancelled()));
         }
     }
 
@@ -96,7 +100,7 @@ impl Tickets {
         let mut open: Vec<_> = open.into_iter().collect();
         open.sort_unstable_by_key(|(ticket, _)| *ticket);
         for (_, ticket) in open {
-            (ticket.on_end)(Err(error.clone()));
+            (ticket.watch.on_end)(Err(error.clone()));
         }
     }
 

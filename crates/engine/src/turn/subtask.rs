@@ -32,7 +32,11 @@ use windlass_services::{
 use crate::{
     Engine, EngineError, InUse, PromptInput, PromptPart, StopReason, TurnOutcome,
     background::{MAX_JOBS, Open, Report, SubagentLink},
-    session::{parent_limits::ParentLimits, request::SpentBelow, warning_log::WarningLog},
+    session::{
+        parent_limits::ParentLimits,
+        request::{PromptWatch, SpentBelow},
+        warning_log::WarningLog,
+    },
     workspace::{directory::Workspace, loaded::Loaded, project},
 };
 
@@ -225,7 +229,7 @@ fn prompt(
     let (sender, ended) = oneshot::channel();
     // Nobody may wait any more.
     let on_end = Box::new(move |outcome| _ = sender.send(outcome));
-    parent.engine.prompt_until(child, input, cancel, None, on_end);
+    parent.engine.prompt_until(child, input, cancel, PromptWatch::until_end(on_end));
     ended
 }
 

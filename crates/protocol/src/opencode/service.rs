@@ -67,6 +67,12 @@ pub enum ServiceNews {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
     },
+    /// The directory's sessions and services have ended.
+    #[serde(rename = "server.instance.disposed")]
+    InstanceDisposed { directory: String },
+    /// Those of all directories have.
+    #[serde(rename = "global.disposed")]
+    GlobalDisposed {},
 }
 
 /// The importance of a toast.

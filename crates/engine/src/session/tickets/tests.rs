@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
+use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio_util::sync::CancellationToken;
 
-use super::{Tickets, TurnOutcome};
+use super::{PromptWatch, Tickets, TurnOutcome};
 use crate::{EngineError, EngineErrorKind, session::request::StopReason};
 
 /// Tickets, and the answers to each, in order.
@@ -26,7 +27,8 @@ impl Scene {
                 };
                 answers.lock().unwrap().push((ticket, said));
             };
-            scene.tickets.issue(ticket, CancellationToken::new(), None, Box::new(on_end));
+            let watch = PromptWatch::until_end(Box::new(on_end));
+            scene.tickets.issue(ticket, CancellationToken::new(), watch);
         }
         scene
     }
@@ -42,6 +44,24 @@ impl Scene {
         let answers: Vec<_> = answers.iter().map(|(ticket, said)| (*ticket, said.as_str())).collect();
         assert_eq!(answers, expected);
     }
+}
+
+#[test]
+fn a_stored_message_is_told_of_in_the_turn_that_runs_and_in_no_other() {
+    let tickets = Tickets::default();
+    let mut stored = [1, 2].map(|ticket| {
+        let (sender, stored) = oneshot::channel();
+        let watch = PromptWatch { on_stored: Some(sender), ..PromptWatch::until_end(Box::new(|_| ())) };
+        tickets.issue(ticket, CancellationToken::new(), watch);
+        stored
+    });
+    tickets.begin(1);
+    tickets.stored();
+    tickets.stored();
+    assert_eq!(stored[0].try_recv(), Ok(()));
+    assert_eq!(stored[1].try_recv(), Err(TryRecvError::Empty));
+    tickets.cancel(2);
+    assert_eq!(stored[1].try_recv(), Err(TryRecvError::Closed));
 }
 
 #[test]

@@ -1,0 +1,86 @@
+//! Gives prompts to open sessions.
+
+use std::sync::atomic::Ordering;
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use windlass_base::lock::lock;
+use windlass_protocol::opencode::id::SessionId;
+
+use super::{
+    inbox::MAX_QUEUED,
+    request::{Command, PromptInput, PromptWatch, TurnBegin, TurnEnd},
+};
+use crate::{Engine, EngineError, EngineErrorKind};
+
+impl Engine {
+    /// Gives a prompt to an open session; never waits. `on_end` is called behind the turn's last event.
+    ///
+    /// Returns a ticket for [`Engine::cancel_prompt`].
+    pub fn prompt(&self, id: &SessionId, input: PromptInput, on_end: TurnEnd) -> u64 {
+        self.prompt_until(id, input, CancellationToken::new(), PromptWatch::until_end(on_end))
+    }
+
+    /// Like [`Engine::prompt`]; `on_begin` is called when the prompt's turn begins.
+    pub fn prompt_watched(
+        &self,
+        id: &SessionId,
+        input: PromptInput,
+        on_begin: TurnBegin,
+        on_end: TurnEnd,
+    ) -> u64 {
+        let watch = PromptWatch { on_begin: Some(on_begin), ..PromptWatch::until_end(on_end) };
+        self.prompt_until(id, input, CancellationToken::new(), watch)
+    }
+
+    /// Gives a prompt to an open session, and waits until its message is stored where nothing runs before it. The turn
+    /// goes on behind that.
+    ///
+    /// # Errors
+    ///
+    /// The prompt is refused, or fails before its message is stored.
+    pub async fn prompt_until_stored(&self, id: &SessionId, input: PromptInput) -> Result<(), EngineError> {
+        let is_working = self.is_working(id);
+        let ((on_stored, stored), (sender, mut ended)) = (oneshot::channel(), oneshot::channel());
+        // The turn's events carry the end of one that was stored.
+        let on_end: TurnEnd = Box::new(move |result| _ = sender.send(result));
+        let watch = PromptWatch { on_stored: Some(on_stored), ..PromptWatch::until_end(on_end) };
+        self.prompt_until(id, input, CancellationToken::new(), watch);
+        let ended = if is_working {
+            // A session that takes no more says so at once.
+            ended.try_recv().ok()
+        } else if stored.await.is_ok() {
+            None
+        } else {
+            ended.await.ok()
+        };
+        ended.map_or(Ok(()), |result| result.map(drop))
+    }
+
+    /// Like [`Engine::prompt`], with a token that cancels the turn.
+    pub(crate) fn prompt_until(
+        &self,
+        id: &SessionId,
+        input: PromptInput,
+        cancel: CancellationToken,
+        watch: PromptWatch,
+    ) -> u64 {
+        let ticket = self.0.next_ticket.fetch_add(1, Ordering::Relaxed);
+        let tickets = {
+            let mut sessions = lock(&self.0.sessions);
+            let Some(open) = sessions.get_mut(id) else {
+                drop(sessions);
+                (watch.on_end)(Err(EngineError::session_not_found(id)));
+                return ticket;
+            };
+            open.tickets.issue(ticket, cancel, watch);
+            match self.inbox(id, open).try_send(Command::Prompt { ticket, input: Box::new(input) }) {
+                Ok(()) => return ticket,
+                Err(_) => open.tickets.clone(),
+            }
+        };
+        let message = format!("{} prompts are waiting for this session already", MAX_QUEUED);
+        tickets.end(ticket, Err(EngineError::new(EngineErrorKind::InvalidInput, message)));
+        ticket
+    }
+}
