@@ -45,7 +45,6 @@ struct Prepared {
 }
 
 /// The properties that a command must have in common with the launcher.
-#[derive(PartialEq, Eq)]
 struct Key {
     boundary: Boundary,
     environment: BTreeMap<String, String>,
@@ -56,21 +55,32 @@ struct Key {
 }
 
 impl Key {
-    fn new(spawn: &Spawn<'_>, boundary: &Boundary) -> Self {
-        let Boundary { writable, protected, hidden, shown, sockets, .. } = boundary;
-        let named = [writable, protected, hidden, shown, sockets].into_iter().flatten();
-        let with_identity = |path: PathBuf| {
-            let identity = Identity::of(&path);
-            (path, identity)
-        };
-        Self {
-            boundary: boundary.clone(),
-            environment: spawn.environment.clone(),
-            without: spawn.without.to_vec(),
-            files: of_paths(named).collect(),
-            sockets: bound_sockets().into_iter().map(with_identity).collect(),
-        }
+    fn new(boundary: Boundary, environment: BTreeMap<String, String>, without: Vec<String>) -> Self {
+        let (files, sockets) = (files(&boundary), sockets());
+        Self { boundary, environment, without, files, sockets }
     }
+
+    /// Returns true if a command has everything in common with this.
+    fn fits(&self, spawn: &Spawn<'_>, boundary: &Boundary) -> bool {
+        self.boundary == *boundary
+            && self.environment == *spawn.environment
+            && self.without == spawn.without
+            && self.files == files(boundary)
+            && self.sockets == sockets()
+    }
+}
+
+fn files(boundary: &Boundary) -> Vec<Option<Identity>> {
+    let Boundary { writable, protected, hidden, shown, sockets, .. } = boundary;
+    of_paths([writable, protected, hidden, shown, sockets].into_iter().flatten()).collect()
+}
+
+fn sockets() -> Vec<(PathBuf, Option<Identity>)> {
+    let with_identity = |path: PathBuf| {
+        let identity = Identity::of(&path);
+        (path, identity)
+    };
+    bound_sockets().into_iter().map(with_identity).collect()
 }
 
 #[cfg(target_os = "linux")]
@@ -85,16 +95,17 @@ fn bound_sockets() -> Vec<PathBuf> {
 ///
 /// Returns none if the command has to be started afresh.
 pub fn start(spawn: &Spawn<'_>, boundary: &Boundary) -> Option<Child> {
-    let key = Key::new(spawn, boundary);
-    let directory = spawn.directory.to_owned();
     let waiting = lock(&PREPARED).take();
-    let started = waiting.filter(|it| it.key == key).and_then(|it| it.start(spawn).ok());
+    let started = waiting.filter(|it| it.key.fits(spawn, boundary)).and_then(|it| it.start(spawn).ok());
+    // Copied while the command starts.
+    let (boundary, directory) = (boundary.clone(), spawn.directory.to_owned());
+    let (environment, without) = (spawn.environment.clone(), spawn.without.to_vec());
     tokio::spawn(async move {
         tokio::time::sleep(LATER).await;
         if lock(&PREPARED).is_some() {
             return;
         }
-        let Ok(group) = prepare(&key, &directory) else { return };
+        let Ok(group) = prepare(boundary, environment, without, &directory) else { return };
         tokio::time::sleep(PATIENCE).await;
         let mut prepared = lock(&PREPARED);
         prepared.take_if(|it| it.launcher.group() == group);
@@ -102,21 +113,25 @@ pub fn start(spawn: &Spawn<'_>, boundary: &Boundary) -> Option<Child> {
     started
 }
 
-/// Has a launcher wait for a command like the one of this key, and returns its process group.
-fn prepare(like: &Key, directory: &Path) -> io::Result<Pid> {
-    let Key { boundary, environment, without, .. } = like;
+/// Has a launcher wait for such a command, and returns its process group.
+fn prepare(
+    boundary: Boundary,
+    environment: BTreeMap<String, String>,
+    without: Vec<String>,
+    directory: &Path,
+) -> io::Result<Pid> {
+    // The files may be others than those of the last command.
+    let key = Key::new(boundary, environment, without);
     let spawn = Spawn {
         program: LAUNCHER.as_ref(),
         args: &[],
         directory,
-        environment,
-        without,
+        environment: &key.environment,
+        without: &key.without,
         stdin: true,
         is_parent: false,
     };
-    // The files may be others than those of the last command.
-    let key = Key::new(&spawn, boundary);
-    let launcher = wait(&spawn, boundary)?;
+    let launcher = wait(&spawn, &key.boundary)?;
     let group = launcher.group();
     *lock(&PREPARED) = Some(Prepared { launcher, key });
     Ok(group)

@@ -1,7 +1,7 @@
 //! `windlass.sandbox`: the boundary that an agent's commands run in, and servers.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashSet},
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -209,6 +209,8 @@ impl Sketch {
         hidden: &[PathBuf],
     ) -> (Vec<PathBuf>, Vec<PathBuf>) {
         let protected = &self.protected;
+        // Paths are looked up by those above them: there are hundreds, and each comparison reads all of both.
+        let (above, hidden) = (places(writable), places(hidden));
         let (mut there, mut absent) = (BTreeSet::new(), BTreeSet::new());
         // A directory of configuration may be one to work in; then some of it decides.
         let holds_work = |directory: &&PathBuf| writable.iter().any(|it| it.starts_with(directory));
@@ -216,10 +218,8 @@ impl Sketch {
         let own =
             protected.files.iter().chain(&protected.trees).chain(directories).chain(&self.kept).cloned();
         for path in own.chain(repository.into_iter().flat_map(Repository::protected_paths)) {
-            let is_in_reach = |path: &Path| {
-                let is_hidden = hidden.iter().any(|it| path.starts_with(it));
-                !is_hidden && writable.iter().any(|it| path.starts_with(it) && path != it)
-            };
+            let is_in_reach =
+                |path: &Path| is_below(path, &above) && !hidden.contains(path) && !is_below(path, &hidden);
             match real.of(&path) {
                 Named::Real(real) if is_in_reach(&real) => drop(there.insert(real)),
                 Named::Real(_) => {}
@@ -228,14 +228,21 @@ impl Sketch {
                 Named::Absent | Named::Unclear => {}
             }
         }
-        let is_below = |path: &PathBuf, others: &BTreeSet<PathBuf>| {
-            path.ancestors().skip(1).any(|parent| others.contains(parent))
-        };
-        let top = there.iter().filter(|path| !is_below(path, &there)).cloned().collect();
+        let (all_there, all_absent) = (places(&there), places(&absent));
+        let top = there.iter().filter(|path| !is_below(path, &all_there)).cloned().collect();
         let absent =
-            absent.iter().filter(|path| !is_below(path, &there) && !is_below(path, &absent)).cloned();
+            absent.iter().filter(|path| !is_below(path, &all_there) && !is_below(path, &all_absent)).cloned();
         (top, absent.collect())
     }
+}
+
+fn places<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> HashSet<&'a Path> {
+    paths.into_iter().map(PathBuf::as_path).collect()
+}
+
+/// Returns true if a path is in one of these directories, or below.
+fn is_below(path: &Path, directories: &HashSet<&Path>) -> bool {
+    path.ancestors().skip(1).any(|above| directories.contains(above))
 }
 
 /// Returns the directories of the project; `/` is none.

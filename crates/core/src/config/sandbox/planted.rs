@@ -1,7 +1,7 @@
 //! Finds files that commands have put into a repository's directories and that git would obey or does not put there.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -92,7 +92,7 @@ const STEPS: &str = "rebase-merge/git-rebase-todo";
 pub(super) struct Before {
     git: PathBuf,
     common: PathBuf,
-    entries: BTreeSet<PathBuf>,
+    entries: HashSet<PathBuf>,
     worktrees: Vec<PathBuf>,
     modules: Vec<PathBuf>,
     /// The commands that rebases under way are going to run.
