@@ -341,6 +341,7 @@ async fn a_question_that_a_cancelled_turn_leaves_is_asked_again() {
     let machine = loosening(&gate).await;
     let mut terminal = terminal(&machine, &["chat", "go"]);
     terminal.shows_text("[f] no, and say why ›").await;
+    gate.reached().await;
     terminal.types("\x03");
     let is_asked_again =
         |screen: &Screen| screen.lines().join("\n").matches("[f] no, and say why ›").count() == 2;

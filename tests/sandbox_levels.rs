@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::Machine,
-    sandbox::{NOBODY, lacks, level},
+    sandbox::{NOBODY, lacks},
     support::{
         agent::{Agent, Answer, Builder, binary},
         llm::Reply,
         outside::{is_open_to_everybody, outside},
         scratch::Scratch,
-        skip::skipped,
+        skip::{lacks_landlock, skipped},
     },
 };
 
@@ -28,8 +28,8 @@ pub fn lesser(scratch: &Arc<Scratch>, n_layers: usize, sandbox: Value) -> Builde
 
 #[tokio::test]
 async fn without_a_level_every_command_asks_where_a_mode_was_asked_for() {
-    if level() == "none" {
-        return skipped("without Landlock, its layers cannot be used up");
+    if lacks_landlock() {
+        return;
     }
     let scratch = Scratch::new();
     let sandbox = json!({"mode": "workspace-write", "ask_less": true, "mcp": {"mode": "read-only"}});
@@ -58,8 +58,8 @@ async fn without_a_level_every_command_asks_where_a_mode_was_asked_for() {
 
 #[tokio::test]
 async fn landlock_alone_holds_commands_and_skips_no_question() {
-    if level() == "none" {
-        return skipped("this machine has no Landlock");
+    if lacks_landlock() {
+        return;
     }
     let scratch = Scratch::new();
     let sandbox = json!({"mode": "workspace-write", "ask_less": true, "network": "loopback"});

@@ -5,12 +5,13 @@ use std::{fs, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    sandbox::{lacks, level},
+    sandbox::lacks,
     sandbox_levels::lesser,
     support::{
         agent::{Agent, Answer, DEADLINE},
         process,
         scratch::Scratch,
+        skip::lacks_landlock,
     },
 };
 
@@ -63,7 +64,7 @@ async fn the_second_command_runs_in_what_was_prepared_as_the_first_did() {
 
 #[tokio::test]
 async fn landlock_alone_starts_each_command_as_the_first() {
-    if level() == "none" {
+    if lacks_landlock() {
         return;
     }
     let scratch = Scratch::new();
@@ -134,7 +135,7 @@ async fn files_that_decide_are_protected_however_they_changed_since() {
 
 #[tokio::test]
 async fn a_prepared_sandbox_that_nobody_needs_ends() {
-    if level() == "none" {
+    if lacks("full") {
         return;
     }
     let config = json!({"windlass": {"sandbox": workspace_write()}});

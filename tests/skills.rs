@@ -319,8 +319,8 @@ async fn directories_of_skills_that_may_not_be_read_are_told() {
     assert!(agent.llm.last_request().system().contains("<name>bees</name>"));
     // Each is read as soon as it may be.
     let skill = closed[0].join("SKILL.md");
-    fs::write(&skill, BEES.replace("bees", "ants")).unwrap();
     set_mode(0o755);
+    fs::write(&skill, BEES.replace("bees", "ants")).unwrap();
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "go").await;
     assert!(agent.llm.last_request().system().contains("<name>ants</name>"));
