@@ -1,9 +1,7 @@
 //! A directory's files, their versions and its worktrees, for people at a front end.
 
-pub mod branch;
 mod find;
 mod fuzzy;
-pub mod git;
 mod look;
 mod projects;
 mod roots;

@@ -40,6 +40,7 @@ use self::{
 mod asking;
 mod background;
 mod background_tasks;
+mod branch;
 mod call_title;
 mod client_providers;
 mod client_server;
@@ -50,10 +51,15 @@ mod error;
 mod files;
 mod freshness;
 mod generate;
+mod git;
 pub mod keys;
 mod language_servers;
 pub mod logins;
+mod mcp_commands;
+mod mention;
 pub mod plugins;
+mod project;
+mod prompt_part;
 mod remote;
 mod session;
 mod tools;
@@ -101,7 +107,7 @@ pub use session::{
     stats::{Counts, Scope, Stats},
     title::is_default as is_default_title,
 };
-pub use tools::{is_about_configuration, is_own_permission, permission_names, tool_look};
+pub use tools::{TRUST, is_about_configuration, is_own_permission, permission_names, tool_look};
 pub use turn::{attach::check_readable, structured::check_format};
 pub use windlass_core::{
     library::Agent,
@@ -122,7 +128,6 @@ pub use workspace::{
     directory::Workspace,
     loaded::{Choice, CommandChoice, Loaded, mentions},
     server_login::ServerLoginError,
-    trust::PERMISSION as TRUST,
 };
 
 use asking::{asks, client::Clients, questions};
@@ -611,7 +616,7 @@ fn new_info(new: NewSession, worktree: &Path, project_id: String) -> Session {
     let now = clock::now_ms();
     Session {
         id: new.id.unwrap_or_else(ids::session),
-        slug: workspace::project::slug(),
+        slug: project::slug(),
         project_id,
         directory: new.directory.display().to_string(),
         path: new.directory.strip_prefix(worktree).ok().map(|path| path.display().to_string()),

@@ -6,10 +6,12 @@ use serde_json::{Value, json};
 use windlass_protocol::opencode::tool::Look;
 use windlass_services::tool::{self, row::Tool};
 
-use crate::{
-    Engine, Workspace,
-    workspace::{config_change, trust},
-};
+use crate::{Engine, Workspace};
+
+/// The permission that stands for a change of the configuration.
+pub const CHANGE: &str = "config";
+/// The permission that stands for trust in a project.
+pub const TRUST: &str = "trust";
 
 /// Returns the permissions that built-in tools ask for, sorted.
 pub fn permission_names() -> Vec<&'static str> {
@@ -27,7 +29,7 @@ pub fn is_own_permission(name: &str) -> bool {
 
 /// Returns true if a permission is about the powers of the configuration. No rule and no option answers it.
 pub fn is_about_configuration(name: &str) -> bool {
-    matches!(name, config_change::PERMISSION | trust::PERMISSION)
+    matches!(name, CHANGE | TRUST)
 }
 
 /// Returns the look of a tool's calls.

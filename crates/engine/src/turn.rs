@@ -10,7 +10,6 @@ pub mod hooks;
 pub mod loaded_instructions;
 pub mod local_reply;
 pub mod media;
-pub mod mention;
 pub mod model_request;
 pub mod named_lines;
 pub mod offered;

@@ -17,7 +17,7 @@ use super::{
     words,
 };
 use crate::{
-    EngineError, EngineErrorKind,
+    EngineError, EngineErrorKind, mcp_commands,
     session::{
         context::TurnCx,
         file_undo::{self, FilesEnd},
@@ -57,7 +57,7 @@ pub async fn answer_mistyped(
 ) -> Result<Option<TurnOutcome>, EngineError> {
     let typed = words(&input.parts);
     let commands = &cx.loaded.commands;
-    let offered = server_prompt::commands(&cx.servers());
+    let offered = mcp_commands::commands(&cx.servers());
     let is_known = |name: &str| commands.contains_key(name) || offered.iter().any(|it| it.name == name);
     let name = match Slash::read(&typed, is_known) {
         // The demonstration plays the words after it.
@@ -100,7 +100,7 @@ fn help(cx: &TurnCx<'_>) -> String {
     let mut text = "Commands:\n".to_owned();
     let own = cx.loaded.command_choices();
     let own = own.iter().filter_map(|choice| cx.loaded.commands.get(&choice.name));
-    let of_servers = server_prompt::commands(&cx.servers());
+    let of_servers = mcp_commands::commands(&cx.servers());
     let of_servers = of_servers.iter().filter(|command| !cx.loaded.commands.contains_key(&command.name));
     for command in own.chain(of_servers) {
         let hint = command.hint().map(|hint| format!(" {hint}")).unwrap_or_default();

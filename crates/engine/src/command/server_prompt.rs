@@ -1,18 +1,15 @@
 //! Prompts of MCP servers as slash commands.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Weak},
-};
+use std::sync::{Arc, Weak};
 
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use windlass_base::lock::lock;
-use windlass_core::library::commands::{Body, Command, ServerPrompt, Source, template};
+use windlass_core::library::commands::{Command, ServerPrompt, template};
 use windlass_protocol::opencode::id::SessionId;
-use windlass_services::mcp::{McpPrompt, Servers, ServersLease, Status};
+use windlass_services::mcp::{Servers, ServersLease, Status};
 
-use crate::{Engine, Workspace, workspace::loaded::CommandChoice};
+use crate::{Engine, Workspace, mcp_commands, workspace::loaded::CommandChoice};
 
 /// The prompts that a session offers: those of its directory's servers and of its client's own.
 pub struct ServerPrompts {
@@ -27,7 +24,7 @@ impl ServerPrompts {
         let servers: Vec<ServersLease> =
             std::iter::once(self.workspace.mcp().lease()).chain(clients).collect();
         let is_own = |command: &Command| self.workspace.loaded().commands.contains_key(&command.name);
-        let commands = commands(&servers);
+        let commands = mcp_commands::commands(&servers);
         commands.iter().filter(|command| !is_own(command)).map(CommandChoice::of).collect()
     }
 }
@@ -41,13 +38,6 @@ impl Engine {
     }
 }
 
-/// Returns the prompts of the connected servers as commands; the later one of a name wins.
-pub fn commands(servers: &[ServersLease]) -> Vec<Command> {
-    let commands = servers.iter().flat_map(ServersLease::prompts).map(command);
-    let by_name: BTreeMap<String, Command> = commands.map(|it| (it.name.clone(), it)).collect();
-    by_name.into_values().collect()
-}
-
 /// Says why the server that a command's name begins with offers nothing; `None` where there is no such server.
 pub fn why_missing(servers: &[ServersLease], name: &str) -> Option<String> {
     let (server, status) = servers.iter().rev().find_map(|lease| lease.offline(name))?;
@@ -59,21 +49,6 @@ pub fn why_missing(servers: &[ServersLease], name: &str) -> Option<String> {
         Status::Connected => return None,
     };
     Some(format!("MCP server {server} {why}"))
-}
-
-fn command(prompt: McpPrompt) -> Command {
-    let McpPrompt { command, server, name, description, arguments } = prompt;
-    let arguments = arguments.into_iter().map(|argument| (argument.name, argument.is_required)).collect();
-    Command {
-        name: command,
-        description,
-        source: Source::Server,
-        body: Body::ServerPrompt(ServerPrompt { server, name, arguments }),
-        agent: None,
-        model: None,
-        variant: None,
-        subtask: None,
-    }
 }
 
 /// Asks the server for a prompt's text; an error is a sentence for the user.

@@ -25,8 +25,10 @@ use windlass_protocol::opencode::model_ref::ModelRef;
 use windlass_provider::{Model, Wire, catalog::keys, http, unusable::Unusable};
 use windlass_services::{lsp, tool::bash};
 
-use super::servers;
-use crate::{Engine, EngineError, EngineErrorKind, EngineState, Loaded, Pages, ServerReport, ServerStatus};
+use crate::{
+    Engine, EngineError, EngineErrorKind, EngineState, Loaded, Pages, ServerReport, ServerStatus,
+    workspace::servers::reports,
+};
 
 /// The time that MCP servers have to connect and to list their tools.
 const MCP_LIMIT: Duration = Duration::from_secs(10);
@@ -102,7 +104,7 @@ impl Engine {
         let (servers, plugins, programs, store, found, reachable) = tokio::join!(
             async {
                 workspace.mcp().settled(MCP_LIMIT).await;
-                mcp_servers(&servers::reports(&workspace))
+                mcp_servers(&reports(&workspace))
             },
             self.plugin_findings(&workspace),
             programs(&loaded.config),

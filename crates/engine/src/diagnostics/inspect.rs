@@ -18,7 +18,7 @@ use windlass_protocol::opencode::{config::AgentMode, model_ref::ModelRef};
 use windlass_provider::{Model, unusable::Unusable};
 
 use crate::{
-    Answerable, Engine, EngineError, Loaded, NewSession,
+    Answerable, Engine, EngineError, Loaded, NewSession, project,
     session::{
         context::{SessionCx, TurnCx},
         parent_limits::ParentLimits,
@@ -26,7 +26,6 @@ use crate::{
         warning_log::WarningLog,
     },
     turn::{prompt, subtask, toolbox::Toolbox},
-    workspace::project,
 };
 
 /// Time limit for MCP servers to list their tools.

@@ -2,10 +2,9 @@
 
 use std::{path::Path, time::Duration};
 
-use windlass_core::config::{Warning, layers, secrets};
-use windlass_services::mcp;
+use windlass_core::config::{Warning, layers};
 
-use crate::{Engine, EngineError, EngineErrorKind, EngineState, ServerReport, ServerStatus, Workspace};
+use crate::{Engine, EngineError, EngineErrorKind, EngineState, ServerReport, workspace::servers::reports};
 
 impl Engine {
     /// Starts the MCP servers of a directory's configuration, waits for them, and ends them again; with the parts of
@@ -27,24 +26,4 @@ impl Engine {
         let hidden = hidden.await;
         Ok((found, hidden.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?))
     }
-}
-
-/// Returns every server of the configuration, also those that are switched off.
-pub fn reports(workspace: &Workspace) -> Vec<ServerReport> {
-    let loaded = workspace.loaded();
-    let mut started = workspace.mcp().reports();
-    let mut found = Vec::new();
-    for (name, config) in &loaded.config.mcp {
-        match started.iter().position(|report| report.name == *name) {
-            Some(position) => found.push(started.remove(position)),
-            None => found.push(ServerReport {
-                name: name.clone(),
-                place: mcp::Server::of(config).to_string(),
-                status: ServerStatus::Disabled,
-                tools: Vec::new(),
-            }),
-        }
-    }
-    let mask = |report: ServerReport| ServerReport { place: secrets::command_line(&report.place), ..report };
-    found.into_iter().map(mask).collect()
 }

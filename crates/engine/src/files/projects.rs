@@ -10,13 +10,10 @@ use windlass_protocol::opencode::{
     service::{ServiceEvent, ServiceNews},
 };
 
-use super::{
-    git,
-    roots::{FilesError, Roots},
-};
+use super::roots::{FilesError, Roots};
 use crate::{
-    Engine, EngineError, Workspace,
-    workspace::project::{GLOBAL, root_commit},
+    Engine, EngineError, Workspace, git,
+    project::{GLOBAL, root_commit},
 };
 
 impl Engine {

@@ -6,11 +6,13 @@ use windlass_base::ids;
 use windlass_protocol::opencode::project::{VcsFile, VcsInfo};
 
 use super::{
-    git::{Git, GitError},
     look::change,
     roots::{FilesError, Roots},
 };
-use crate::Workspace;
+use crate::{
+    Workspace,
+    git::{Git, GitError},
+};
 
 /// The tree without files: the base of a repository without commits.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";

@@ -17,12 +17,12 @@ use windlass_protocol::opencode::{
 };
 use windlass_services::tool::bash;
 
-use super::{
+use super::{roots::Roots, vcs::default_branch};
+use crate::{
+    Engine, Workspace,
     git::{Git, GitError},
-    roots::Roots,
-    vcs::default_branch,
+    project,
 };
-use crate::{Engine, Workspace, workspace::project};
 
 /// The part of a branch's name before the worktree's own.
 const PREFIX: &str = "opencode/";

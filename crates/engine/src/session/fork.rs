@@ -19,10 +19,7 @@ use super::{
     revert,
     state::SessionState,
 };
-use crate::{
-    Engine, EngineError, EngineErrorKind,
-    workspace::{directory::Workspace, project},
-};
+use crate::{Engine, EngineError, EngineErrorKind, project, workspace::directory::Workspace};
 
 impl Engine {
     /// Copies a stored session, up to the message `before` if there is one; the session stays as it is.

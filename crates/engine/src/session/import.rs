@@ -24,7 +24,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::export::SessionFile;
-use crate::{Engine, EngineError, EngineErrorKind, workspace::project};
+use crate::{Engine, EngineError, EngineErrorKind, project};
 
 /// A session that was brought in.
 #[derive(Debug, Clone, PartialEq, Eq)]

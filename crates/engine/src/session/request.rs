@@ -1,6 +1,6 @@
 //! Requests to a session, and ends of the turns that answer them.
 
-use std::{collections::VecDeque, path::PathBuf};
+use std::collections::VecDeque;
 
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -8,10 +8,12 @@ use windlass_protocol::opencode::{
     id::{MessageId, PartId},
     message::OutputFormat,
     model_ref::ModelRef,
-    part::{FilePart, Part, PartKind},
+    part::{Part, PartKind},
     session::Session,
     tokens::Tokens,
 };
+
+pub use crate::prompt_part::PromptPart;
 
 use crate::EngineError;
 
@@ -162,38 +164,6 @@ pub enum Invocation {
     Named(String),
     /// The words are a shell command, which is run and not sent to a model.
     Shell,
-}
-
-/// A piece of a user's prompt.
-#[derive(Debug, Clone)]
-pub enum PromptPart {
-    Text {
-        text: String,
-        /// For the model only.
-        is_synthetic: bool,
-        /// For the user only.
-        is_ignored: bool,
-    },
-    File(FilePart),
-    /// A subagent that the user named by `@`; a file of that name goes before it.
-    Agent {
-        name: String,
-    },
-    /// Work for a subagent, which is done before the model answers.
-    Subtask {
-        prompt: String,
-        description: String,
-        agent: String,
-        model: Option<ModelRef>,
-    },
-    /// Text of something that was attached, rather than text that the user typed.
-    Document {
-        /// Description of its place, for the model.
-        place: String,
-        /// The file it is the whole of, as far as the client says so.
-        path: Option<PathBuf>,
-        text: String,
-    },
 }
 
 /// End of a turn.

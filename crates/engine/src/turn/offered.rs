@@ -4,12 +4,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::library::commands::Command;
 
 use super::servers;
-use crate::{
-    PromptInput,
-    command::{self, server_prompt},
-    session::context::SessionCx,
-    workspace::loaded::Loaded,
-};
+use crate::{PromptInput, command, mcp_commands, session::context::SessionCx, workspace::loaded::Loaded};
 
 /// Returns the prompts of the session's servers as commands. Waits a moment for servers that are starting if the user's
 /// prompt may call one of theirs.
@@ -20,10 +15,10 @@ pub async fn prompts(
     cancel: &CancellationToken,
 ) -> Vec<Command> {
     let servers = session.servers();
-    let offered = server_prompt::commands(&servers);
+    let offered = mcp_commands::commands(&servers);
     if !command::may_be_a_servers(loaded, &offered, input) {
         return offered;
     }
     servers::wait_for_prompts(session, loaded, &servers, cancel).await;
-    server_prompt::commands(&servers)
+    mcp_commands::commands(&servers)
 }

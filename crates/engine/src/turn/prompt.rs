@@ -20,7 +20,7 @@ use windlass_provider::{
 
 use super::{
     encoded_history::EncodedHistoryCache,
-    media, mention,
+    media,
     model_request::{Draft, Params, request},
     older_messages::Gathered,
     structured,
@@ -28,6 +28,7 @@ use super::{
 };
 use crate::{
     compaction::summary,
+    mention,
     session::{
         client_prompt::ClientPrompt,
         context::TurnCx,

@@ -32,12 +32,13 @@ use windlass_services::{
 use crate::{
     Engine, EngineError, InUse, PromptInput, PromptPart, StopReason, TurnOutcome,
     background::{MAX_JOBS, Open, Report, SubagentLink},
+    project,
     session::{
         parent_limits::ParentLimits,
         request::{PromptWatch, SpentBelow},
         warning_log::WarningLog,
     },
-    workspace::{directory::Workspace, loaded::Loaded, project},
+    workspace::{directory::Workspace, loaded::Loaded},
 };
 
 /// Depth to which subagents may start subagents, unless `subagent_depth` says otherwise.

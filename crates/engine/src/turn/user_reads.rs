@@ -7,7 +7,8 @@ use windlass_protocol::opencode::{
 };
 use windlass_services::tool::{self, Host, ToolCx, ToolError, ToolOutput};
 
-use super::{mention, servers};
+use super::servers;
+use crate::mention;
 use crate::session::{context::TurnCx, state::text_part};
 
 /// Runs a tool in the name of the user.

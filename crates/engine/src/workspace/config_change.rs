@@ -15,10 +15,8 @@ use super::{
     directory::Reading,
     loosening::{Loosening, loosened},
 };
-use crate::{Answerable, Engine, Workspace, asking::asks::Confirmation};
+use crate::{Answerable, Engine, Workspace, asking::asks::Confirmation, tools::CHANGE};
 
-/// The permission that stands for a change of the configuration.
-pub const PERMISSION: &str = "config";
 /// Lines of a question; the rest is counted.
 const MAX_LINES: usize = 40;
 
@@ -102,7 +100,7 @@ async fn ask(
 ) {
     let metadata = encode(&AskedConfig { changes: "apply the changed configuration", prompt: &lines });
     loop {
-        match engine.asks().confirm(&session, PERMISSION, metadata.clone()).await {
+        match engine.asks().confirm(&session, CHANGE, metadata.clone()).await {
             Confirmation::Yes => {
                 if let Some(held) = held {
                     let paths = workspace.loaded().config.paths.clone();

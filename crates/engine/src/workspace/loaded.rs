@@ -29,13 +29,11 @@ use windlass_services::{
     plugin::plan::{self, Plan},
 };
 
-use super::{model_names, state_file};
+use super::{lint, model_names, state_file};
 use crate::{
-    EngineError, EngineErrorKind,
-    diagnostics::lint,
+    EngineError, EngineErrorKind, mention,
     plugins::{self, providers::Extend},
-    session::request::PromptPart,
-    turn::mention,
+    prompt_part::PromptPart,
 };
 
 /// Something a user may choose.

@@ -18,7 +18,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::directory::{Reloading, Turn};
-use crate::{Engine, EngineError, Workspace, files::branch, plugins::Renewal};
+use crate::{Engine, EngineError, Workspace, branch, plugins::Renewal};
 
 /// Quiet time after which a change counts as complete: editors write in several steps.
 const QUIET: Duration = Duration::from_millis(50);

@@ -10,8 +10,8 @@ use windlass_services::mcp::{
     login::{Login, LoginError, LoginFiles, LoginPlace},
 };
 
-use super::{directory::Workspace, pending_login::PendingLogin};
-use crate::{Engine, EngineError, ServerReport, diagnostics::servers::reports};
+use super::{directory::Workspace, pending_login::PendingLogin, servers::reports};
+use crate::{Engine, EngineError, ServerReport};
 
 /// Time that a person waits for a server to connect behind a login.
 const SETTLE_LIMIT: Duration = Duration::from_secs(10);

@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use serde_json::Value;
 use windlass_base::lock::lock;
-use windlass_core::library::commands::Command;
+use windlass_core::{config::secrets, library::commands::Command};
 use windlass_protocol::opencode::config::McpConfig;
 use windlass_services::{
-    mcp::Status,
+    mcp::{self, Status},
     tool::{
         format::{self, FormatterState},
         task,
@@ -18,7 +18,7 @@ use super::{
     directory::Workspace,
     server_choice::{ServerChoice, specs, switched_off, switched_on},
 };
-use crate::command::server_prompt;
+use crate::{ServerReport, ServerStatus, mcp_commands};
 
 /// Time that a client waits for a server to connect before it is shown as it is.
 const SETTLE_LIMIT: Duration = Duration::from_secs(5);
@@ -84,7 +84,7 @@ impl Workspace {
     pub async fn server_commands(&self) -> Vec<Command> {
         let lease = self.mcp().lease();
         let _ = tokio::time::timeout(PROMPTS_LIMIT, lease.prompts_told()).await;
-        server_prompt::commands(&[lease])
+        mcp_commands::commands(&[lease])
     }
 
     /// Returns the resources of the directory's servers by name. Waits a moment for servers that start.
@@ -141,4 +141,24 @@ impl Workspace {
         }
         configs
     }
+}
+
+/// Returns every server of the configuration, also those that are switched off.
+pub(crate) fn reports(workspace: &Workspace) -> Vec<ServerReport> {
+    let loaded = workspace.loaded();
+    let mut started = workspace.mcp().reports();
+    let mut found = Vec::new();
+    for (name, config) in &loaded.config.mcp {
+        match started.iter().position(|report| report.name == *name) {
+            Some(position) => found.push(started.remove(position)),
+            None => found.push(ServerReport {
+                name: name.clone(),
+                place: mcp::Server::of(config).to_string(),
+                status: ServerStatus::Disabled,
+                tools: Vec::new(),
+            }),
+        }
+    }
+    let mask = |report: ServerReport| ServerReport { place: secrets::command_line(&report.place), ..report };
+    found.into_iter().map(mask).collect()
 }

@@ -10,10 +10,7 @@ use windlass_protocol::opencode::{
     tool_metadata::{AskedConfig, encode},
 };
 
-use crate::{Answerable, Engine, Workspace, asking::asks::Confirmation};
-
-/// The permission that stands for trust in a project.
-pub const PERMISSION: &str = "trust";
+use crate::{Answerable, Engine, Workspace, asking::asks::Confirmation, tools::TRUST};
 
 /// The user's answers about a project in this process.
 #[derive(Default)]
@@ -67,7 +64,7 @@ impl Engine {
         let prompt = held.lines();
         let changes = format!("trust the project {}, which brings", held.root.display());
         let metadata = encode(&AskedConfig { changes: &changes, prompt: &prompt });
-        match self.asks().confirm(session, PERMISSION, metadata).await {
+        match self.asks().confirm(session, TRUST, metadata).await {
             Confirmation::Yes => {
                 let paths = workspace.loaded().config.paths.clone();
                 let root = held.root.display().to_string();

@@ -7,7 +7,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::SessionFile;
-use crate::workspace::project;
+use crate::project;
 
 /// Returns the session of a file without the settings that a stranger must not decide. Every field is named, so that a
 /// new one is thought about.

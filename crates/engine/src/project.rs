@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use windlass_base::{git::Program, ids};
 use windlass_core::config::worktree;
 
-use crate::{Engine, EngineError, Workspace, files::git::Git};
+use crate::{Engine, EngineError, Workspace, git::Git};
 
 /// Stands for everything outside a repository, and for a repository with a root commit that is not known yet.
 pub const GLOBAL: &str = windlass_core::storage::UNKNOWN_PROJECT;
