@@ -250,8 +250,11 @@ impl Drop for Sandbox {
 impl Sandbox {
     async fn new(config: &Config, wanted: Wanted, level: Level) -> Result<Self, ToolError> {
         let sketch = Sketch::new(config, &wanted, level);
-        let drawn = blocking(move || Ok(sketch.draw())).await?;
-        let without = secret_variables(config, &wanted.environment);
+        let drawing = blocking(move || Ok(sketch.draw()));
+        // Looked for while the boundary is drawn.
+        let secrets = async { secret_variables(config, &wanted.environment) };
+        let (drawn, without) = tokio::join!(drawing, secrets);
+        let drawn = drawn?;
         let (of, wish) = (config.clone(), wanted.clone());
         let names_keys = wanted.network.names().is_some_and(|it| it.keys().next().is_some());
         let keys = if names_keys {
