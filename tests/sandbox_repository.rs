@@ -6,6 +6,7 @@ use crate::{
     sandbox::lacks,
     support::{
         agent::{Agent, Answer},
+        llm::Reply,
         scratch::Scratch,
     },
 };
@@ -90,5 +91,33 @@ async fn everyday_work_with_git_leaves_all_that_it_made() {
     let told = agent.told(&session, "bash", bash(&lines)).await;
     assert!(told.contains("rebase in progress") && told.contains("done"), "{told}");
     assert!(!told.contains("refused") && scratch.exists(".git/worktrees/linked/HEAD"), "{told}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_that_decides_and_comes_during_the_question_is_protected() {
+    if lacks("full") {
+        return;
+    }
+    let config = json!({
+        "permission": {"bash": "ask"},
+        "windlass": {"sandbox": {"mode": "workspace-write"}},
+    });
+    let agent = Agent::start_with(config).await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call("call_1", "bash", bash(&["echo spoilt > opencode.json"])));
+    agent.llm.reply(Reply::text("done"));
+    let turn = agent.send_prompt(&session, "go");
+    let mut question = agent.permission().await;
+    agent.scratch.write("opencode.json", "{}\n");
+    // The command may not write it, and asks to run outside.
+    while !question.params.to_string().contains("it failed in the sandbox") {
+        agent.answer(&question, Answer::AllowOnce);
+        question = agent.permission().await;
+    }
+    agent.answer(&question, Answer::RejectOnce);
+    turn.turn().await;
+    assert_eq!(agent.scratch.read("opencode.json"), "{}\n");
+    assert!(!agent.scratch.exists("opencode.json.refused"));
     agent.finish().await;
 }

@@ -620,9 +620,19 @@ fn refusal(feedback: Option<&str>) -> String {
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => Err(ToolError::Internal(format!("a blocking task ended early: {error}"))),
+    begin_blocking(work).await
+}
+
+/// Begins blocking work on a thread for it, which goes on whether or not its end is waited for.
+pub(crate) fn begin_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> impl Future<Output = Result<T, ToolError>> + Send + 'static {
+    let task = tokio::task::spawn_blocking(work);
+    async move {
+        match task.await {
+            Ok(done) => done,
+            Err(error) => Err(ToolError::Internal(format!("a blocking task ended early: {error}"))),
+        }
     }
 }
 

@@ -41,7 +41,7 @@ use windlass_protocol::opencode::{
 use crate::plugin::host::Host;
 
 use super::{
-    ToolCx, ToolError, ToolOutput,
+    AllowedBy, ToolCx, ToolError, ToolOutput,
     arguments::arguments,
     blocking,
     path::{self, Target, display},
@@ -121,15 +121,25 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let (needs, surroundings) = tokio::join!(needs(cx.config, &args.command, &workdir), sandbox::begin(cx));
     let Needs { asks, targets } = needs?;
     let line = Line { command: args.command, workdir, timeout_ms };
-    let sandbox = sandbox::around(cx, surroundings?, &line, &asks).await?;
+    let drawing = sandbox::around(cx, surroundings?, &line, &asks).await?;
     let shows_line = is_line_shown(cx, &asks).await;
+    let mut was_asked = false;
     for (ask, is_opaque) in asks {
         let is_shown = shows_line && ask.permission == "edit" && !is_opaque;
-        if is_shown || sandbox.as_ref().is_some_and(|it| it.answers(cx, &ask, is_opaque)) {
+        if is_shown || drawing.as_ref().is_some_and(|it| it.answers(cx, &ask, is_opaque)) {
             continue;
         }
-        if is_opaque { cx.host.ask_opaque(ask).await? } else { cx.host.ask(ask).await? }
+        if is_opaque {
+            cx.host.ask_opaque(ask).await?;
+            was_asked = true;
+        } else {
+            was_asked |= cx.host.ask_who(ask).await? != AllowedBy::Rules;
+        }
     }
+    let sandbox = match drawing {
+        Some(drawing) => Some(drawing.finished(was_asked).await?),
+        None => None,
+    };
     path::all_unmoved(cx.config, targets).await?;
     if !tokio::fs::metadata(&line.workdir).await.is_ok_and(|it| it.is_dir()) {
         let workdir = line.workdir.display();

@@ -88,7 +88,10 @@ pub(super) async fn run(
         timeout_ms: manifest.timeout.unwrap_or_else(|| bash::default_timeout_ms(cx.config)),
     };
     let surroundings = sandbox::begin(cx).await?;
-    let sandbox = sandbox::around(cx, surroundings, &line, &[]).await?;
+    let sandbox = match sandbox::around(cx, surroundings, &line, &[]).await? {
+        Some(drawing) => Some(drawing.finished(false).await?),
+        None => None,
+    };
     let ended = execute(cx, manifest, &line, &input, sandbox.as_ref()).await?;
     let tool_output = match sandbox {
         Some(sandbox) => {

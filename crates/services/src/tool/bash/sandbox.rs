@@ -9,6 +9,7 @@ use std::{
     },
 };
 
+use futures_util::future::BoxFuture;
 use windlass_base::{
     lock::lock,
     process::{Child, Spawn},
@@ -33,7 +34,7 @@ use super::{
     call::{Ended, Line, described},
     unasked,
 };
-use crate::tool::{ToolCx, ToolError, ToolOutput, blocking, path::display};
+use crate::tool::{ToolCx, ToolError, ToolOutput, begin_blocking, blocking, path::display};
 
 /// Words by which programs say that a file system refused a write, or the kernel another user's rights.
 const READ_ONLY: [&str; 4] = ["Read-only file system", "EROFS", "os error 30", "\"no new privileges\" flag"];
@@ -66,6 +67,18 @@ pub struct Sandbox {
     gate: Mutex<Option<Arc<Gate>>>,
 }
 
+/// A sandbox whose boundary is being drawn, on a thread of its own: the command's questions are asked meanwhile.
+pub(in crate::tool) struct Drawing {
+    wanted: Wanted,
+    level: Level,
+    without: Vec<String>,
+    leave: Option<Ask>,
+    is_bound: bool,
+    keys: Option<Keys>,
+    sketch: Arc<Sketch>,
+    drawn: BoxFuture<'static, Result<Drawn, ToolError>>,
+}
+
 /// The surroundings of a command, before its questions are known.
 pub(in crate::tool) enum Surroundings {
     Outside,
@@ -73,10 +86,10 @@ pub(in crate::tool) enum Surroundings {
     LeftOpen,
     /// A sandbox is wanted that this machine cannot hold.
     Missing(&'static Found),
-    Inside(Box<Sandbox>),
+    Inside(Box<Drawing>),
 }
 
-/// Draws the sandbox of an agent's command.
+/// Begins to draw the sandbox of an agent's command.
 pub(in crate::tool) async fn begin(cx: &ToolCx<'_>) -> Result<Surroundings, ToolError> {
     let agents = std::iter::once(cx.agent).chain(cx.agents_above.iter().map(String::as_str));
     let Some((wanted, found)) = wanted_of(cx.config, agents.clone()).await else {
@@ -92,25 +105,24 @@ pub(in crate::tool) async fn begin(cx: &ToolCx<'_>) -> Result<Surroundings, Tool
         }
         return Ok(Surroundings::Missing(found));
     }
-    let sandbox = Sandbox::new(cx.config, wanted, found.level).await?;
-    Ok(Surroundings::Inside(Box::new(sandbox)))
+    Ok(Surroundings::Inside(Box::new(Drawing::new(cx.config, wanted, found.level).await?)))
 }
 
-/// Returns the sandbox that a command runs in; none when the user has allowed it to run outside.
+/// Returns the sandbox that a command is to run in; none when the user has allowed it to run outside.
 pub(in crate::tool) async fn around(
     cx: &ToolCx<'_>,
     surroundings: Surroundings,
     line: &Line,
     asks: &[(Ask, bool)],
-) -> Result<Option<Sandbox>, ToolError> {
+) -> Result<Option<Drawing>, ToolError> {
     let surroundings = match surroundings {
         Surroundings::Outside => return Ok(None),
         Surroundings::LeftOpen => match bounded(cx, asks).await? {
-            Some(sandbox) => Surroundings::Inside(Box::new(sandbox)),
+            Some(drawing) => Surroundings::Inside(Box::new(drawing)),
             None => return Ok(None),
         },
-        Surroundings::Inside(sandbox) if sandbox.wanted.is_required => return Ok(Some(*sandbox)),
-        Surroundings::Inside(sandbox) => Surroundings::Inside(narrowed(cx, asks, sandbox).await?),
+        Surroundings::Inside(drawing) if drawing.wanted.is_required => return Ok(Some(*drawing)),
+        Surroundings::Inside(drawing) => Surroundings::Inside(narrowed(cx, asks, drawing).await),
         other => other,
     };
     // A command that can run anything cannot be allowed for ever.
@@ -136,36 +148,35 @@ pub(in crate::tool) async fn around(
             leave.metadata.insert("reason".to_owned(), missing(found).into());
             cx.host.ask(leave).await.map(|()| None)
         }
-        Surroundings::Inside(mut sandbox) => {
+        Surroundings::Inside(mut drawing) => {
             // The script that the command runs may be another one by the next time, written by a command inside.
             leave.always.clear();
-            sandbox.leave = Some(leave);
-            Ok(Some(*sandbox))
+            drawing.leave = Some(leave);
+            Ok(Some(*drawing))
         }
     }
 }
 
-/// Draws the sandbox of a command that nobody is asked about although others are: it writes where `edit` may without a
-/// question, even if its name looks harmless. None where there is no such command, or the machine does not hold the
-/// full level.
-async fn bounded(cx: &ToolCx<'_>, asks: &[(Ask, bool)]) -> Result<Option<Sandbox>, ToolError> {
+/// Begins to draw the sandbox of a command that nobody is asked about although others are: it writes where `edit` may
+/// without a question, even if its name looks harmless. None where there is no such command, or the machine does not
+/// hold the full level.
+async fn bounded(cx: &ToolCx<'_>, asks: &[(Ask, bool)]) -> Result<Option<Drawing>, ToolError> {
     let (policy, answers) = (cx.host.policy(), cx.host.answers().await);
     let Some(let_through) = unasked::let_through(asks, &policy, &answers) else { return Ok(None) };
     if !sandbox::level().await.level.is_full() {
         return Ok(None);
     }
-    let sketch = Sketch::of_writes(cx.config, unasked::writes(cx.config, &policy, &answers, let_through));
-    let drawn = blocking(move || Ok(sketch.draw())).await?;
-    let (wanted, without) = (Wanted::of_writes(), Vec::new());
-    Ok(Some(Sandbox {
-        wanted,
-        drawn,
-        without,
+    let writes = unasked::writes(cx.config, &policy, &answers, let_through);
+    let sketch = Arc::new(Sketch::of_writes(cx.config, writes));
+    Ok(Some(Drawing {
+        wanted: Wanted::of_writes(),
+        level: Level::Full,
+        without: Vec::new(),
         leave: None,
         is_bound: true,
-        has_run: AtomicBool::new(false),
         keys: None,
-        gate: Mutex::default(),
+        drawn: begin_drawing(&sketch),
+        sketch,
     }))
 }
 
@@ -180,27 +191,23 @@ pub async fn around_template(
         let way_out = "a `windlass.sandbox` with the mode \"off\" lets commands run without one";
         return Err(ToolError::Forbidden(format!("{}; {way_out}", missing(found))));
     }
-    Sandbox::new(config, wanted, found.level).await.map(Some)
+    Drawing::new(config, wanted, found.level).await?.finished(false).await.map(Some)
 }
 
 /// Bounds a command in a sandbox that only a project asks for as [`bounded`] does outside.
-async fn narrowed(
-    cx: &ToolCx<'_>,
-    asks: &[(Ask, bool)],
-    mut sandbox: Box<Sandbox>,
-) -> Result<Box<Sandbox>, ToolError> {
+async fn narrowed(cx: &ToolCx<'_>, asks: &[(Ask, bool)], mut drawing: Box<Drawing>) -> Box<Drawing> {
     let is_open = is_left_open(&cx.config.own_sandbox, cx.agent);
-    let is_wide =
-        sandbox.wanted.mode == SandboxMode::WorkspaceWrite && sandbox.drawn.boundary.level.is_full();
+    let is_wide = drawing.wanted.mode == SandboxMode::WorkspaceWrite && drawing.level.is_full();
     let (policy, answers) = (cx.host.policy(), cx.host.answers().await);
     let let_through = unasked::let_through(asks, &policy, &answers).filter(|_| is_open && is_wide);
     if let Some(let_through) = let_through {
         let writes = unasked::writes(cx.config, &policy, &answers, let_through);
-        let sketch = Sketch::new(cx.config, &sandbox.wanted, Level::Full).within(cx.config, writes);
-        sandbox.drawn = blocking(move || Ok(sketch.draw())).await?;
-        sandbox.is_bound = true;
+        let sketch = Sketch::new(cx.config, &drawing.wanted, Level::Full).within(cx.config, writes);
+        drawing.sketch = Arc::new(sketch);
+        drawing.drawn = begin_drawing(&drawing.sketch);
+        drawing.is_bound = true;
     }
-    Ok(sandbox)
+    drawing
 }
 
 /// Draws the sandbox of a formatter that a project brings, where its agents' commands run outside and nobody has said so.
@@ -213,8 +220,8 @@ pub async fn around_projects_program(
     if !is_left_open || !sandbox::level().await.level.is_full() {
         return Ok(None);
     }
-    let wanted = Wanted::of_writes();
-    Sandbox::new(config, wanted, Level::Full).await.map(Some)
+    let drawing = Drawing::new(config, Wanted::of_writes(), Level::Full).await?;
+    drawing.finished(false).await.map(Some)
 }
 
 /// Returns the sandbox that agents' commands run in, and the level of this machine; none if they run outside.
@@ -247,34 +254,59 @@ impl Drop for Sandbox {
     }
 }
 
-impl Sandbox {
+/// Draws a boundary on a thread of its own, from now on.
+fn begin_drawing(sketch: &Arc<Sketch>) -> BoxFuture<'static, Result<Drawn, ToolError>> {
+    let sketch = sketch.clone();
+    Box::pin(begin_blocking(move || Ok(sketch.draw())))
+}
+
+impl Drawing {
     async fn new(config: &Config, wanted: Wanted, level: Level) -> Result<Self, ToolError> {
-        let sketch = Sketch::new(config, &wanted, level);
-        let drawing = blocking(move || Ok(sketch.draw()));
+        let sketch = Arc::new(Sketch::new(config, &wanted, level));
+        let drawn = begin_drawing(&sketch);
         // Looked for while the boundary is drawn.
-        let secrets = async { secret_variables(config, &wanted.environment) };
-        let (drawn, without) = tokio::join!(drawing, secrets);
-        let drawn = drawn?;
-        let (of, wish) = (config.clone(), wanted.clone());
+        let without = secret_variables(config, &wanted.environment);
         let names_keys = wanted.network.names().is_some_and(|it| it.keys().next().is_some());
         let keys = if names_keys {
+            let (of, wish) = (config.clone(), wanted.clone());
             blocking(move || placeholders(&of, &wish).map_err(|error| ToolError::Model(error.to_string())))
                 .await?
         } else {
             None
         };
-        Ok(Self {
+        Ok(Self { wanted, level, without, leave: None, is_bound: false, keys, sketch, drawn })
+    }
+
+    /// Waits for the boundary. It is drawn anew after a person `was_asked`: files that decide may be there by now.
+    pub(in crate::tool) async fn finished(self, was_asked: bool) -> Result<Sandbox, ToolError> {
+        let Self { wanted, without, leave, is_bound, keys, sketch, drawn, level: _ } = self;
+        let drawn = if was_asked { begin_drawing(&sketch).await? } else { drawn.await? };
+        Ok(Sandbox {
             wanted,
             drawn,
             without,
-            leave: None,
-            is_bound: false,
+            leave,
+            is_bound,
             has_run: AtomicBool::new(false),
             keys,
             gate: Mutex::default(),
         })
     }
 
+    /// Returns true if a question about commands is one that the sandbox stands in for.
+    pub(super) fn answers(&self, cx: &ToolCx<'_>, ask: &Ask, is_opaque: bool) -> bool {
+        if !self.wanted.ask_less || self.level != Level::Full || ask.permission != "bash" {
+            return false;
+        }
+        let policy = cx.host.policy();
+        let mut about = policy.layers().iter().flat_map(|layer| layer.about("bash"));
+        let is_denied = matches!(permission::evaluate_all(ask, &policy, &[]), Verdict::Deny { .. });
+        // A command that can run anything can run a denied one.
+        !(is_denied || is_opaque && about.any(|rule| rule.action == Action::Deny))
+    }
+}
+
+impl Sandbox {
     /// Starts a command. `asking` is the way to ask about hosts that no setting names; without it they are refused.
     pub(in crate::tool) fn spawn(&self, command: &Spawn<'_>, asking: Option<Asking>) -> io::Result<Child> {
         self.has_run.store(true, Ordering::Relaxed);
@@ -305,18 +337,6 @@ impl Sandbox {
         let told =
             format!("The command could not reach every host: {sentences} Do not try to get around this.");
         (!refusals.is_empty()).then_some(told)
-    }
-
-    /// Returns true if a question about commands is one that the sandbox stands in for.
-    pub(super) fn answers(&self, cx: &ToolCx<'_>, ask: &Ask, is_opaque: bool) -> bool {
-        if !self.wanted.ask_less || self.drawn.boundary.level != Level::Full || ask.permission != "bash" {
-            return false;
-        }
-        let policy = cx.host.policy();
-        let mut about = policy.layers().iter().flat_map(|layer| layer.about("bash"));
-        let is_denied = matches!(permission::evaluate_all(ask, &policy, &[]), Verdict::Deny { .. });
-        // A command that can run anything can run a denied one.
-        !(is_denied || is_opaque && about.any(|rule| rule.action == Action::Deny))
     }
 
     /// Takes files away that would decide and that the commands made; returns a sentence about them.
