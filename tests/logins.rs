@@ -463,6 +463,30 @@ async fn a_token_that_is_refused_before_its_time_is_renewed_once() {
 }
 
 #[tokio::test]
+async fn a_refused_token_whose_renewal_meets_a_page_is_renewed_later() {
+    let desk = Desk::with_chatgpt().await;
+    let far = 4_102_444_800_000_i64;
+    desk.store(
+        &json!({"openai": {"type": "oauth", "refresh": "first", "access": "revoked", "expires": far}}),
+    );
+    for answer in [
+        Page::new("text/html", "<p>Log in to this network</p>"),
+        Page::redirect("https://login.example"),
+        granted(ACCESS, REFRESH),
+    ] {
+        desk.issuer.page("/oauth/token", answer);
+    }
+    desk.machine.llm.answer_with(|request| match request.header("authorization") {
+        Some("Bearer revoked") => Reply::status(401),
+        _ => Reply::text("hello"),
+    });
+    let run = desk.run(&["run", "go"]).await;
+    assert_eq!((run.code, run.stdout.as_str()), (Some(0), "hello\n"), "{run:?}");
+    assert_eq!(desk.asked("/oauth/token").len(), 3);
+    desk.machine.finish().await;
+}
+
+#[tokio::test]
 async fn opencodes_logins_are_used_and_only_ours_is_written() {
     let desk = Desk::with_chatgpt().await;
     let theirs = desk.machine.scratch.home.join(".local/share/opencode/auth.json");

@@ -196,6 +196,22 @@ async fn a_login_that_the_server_does_not_renew_is_needed_again() {
 }
 
 #[tokio::test]
+async fn a_login_that_cannot_be_read_is_said_and_is_not_taken_for_none() {
+    let guarded = Guarded::start("good").await;
+    let of_guarded = machine(&guarded, Value::Null).await;
+    fs::create_dir_all(of_guarded.scratch.home.join(".local/share/windlass/mcp-auth.json")).unwrap();
+    let listed = run(&of_guarded, &["mcp", "list"]).await;
+    assert!(listed.stdout.contains("the login at MCP server shop is not known: "), "{listed:?}");
+    // A server that wants none does not need it, nor what OpenCode keeps.
+    let open = Guarded::start("open").await;
+    for owner in ["windlass", "opencode"] {
+        let of_open = machine(&open, Value::Null).await;
+        fs::create_dir_all(of_open.scratch.home.join(format!(".local/share/{owner}/mcp-auth.json"))).unwrap();
+        assert_eq!(status(&of_open).await, "connected", "{owner}");
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_registers_nobody_says_so_until_a_client_is_named() {
     let guarded = Guarded::start("closed").await;
     assert_eq!(status(&machine(&guarded, Value::Null).await).await, "needs_client_registration");

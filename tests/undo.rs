@@ -9,6 +9,7 @@ use crate::support::{
     agent::{Agent, Builder},
     llm::{Gate, Reply, task},
     process,
+    scratch::Scratch,
 };
 
 async fn own(agent: &Agent, session: &str, command: &str) -> String {
@@ -327,6 +328,33 @@ async fn where_there_are_no_snapshots_undo_says_why() {
     run(&agent, &session, "change", "echo more >> a.txt").await;
     let undone = own(&agent, &session, "/undo").await;
     assert!(undone.contains("Files are not restored: snapshots need a git repository."), "{undone}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn nothing_is_restored_while_git_cannot_say_what_the_user_changed() {
+    let scratch = Scratch::new();
+    let bin = scratch.home.join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *diff-tree*) [ -e '{}' ] && echo 'out of memory' >&2 && exit 128;; esac\n\
+         PATH='{path}' exec git \"$@\"\n",
+        scratch.path("faulty")
+    );
+    fs::write(bin.join("git"), script).unwrap();
+    fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+    let builder = Agent::builder().scratch(&scratch);
+    let agent = builder.env("PATH", &format!("{}:{path}", bin.display())).start().await;
+    let session = agent.new_session().await;
+    run(&agent, &session, "first", "echo A >> a.txt").await;
+    run(&agent, &session, "second", "echo B >> other.txt").await;
+    own(&agent, &session, "/undo").await;
+    agent.scratch.write("a.txt", "mine\n");
+    agent.scratch.write("faulty", "");
+    let undone = own(&agent, &session, "/undo").await;
+    assert!(undone.contains("Files are not restored: git failed: out of memory"), "{undone}");
+    assert_eq!(agent.scratch.read("a.txt"), "mine\n");
     agent.finish().await;
 }
 

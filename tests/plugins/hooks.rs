@@ -206,6 +206,33 @@ async fn a_plugin_sees_the_prompts_of_commands_and_says_who_answers_them() {
 }
 
 #[tokio::test]
+async fn parts_that_a_plugin_spoils_fail_their_prompt() {
+    let plugin = r#"
+        export const Spoiler = async () => ({
+            "chat.message": async (input, output) => {
+                if (output.parts[0].text === "spoil it") delete output.parts[0].text
+                if (output.parts[0].text === "answer it") output.message = { ...output.message, role: "nobody" }
+            },
+            "command.execute.before": async (input, output) => { output.parts[0] = { type: "nothing" } },
+        })"#;
+    let files = [(".opencode/plugin/spoiler.js", plugin), (".opencode/command/hello.md", "hello")];
+    let agent = start(&files, json!({})).await;
+    let session = agent.new_session().await;
+    for (prompt, reason) in [
+        ("spoil it", "a plugin left parts of a message that cannot be read: "),
+        ("answer it", "a plugin left a message that cannot be read: "),
+        ("/hello", "a plugin left parts of a command that cannot be read: "),
+    ] {
+        let refused = agent.send_prompt(&session, prompt).answer().await.unwrap_err();
+        assert!(refused.message.contains(reason), "{prompt}: {refused:?}");
+    }
+    agent.llm.reply(Reply::text("done"));
+    assert_eq!(agent.prompt(&session, "go on").await.text(), "done");
+    assert!(!agent.llm.last_request().body.to_string().contains("spoil it"));
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn a_plugin_sees_the_files_of_a_result_and_puts_others_in_their_place() {
     let plugin = r#"
         const dot = (colour) => `data:image/png;base64,${btoa("\x89PNG\r\n\x1a\n" + colour)}`

@@ -1,9 +1,13 @@
 //! Messages that plugins put into a conversation while a turn waits for them, and events that they note.
 
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::{outside, runtimes, start, with};
-use crate::{cli::Machine, support::llm::Reply};
+use crate::{
+    cli::{Machine, ended},
+    support::llm::Reply,
+};
 
 /// A plugin that adds messages from a hook and from a tool, by the client, and to a request.
 const PLUGIN: (&str, &str) = (
@@ -60,15 +64,15 @@ async fn plugins_get_the_last_events_before_the_program_ends() {
     for runtime in runtimes() {
         let mut machine = Machine::new().await;
         machine.config["windlass"] = with(&json!({ "windlass": outside() }), runtime)["windlass"].clone();
-        // It is busy when the turn ends, so that its last events wait.
+        // It is busy until the turn has ended, so that its last events wait.
         let keeps = r#"
-            import { appendFileSync } from "node:fs"
+            import { appendFileSync, readFileSync } from "node:fs"
             export const Keeps = async ({ directory }) => {
                 let wasBusy = false
                 const event = async ({ event }) => {
                     if (event.type === "message.updated" && !wasBusy) {
                         wasBusy = true
-                        for (const end = Date.now() + 500; Date.now() < end; );
+                        readFileSync(`${directory}/ended`)
                     }
                     if (event.type === "session.idle") appendFileSync(`${directory}/kept`, "idle")
                 }
@@ -76,8 +80,14 @@ async fn plugins_get_the_last_events_before_the_program_ends() {
             }"#;
         machine.scratch.write(".opencode/plugin/keeps.js", keeps);
         machine.llm.reply(Reply::text("done"));
-        let run = machine.run(&["run", "go"]).await;
-        assert_eq!((run.code, run.stdout.trim()), (Some(0), "done"), "{run:?}");
+        let fifo = machine.scratch.work.join("ended");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let mut run = machine.command(&["run", "go"]).spawn().unwrap();
+        let mut lines = BufReader::new(run.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("done"));
+        // Opens once the plugin reads.
+        tokio::fs::write(fifo, "").await.unwrap();
+        assert_eq!(ended(run).await.code, Some(0));
         assert_eq!(std::fs::read_to_string(machine.scratch.work.join("kept")).unwrap_or_default(), "idle");
         machine.finish().await;
     }

@@ -306,10 +306,16 @@ async fn open(
     // Providers may take a token back before its time.
     if response.status().as_u16() == 401
         && let Some(refused) = credential.token()
-        && let Ok(renewed) = client.credential(model, Some(refused)).await
     {
-        credential = renewed;
-        response = send(client, model, prompt, &url, &body, &credential, &origin).await?;
+        match client.credential(model, Some(refused)).await {
+            Ok(renewed) => {
+                credential = renewed;
+                response = send(client, model, prompt, &url, &body, &credential, &origin).await?;
+            }
+            // The login may be good: it is tried again.
+            Err(error @ ProviderError::Transport { .. }) => return Err(origin.named(error)),
+            Err(error) => tracing::warn!(%error, "a refused token was not renewed"),
+        }
     }
     if !response.status().is_success() || is_not_a_stream(response.headers()) {
         let body = read_start(&mut response, model.timeouts.chunk).await;

@@ -61,12 +61,12 @@ impl EncodedEvent {
         self.directory().unwrap_or("global")
     }
 
-    /// The event alone.
+    /// Writes the event alone.
     pub fn plain(&self) -> Bytes {
         self.plain.get_or_init(|| frame(self.text())).clone()
     }
 
-    /// The event beside its directory and project.
+    /// Writes the event beside its directory and project.
     pub fn placed(&self) -> Bytes {
         let write = || {
             let mut place = json!({"directory": self.shown_directory()});
@@ -80,7 +80,7 @@ impl EncodedEvent {
         self.placed.get_or_init(write).clone()
     }
 
-    /// The event with its directory within, for OpenCode's newer clients.
+    /// Writes the event with its directory within, for OpenCode's newer clients.
     pub fn located(&self) -> Bytes {
         let write = || {
             let location = json!({"directory": self.shown_directory()});

@@ -136,7 +136,9 @@ impl Git {
     pub async fn reason(&self, error: SnapshotError, trees: &[&str]) -> SnapshotError {
         if matches!(error, SnapshotError::Git(_)) {
             for tree in trees {
-                if let Err(SnapshotError::Git(_)) = self.run(&["cat-file", "-e", tree]).await {
+                // A tree within may be the one that is gone.
+                let whole = ["ls-tree", "-r", "-z", "--name-only", tree];
+                if let Err(SnapshotError::Git(_)) = self.run(&whole).await {
                     return SnapshotError::Gone;
                 }
             }

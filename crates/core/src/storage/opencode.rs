@@ -212,5 +212,14 @@ fn read_json(path: &Path) -> Option<Value> {
         tracing::warn!(path = %path.display(), size, "a file of OpenCode's is too large to be read");
         return None;
     }
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    match fs::read(path)
+        .map_err(|error| error.to_string())
+        .and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()))
+    {
+        Ok(value) => Some(value),
+        Err(reason) => {
+            tracing::warn!(path = %path.display(), reason, "a file of OpenCode's is left out");
+            None
+        }
+    }
 }

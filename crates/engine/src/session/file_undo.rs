@@ -137,7 +137,12 @@ async fn restore(
     cx.commit(&mut journal).await?;
     let edited = match &before {
         Some(before) => edited(&snapshots, targets(&patches, Some(before), &saved), &now).await,
-        None => BTreeSet::new(),
+        None => Ok(BTreeSet::new()),
+    };
+    // Without knowing them, their changes could be lost.
+    let edited = match edited {
+        Ok(edited) => edited,
+        Err(error) => return Ok(FilesEnd::Failed(error)),
     };
     let mut targets = targets(&patches, after.as_ref(), &saved);
     targets.retain(|path, _| !edited.contains(path));
@@ -163,19 +168,27 @@ async fn restore(
 
 /// Returns the files that are not as the last undo or redo left them: the user has changed them since, and nothing else
 /// would bring that back.
-async fn edited(snapshots: &Snapshots, left: BTreeMap<PathBuf, Target>, now: &Target) -> BTreeSet<PathBuf> {
+async fn edited(
+    snapshots: &Snapshots,
+    left: BTreeMap<PathBuf, Target>,
+    now: &Target,
+) -> Result<BTreeSet<PathBuf>, SnapshotError> {
     let mut by_tree: BTreeMap<Target, Vec<PathBuf>> = BTreeMap::new();
     for (path, tree) in left {
         by_tree.entry(tree).or_default().push(path);
     }
     let mut edited = BTreeSet::new();
     for (tree, paths) in by_tree {
-        // A tree that is too old to be there says nothing.
-        let changes = snapshots.changes(&tree, now, false).await.unwrap_or_default();
+        let changes = match snapshots.changes(&tree, now, false).await {
+            Ok(changes) => changes,
+            // A tree that is too old to be there says nothing.
+            Err(SnapshotError::Gone) => continue,
+            Err(error) => return Err(error),
+        };
         let changed: BTreeSet<PathBuf> = changes.into_iter().map(|change| change.path).collect();
         edited.extend(paths.into_iter().filter(|path| changed.contains(path)));
     }
-    edited
+    Ok(edited)
 }
 
 /// Returns how the files differ from a tree; `None` where that is nothing, or too much.

@@ -208,7 +208,7 @@ impl StopReason {
     }
 }
 
-/// The ways in which a prompt is told of.
+/// Signs of a prompt's way.
 pub struct PromptWatch {
     pub on_begin: Option<TurnBegin>,
     /// Sent when a message of the user was stored and shown in the prompt's turn.
@@ -217,7 +217,7 @@ pub struct PromptWatch {
 }
 
 impl PromptWatch {
-    /// Tells only of the end.
+    /// Watches for the end alone.
     pub fn until_end(on_end: TurnEnd) -> Self {
         Self { on_begin: None, on_stored: None, on_end }
     }

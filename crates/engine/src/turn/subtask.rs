@@ -278,7 +278,14 @@ async fn report(
     outcome: Result<TurnOutcome, EngineError>,
 ) -> Report {
     let id = &link.child;
-    let stored = engine.storage().load(id.clone()).await.ok().flatten();
+    let (stored, outcome) = match engine.storage().load(id.clone()).await {
+        Ok(stored) => (stored, outcome),
+        // Its answer is there, but cannot be told.
+        Err(error) if outcome.as_ref().is_ok_and(|it| it.stop != StopReason::Cancelled) => {
+            (None, Err(error.into()))
+        }
+        Err(_) => (None, outcome),
+    };
     let (now, messages) = match stored {
         Some(stored) => {
             (Some(SpentBelow { cost: stored.info.cost, tokens: stored.info.tokens }), stored.messages)

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use serde_json::Value;
-use windlass_base::lock::lock;
+use windlass_base::{blocking::blocking, lock::lock};
 use windlass_core::{config::secrets, library::commands::Command};
 use windlass_protocol::opencode::config::McpConfig;
 use windlass_services::{
@@ -111,8 +111,7 @@ impl Workspace {
     /// Returns the configured formatters of files.
     pub async fn formatters(&self) -> Vec<FormatterState> {
         let loaded = self.loaded();
-        let states = tokio::task::spawn_blocking(move || format::states(&loaded.config));
-        states.await.unwrap_or_default()
+        blocking(move || format::states(&loaded.config)).await
     }
 
     fn choose_server(&self, name: &str, choice: ServerChoice) {

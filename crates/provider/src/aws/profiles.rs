@@ -1,6 +1,6 @@
 //! The files `~/.aws/config` and `~/.aws/credentials`.
 
-use std::{collections::BTreeMap, fs};
+use std::{collections::BTreeMap, fs, io::ErrorKind};
 
 use super::Account;
 
@@ -15,9 +15,18 @@ pub(super) struct Profiles {
 }
 
 impl Profiles {
-    /// Reads both files; one that cannot be read counts as empty. Does blocking reads.
+    /// Reads both files; one that cannot be read counts as empty, and is named in the log unless it is missing. Does
+    /// blocking reads.
     pub(super) fn read(account: &Account) -> Profiles {
-        let read = |variable, name| fs::read_to_string(account.file(variable, name)).unwrap_or_default();
+        let read = |variable, name| {
+            let path = account.file(variable, name);
+            fs::read_to_string(&path).unwrap_or_else(|error| {
+                if error.kind() != ErrorKind::NotFound {
+                    tracing::warn!(path = %path.display(), %error, "a file of AWS's settings cannot be read");
+                }
+                String::new()
+            })
+        };
         let config = read("AWS_CONFIG_FILE", "config");
         let credentials = read("AWS_SHARED_CREDENTIALS_FILE", "credentials");
         Profiles::parse(&config, &credentials)

@@ -101,7 +101,7 @@ impl SignIn<'_> {
         let renewal = renew(client.clone(), format!("{base}/token"), self.file.clone(), token);
         // The user may cancel the turn, but a token that AWS has replaced must not be lost.
         let renewed = RENEWALS.spawn(renewal).await;
-        match renewed.unwrap_or_else(|_| Err(String::new())) {
+        match renewed.unwrap_or(Err(NotRenewed::NoMeans)) {
             Ok(renewed) => Ok(renewed),
             Err(_) if is_good => Ok(known),
             Err(reason) => {
@@ -152,8 +152,23 @@ impl SignIn<'_> {
     }
 }
 
-/// Renews a token and stores it where AWS's own programs find it. An error is an addition to a sentence.
-async fn renew(client: reqwest::Client, url: String, file: PathBuf, token: Token) -> Result<String, String> {
+/// The reason why a token was not renewed, as an addition to a sentence.
+#[derive(Debug, thiserror::Error)]
+enum NotRenewed {
+    /// The sign-in has nothing to renew it by.
+    #[error("")]
+    NoMeans,
+    #[error(" and cannot be renewed ({0})")]
+    Failed(String),
+}
+
+/// Renews a token and stores it where AWS's own programs find it.
+async fn renew(
+    client: reqwest::Client,
+    url: String,
+    file: PathBuf,
+    token: Token,
+) -> Result<String, NotRenewed> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Renewed {
@@ -164,19 +179,19 @@ async fn renew(client: reqwest::Client, url: String, file: PathBuf, token: Token
     }
     let (Some(refresh), Some(id), Some(secret)) = (token.refresh_token, token.client_id, token.client_secret)
     else {
-        return Err(String::new());
+        return Err(NotRenewed::NoMeans);
     };
-    let failed = |reason: String| format!(" and cannot be renewed ({reason})");
     let body = json!({"clientId": id, "clientSecret": secret, "grantType": "refresh_token",
         "refreshToken": refresh});
-    let request = client.post(address(&url).map_err(failed)?);
+    let request = client.post(address(&url).map_err(NotRenewed::Failed)?);
     let request = request.header("content-type", "application/json").body(body.to_string());
-    let answer = service::send(request, LIMIT, "AWS's sign-in").await.map_err(failed)?;
-    let renewed: Renewed =
-        serde_json::from_str(&answer).map_err(|_| failed("the answer holds no token".to_owned()))?;
+    let answer = service::send(request, LIMIT, "AWS's sign-in").await.map_err(NotRenewed::Failed)?;
+    let renewed: Renewed = serde_json::from_str(&answer)
+        .map_err(|_| NotRenewed::Failed("the answer holds no token".to_owned()))?;
     let life_ms = (renewed.expires_in.unwrap_or(DEFAULT_LIFE_S) * 1000.0) as i64;
     let ends_ms = clock::now_ms().saturating_add(life_ms);
-    let ends = jiff::Timestamp::from_millisecond(ends_ms).map_err(|error| failed(error.to_string()))?;
+    let ends =
+        jiff::Timestamp::from_millisecond(ends_ms).map_err(|error| NotRenewed::Failed(error.to_string()))?;
     let mut changes = Map::new();
     changes.insert("accessToken".to_owned(), renewed.access_token.clone().into());
     changes.insert("expiresAt".to_owned(), ends.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into());

@@ -176,12 +176,20 @@ impl<'a> Endpoint<'a> {
                 return Err(unreachable("its answer is too large".to_owned()));
             }
         }
-        if status >= 500 || status == 429 {
+        // It follows no redirect: those are of networks that want a login of their own.
+        if status >= 500 || status == 429 || (300..400).contains(&status) {
             return Err(unreachable(format!("it answered {status}")));
         }
-        // An empty or broken answer counts by its status alone.
-        let answer = serde_json::from_slice(&body).unwrap_or_default();
-        Ok(Answer { status, fields: answer })
+        let fields = match serde_json::from_slice(&body) {
+            Ok(fields) => fields,
+            // A page of a proxy, say, which grants nothing and refuses nothing.
+            Err(_) if (200..300).contains(&status) && !body.is_empty() => {
+                return Err(unreachable("its answer is not JSON".to_owned()));
+            }
+            // A refusal counts by its status alone.
+            Err(_) => Map::new(),
+        };
+        Ok(Answer { status, fields })
     }
 
     /// Exchanges a code for a token.

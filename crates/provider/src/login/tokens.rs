@@ -221,7 +221,9 @@ async fn lock(paths: &Paths, provider: &str) -> Result<std::fs::File, ProviderEr
     let file = paths.data.join(format!("login-{provider}.lock"));
     let path = file.clone();
     let opened = blocking(move || credential_file::open_lock(&path)).await;
-    let opened = opened.map_err(|error| failed(error.to_string()))?;
+    // Waiting mends nothing there.
+    let unusable = |error: std::io::Error| expired(&format!(" and cannot be renewed ({error})"));
+    let opened = opened.map_err(unusable)?;
     let end = Instant::now() + LOCK_LIMIT;
     loop {
         match opened.try_lock() {
@@ -230,7 +232,7 @@ async fn lock(paths: &Paths, provider: &str) -> Result<std::fs::File, ProviderEr
             Err(std::fs::TryLockError::WouldBlock) => {
                 return Err(failed(format!("another one holds {} for too long", shown(&file))));
             }
-            Err(std::fs::TryLockError::Error(error)) => return Err(failed(error.to_string())),
+            Err(std::fs::TryLockError::Error(error)) => return Err(unusable(error)),
         }
     }
 }

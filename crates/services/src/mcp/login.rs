@@ -7,6 +7,7 @@ use rmcp::transport::{
     AuthError, AuthorizationManager, AuthorizationSession,
     auth::{AuthClient, AuthorizationRequest, CredentialStore, OAuthClientConfig},
 };
+use serde_json::{Map, Value};
 use tokio::time::timeout;
 use windlass_base::{
     blocking::blocking,
@@ -80,9 +81,12 @@ impl LoginPlace {
     }
 
     /// Returns true if a token is there, whether it still holds or not.
-    pub async fn has_token(&self) -> bool {
+    pub async fn has_token(&self) -> Result<bool, LoginError> {
         let store = self.store(None);
-        blocking(move || store.has_token()).await
+        let unknown = |error| {
+            LoginError::Failed(format!("the login at MCP server {} is not known: {error}", self.server))
+        };
+        blocking(move || store.has_token()).await.map_err(unknown)
     }
 
     /// Forgets the login; false if there was none of ours.
@@ -96,7 +100,7 @@ impl LoginPlace {
     /// Says how the server answers without a token, and its statements on logins, a line for each.
     pub async fn probe(&self) -> Result<Vec<String>, LoginError> {
         let mut lines = vec![format!("address: {}", self.shown_url())];
-        lines.push(format!("login: {}", if self.has_token().await { "a token is kept" } else { "none" }));
+        lines.push(format!("login: {}", if self.has_token().await? { "a token is kept" } else { "none" }));
         let manager = self.manager().await?;
         let Ok(resolved) = timeout(METADATA_LIMIT, manager.resolve_metadata()).await else {
             lines.push(format!("issuer: the server said nothing of logins within {METADATA_LIMIT:?}"));
@@ -243,7 +247,7 @@ impl LoginPlace {
 
     /// Returns a client that sends the token of the login and renews it; `None` where there is no login.
     pub(super) async fn client(&self, http: BoundedClient) -> Result<Option<LoggedIn>, LoginError> {
-        if !self.has_token().await {
+        if !self.has_token().await? {
             return Ok(None);
         }
         let mut manager = self.manager().await?;
@@ -273,11 +277,18 @@ impl Login {
 
     /// Waits for the browser and keeps the token that it leads to.
     pub async fn wait(&self) -> Result<(), LoginError> {
-        let brought = self.back.wait(&self.state).await;
+        self.take(self.returned().await).await
+    }
+
+    /// Waits for the browser; returns the fields that it brings, if it comes.
+    pub async fn returned(&self) -> Option<Map<String, Value>> {
+        self.back.wait(&self.state).await
+    }
+
+    /// Keeps the token that the fields of the browser lead to.
+    pub async fn take(&self, brought: Option<Map<String, Value>>) -> Result<(), LoginError> {
         let brought = brought.ok_or_else(|| LoginError::Failed(NOBODY_CAME.to_owned()))?;
-        let text = |name: &str| {
-            brought.get(name).and_then(serde_json::Value::as_str).filter(|text| !text.is_empty())
-        };
+        let text = |name: &str| brought.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
         match text("code") {
             Some(code) => self.exchange(code, text("iss")).await,
             None => {

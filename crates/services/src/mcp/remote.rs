@@ -106,11 +106,18 @@ impl Remote<'_> {
     ) -> Result<SessionEnd, Status> {
         let task = self.task;
         let bounded = BoundedClient::new(self.client.clone(), task.shared.directories.results.clone());
-        let logged_in = match &self.login {
-            None => None,
-            Some(login) => login.client(bounded.clone()).await.map_err(|error| {
-                task.failed(&format!("at {} cannot be used: {error}", without_secrets(&self.url)))
-            })?,
+        let login = match &self.login {
+            None => Ok(None),
+            Some(login) => login.client(bounded.clone()).await,
+        };
+        // A server that wants no login is used all the same.
+        let (logged_in, unusable) = match login {
+            Ok(logged_in) => (logged_in, None),
+            Err(error) => (None, Some(error)),
+        };
+        let wanted = async |logged_in| match &unusable {
+            Some(error) => task.failed(&format!("at {} cannot be used: {error}", without_secrets(&self.url))),
+            None => self.wanting_login(logged_in).await,
         };
         let end = match logged_in.clone() {
             None => {
@@ -123,11 +130,14 @@ impl Remote<'_> {
             }
         };
         if needs_auth(&end, &self.client, &self.url, &self.headers).await {
-            return Err(self.wanting_login(logged_in.as_ref()).await);
+            return Err(wanted(logged_in.as_ref()).await);
         }
         match end {
             // A server of the older kind knows no POST at this address.
-            SessionEnd::NotConnected(_) => self.serve_older(end, logged_in.as_ref(), cancel).await,
+            SessionEnd::NotConnected(_) => match self.serve_older(end, logged_in.as_ref(), cancel).await {
+                Some(end) => Ok(end),
+                None => Err(wanted(logged_in.as_ref()).await),
+            },
             SessionEnd::NotListed(_)
             | SessionEnd::Refused
             | SessionEnd::UnknownVersion(_)
@@ -136,13 +146,14 @@ impl Remote<'_> {
         }
     }
 
-    /// Does the same over the older transport; returns the end that was met before where the server does not know it.
+    /// Does the same over the older transport; returns the end that was met before where the server does not know it, and
+    /// `None` where it wants a login.
     async fn serve_older(
         &self,
         end: SessionEnd,
         logged_in: Option<&LoggedIn>,
         cancel: &CancellationToken,
-    ) -> Result<SessionEnd, Status> {
+    ) -> Option<SessionEnd> {
         let mut with_login = self.headers.clone();
         if let Some(login) = logged_in
             && let Some(token) = login.token().await
@@ -153,10 +164,10 @@ impl Remote<'_> {
         match sse::open(&self.client, &self.url, &with_login, self.task.spec().timeout).await {
             Ok(opened) => {
                 let keys = (&self.headers, logged_in);
-                Ok(sse::serve(self.task, opened, &self.client, keys, cancel.clone()).await)
+                Some(sse::serve(self.task, opened, &self.client, keys, cancel.clone()).await)
             }
-            Err(sse::Refusal::Unauthorized) => Err(self.wanting_login(logged_in).await),
-            Err(sse::Refusal::Other) => Ok(end),
+            Err(sse::Refusal::Unauthorized) => None,
+            Err(sse::Refusal::Other) => Some(end),
         }
     }
 

@@ -167,7 +167,13 @@ pub(super) async fn found(cx: &ToolCx<'_>, target: &Target) -> Vec<(Formatter, P
         }
         Ok((found, missing))
     };
-    let (found, missing) = blocking(with_programs).await.unwrap_or_default();
+    let (found, missing) = match blocking(with_programs).await {
+        Ok(both) => both,
+        Err(error) => {
+            cx.host.notify("formatters", format!("No formatter was run: {error}"));
+            return Vec::new();
+        }
+    };
     for Formatter { name, command, .. } in missing {
         let program = command.into_iter().next().unwrap_or_default();
         cx.host.notify(

@@ -1,9 +1,10 @@
 //! The hook about slash commands: their parts before they become a prompt.
 
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use windlass_protocol::opencode::{model_ref::ModelRef, part::FilePart};
 
-use super::message::{cancellable, listening};
+use super::message::{cancellable, listening, unreadable};
 use crate::{
     EngineError, PromptPart,
     session::{context::TurnCx, state::SessionState},
@@ -23,15 +24,21 @@ pub async fn change(
     let input = json!({ "command": command, "sessionID": state.info.id, "arguments": arguments });
     let before: Vec<Value> = parts.iter().map(|part| shown(part, command)).collect();
     let changed = cancellable(cx, host.hook(COMMAND, input, json!({ "parts": before }))).await?;
-    let Some(Value::Array(changed)) = changed.get("parts") else { return Ok(parts) };
+    let Some(changed) = changed.get("parts") else { return Ok(parts) };
+    let Value::Array(changed) = changed else {
+        return Err(unreadable("parts of a command", "they are no list"));
+    };
     let mut kept: Vec<(Value, Option<PromptPart>)> =
         before.into_iter().zip(parts.into_iter().map(Some)).collect();
     let mut part = |value: &Value| {
         // One that no plugin changed keeps the fields that are not shown.
         let same = kept.iter_mut().find(|(before, part)| before == value && part.is_some());
-        same.and_then(|(_, part)| part.take()).or_else(|| read(value))
+        match same.and_then(|(_, part)| part.take()) {
+            Some(part) => Ok(part),
+            None => read(value).map_err(|error| unreadable("parts of a command", error)),
+        }
     };
-    Ok(changed.iter().filter_map(&mut part).collect())
+    changed.iter().map(&mut part).collect()
 }
 
 /// Returns a part as plugins see it.
@@ -62,20 +69,24 @@ fn shown(part: &PromptPart, command: &str) -> Value {
     }
 }
 
-/// Returns a part that a plugin has written; `None` for one that is none.
-fn read(value: &Value) -> Option<PromptPart> {
-    let fields: &Map<String, Value> = value.as_object()?;
-    let text = |key: &str| Some(fields.get(key)?.as_str()?.to_owned());
-    match fields.get("type")?.as_str()? {
-        "text" => Some(PromptPart::Text { text: text("text")?, is_synthetic: true, is_ignored: false }),
-        "file" => serde_json::from_value::<FilePart>(value.clone()).ok().map(PromptPart::File),
-        "agent" => Some(PromptPart::Agent { name: text("name")? }),
-        "subtask" => Some(PromptPart::Subtask {
-            prompt: text("prompt")?,
-            description: text("description").unwrap_or_default(),
-            agent: text("agent")?,
-            model: fields.get("model").and_then(|it| serde_json::from_value::<ModelRef>(it.clone()).ok()),
-        }),
-        _other => None,
-    }
+/// A part that a plugin has written.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Written {
+    Text { text: String },
+    File(FilePart),
+    Agent { name: String },
+    Subtask { prompt: String, description: Option<String>, agent: String, model: Option<ModelRef> },
+}
+
+fn read(value: &Value) -> Result<PromptPart, serde_json::Error> {
+    Ok(match Written::deserialize(value)? {
+        Written::Text { text } => PromptPart::Text { text, is_synthetic: true, is_ignored: false },
+        Written::File(file) => PromptPart::File(file),
+        Written::Agent { name } => PromptPart::Agent { name },
+        Written::Subtask { prompt, description, agent, model } => {
+            let description = description.unwrap_or_default();
+            PromptPart::Subtask { prompt, description, agent, model }
+        }
+    })
 }

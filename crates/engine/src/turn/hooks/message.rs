@@ -1,6 +1,9 @@
 //! The hooks about messages: prompts, commands, finished texts, and summaries.
 
-use serde_json::{Value, json};
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 use windlass_base::ids;
 use windlass_core::library::Agent;
 use windlass_protocol::opencode::{
@@ -49,14 +52,18 @@ pub async fn change_prompt(
     let output = json!({ "message": newest.info, "parts": newest.parts.get(n_stored..) });
     let changed = cancellable(cx, host.hook(MESSAGE, input, output)).await;
     let checked = changed.and_then(|changed| {
-        let message = changed.get("message").and_then(|it| serde_json::from_value(it.clone()).ok());
-        let message = message.filter(|it| matches!(it, Message::User(_)));
-        if let Some(Message::User(prompt)) = &message {
-            answering(cx, prompt)?;
+        let message = changed.get("message").map(Message::deserialize).transpose();
+        let message = message.map_err(|error| unreadable("a message", error))?;
+        match &message {
+            Some(Message::User(prompt)) => drop(answering(cx, prompt)?),
+            Some(Message::Assistant(_)) => return Err(unreadable("a message", "it is no prompt's")),
+            None => {}
         }
-        Ok((changed, message))
+        let parts = changed.get("parts").map(|parts| whole(parts, newest.info.session_id(), &id));
+        let parts = parts.transpose().map_err(|error| unreadable("parts of a message", error))?;
+        Ok((message, parts))
     });
-    let (changed, message) = match checked {
+    let (message, parts) = match checked {
         Ok(checked) => checked,
         Err(error) => {
             match state.history.newest_mut() {
@@ -66,17 +73,16 @@ pub async fn change_prompt(
             return Err(error);
         }
     };
-    if changed.is_empty() {
+    if message.is_none() && parts.is_none() {
         return Ok(());
     }
     let Some(newest) = state.history.newest_mut() else { return Ok(()) };
     if let Some(message) = message {
         newest.info = message;
     }
-    if let Some(Value::Array(parts)) = changed.get("parts") {
-        let session_id = newest.info.session_id().clone();
+    if let Some(parts) = parts {
         newest.parts.truncate(n_stored);
-        newest.parts.extend(parts.iter().filter_map(|part| whole(part, &session_id, &id)));
+        newest.parts.extend(parts);
     }
     *said = Journal::default();
     said.message(&newest.info);
@@ -118,14 +124,25 @@ pub fn follow_prompt(cx: &mut TurnCx<'_>, state: &SessionState) -> Result<(), En
     Ok(())
 }
 
-/// Returns a part as a plugin left it, with the ids that it may lack.
-fn whole(part: &Value, session_id: &SessionId, message_id: &MessageId) -> Option<Part> {
-    let mut part = part.clone();
-    let fields = part.as_object_mut()?;
-    fields.entry("id").or_insert_with(|| json!(ids::part()));
-    fields.insert("sessionID".to_owned(), json!(session_id));
-    fields.insert("messageID".to_owned(), json!(message_id));
-    serde_json::from_value(part).ok()
+/// Returns parts as plugins left them, with the ids that they may lack.
+fn whole(
+    parts: &Value,
+    session_id: &SessionId,
+    message_id: &MessageId,
+) -> Result<Vec<Part>, serde_json::Error> {
+    let parts = Vec::<Map<String, Value>>::deserialize(parts)?.into_iter().map(|mut fields| {
+        fields.entry("id").or_insert_with(|| json!(ids::part()));
+        fields.insert("sessionID".to_owned(), json!(session_id));
+        fields.insert("messageID".to_owned(), json!(message_id));
+        Part::deserialize(Value::Object(fields))
+    });
+    parts.collect()
+}
+
+/// Returns the failure over something of a plugin's: leaving it out would lose words of the user.
+pub(super) fn unreadable(left: &str, error: impl fmt::Display) -> EngineError {
+    let message = format!("a plugin left {left} that cannot be read: {error}");
+    EngineError::new(EngineErrorKind::Internal, message)
 }
 
 /// Lets plugins change the finished texts of the newest answer.

@@ -93,7 +93,19 @@ impl Store {
     fn read(&self) -> io::Result<Option<Entry>> {
         let mut found = None;
         for file in [&self.files.own, &self.files.opencodes] {
-            let entries = credential_file::read(file)?.unwrap_or_default();
+            let entries = match credential_file::read(file) {
+                Ok(Some(entries)) => entries,
+                Ok(None) => {
+                    tracing::warn!(file = %file.display(), "a file of logins is not JSON, and counts as empty");
+                    Map::new()
+                }
+                // It hides no login of ours.
+                Err(error) if *file == self.files.opencodes => {
+                    tracing::warn!(%error, "OpenCode's logins are not read");
+                    Map::new()
+                }
+                Err(error) => return Err(error),
+            };
             match self.entry_of(&entries) {
                 Some(entry) if entry.tokens.is_some() => return Ok(Some(entry)),
                 // One without a token names our client, and hides no login.
@@ -104,8 +116,8 @@ impl Store {
     }
 
     /// Returns true if there is a token. Does blocking reads.
-    pub fn has_token(&self) -> bool {
-        self.read().ok().flatten().is_some_and(|entry| entry.tokens.is_some())
+    pub fn has_token(&self) -> io::Result<bool> {
+        Ok(self.read()?.is_some_and(|entry| entry.tokens.is_some()))
     }
 
     /// Returns the id and the secret of the client that has logged in. Does blocking reads.
