@@ -177,6 +177,25 @@ async fn cancelling_a_queued_request_leaves_the_running_turn_alone() {
 }
 
 #[tokio::test]
+async fn a_session_whose_close_is_taken_back_is_closed_all_the_same() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let command = "trap 'touch asked' TERM; touch begun; while :; do sleep 1; done";
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": command})));
+    let prompt = agent.send_prompt(&session, "go");
+    agent.scratch.appears("begun").await;
+    let close = agent.send_request("session/close", json!({"sessionId": session}));
+    // The command does not end at once, and the close waits for it.
+    agent.scratch.appears("asked").await;
+    agent.notify("$/cancel_request", json!({"requestId": close.id}));
+    close.answer().await.unwrap();
+    assert_eq!(prompt.turn().await.stop, "cancelled");
+    let refused = agent.send_prompt(&session, "again").answer().await.unwrap_err();
+    assert!(refused.message.contains("not open"), "{refused:?}");
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn cancelled_requests_that_are_no_prompts_get_one_answer_each() {
     let agent = Agent::start().await;
     let session = agent.new_session().await;

@@ -37,7 +37,7 @@ pub fn authenticate(
         return Err(error(code::INVALID_PARAMS, &message));
     }
     let engine = connection.engine.clone();
-    call.spawn(connection, None, async move {
+    call.spawn_whole(connection, None, async move {
         engine.log_in().await.map_err(|failure| engine_error(&failure))?;
         let status = status(&engine).await?;
         Ok(Box::new(|connection: &mut Connection, responder: Responder| {
@@ -53,7 +53,7 @@ pub fn logout(
     _params: Option<&str>,
 ) -> Result<(), ErrorObjectOwned> {
     let engine = connection.engine.clone();
-    call.spawn(connection, None, async move {
+    call.spawn_whole(connection, None, async move {
         engine.log_out().await.map_err(|failure| engine_error(&failure))?;
         let status = status(&engine).await?;
         Ok(Box::new(|connection: &mut Connection, responder: Responder| {

@@ -48,9 +48,31 @@ impl Call {
         session: Option<String>,
         work: impl Future<Output = Result<Reply, ErrorObjectOwned>> + Send + 'static,
     ) -> Result<(), ErrorObjectOwned> {
+        self.start(connection, session, Some(CancellationToken::new()), work)
+    }
+
+    /// Answers from a task of its own, as [`Call::spawn`] does. The work is done whole: a client that takes its request
+    /// back hears how it ended.
+    pub fn spawn_whole(
+        &mut self,
+        connection: &mut Connection,
+        session: Option<String>,
+        work: impl Future<Output = Result<Reply, ErrorObjectOwned>> + Send + 'static,
+    ) -> Result<(), ErrorObjectOwned> {
+        self.start(connection, session, None, work)
+    }
+
+    fn start(
+        &mut self,
+        connection: &mut Connection,
+        session: Option<String>,
+        cancel: Option<CancellationToken>,
+        work: impl Future<Output = Result<Reply, ErrorObjectOwned>> + Send + 'static,
+    ) -> Result<(), ErrorObjectOwned> {
         let responder = self.take_responder()?;
-        let cancel = CancellationToken::new();
-        connection.set_cancel(responder.id(), Cancel::Task(cancel.clone()));
+        if let Some(cancel) = &cancel {
+            connection.set_cancel(responder.id(), Cancel::Task(cancel.clone()));
+        }
         let (ended, is_ended) = oneshot::channel::<()>();
         let before = connection.last_handler.replace(is_ended);
         close_gate(connection, session.as_ref());
@@ -63,9 +85,15 @@ impl Call {
                 }
                 work.await
             };
+            let cancelled = async {
+                match &cancel {
+                    Some(cancel) => cancel.cancelled().await,
+                    None => std::future::pending().await,
+                }
+            };
             let outcome = tokio::select! {
                 biased;
-                () = cancel.cancelled() => Err(error(code::REQUEST_CANCELLED, "The request was cancelled.")),
+                () = cancelled => Err(error(code::REQUEST_CANCELLED, "The request was cancelled.")),
                 outcome = AssertUnwindSafe(work).catch_unwind() => outcome.unwrap_or_else(|_| Err(panicked())),
             };
             Handled { responder, session, outcome, ended }

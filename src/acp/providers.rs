@@ -41,7 +41,7 @@ pub fn set(
 ) -> Result<(), ErrorObjectOwned> {
     let wanted = decode::set_provider(params).map_err(|reason| invalid_params(&reason))?;
     let (engine, directory) = (connection.engine.clone(), directory()?);
-    call.spawn(connection, None, async move {
+    call.spawn_whole(connection, None, async move {
         let decode::SetProvider { provider_id, api_type, base_url, headers } = wanted;
         let routed = engine.route_provider(&directory, &provider_id, &api_type, base_url, headers).await;
         routed.map_err(|failure| engine_error(&failure))?;
@@ -57,7 +57,7 @@ pub fn disable(
 ) -> Result<(), ErrorObjectOwned> {
     let id = decode::disable_provider(params).map_err(|reason| invalid_params(&reason))?;
     let (engine, directory) = (connection.engine.clone(), directory()?);
-    call.spawn(connection, None, async move {
+    call.spawn_whole(connection, None, async move {
         engine.disable_provider(&directory, &id).await.map_err(|failure| engine_error(&failure))?;
         let response = DisableProviderResponse::new();
         Ok(Box::new(move |_: &mut Connection, responder: Responder| responder.succeed(&response)) as Reply)

@@ -27,7 +27,7 @@ pub fn archive(
 ) -> Result<(), ErrorObjectOwned> {
     let (id, text) = named(params)?;
     let (engine, lease) = (connection.engine.clone(), connection.lease.clone());
-    call.spawn(connection, Some(text), async move {
+    call.spawn_whole(connection, Some(text), async move {
         let known = engine.session(&id).await.map_err(|failure| engine_error(&failure))?;
         lease.close_session(&id).await;
         if known.time.archived.is_none() {
@@ -50,7 +50,7 @@ pub fn unarchive(
 ) -> Result<(), ErrorObjectOwned> {
     let (id, text) = named(params)?;
     let engine = connection.engine.clone();
-    call.spawn(connection, Some(text), async move {
+    call.spawn_whole(connection, Some(text), async move {
         let patch = SessionPatch { archived: Some(None), ..SessionPatch::default() };
         engine.patch_session(&id, patch).await.map_err(|failure| engine_error(&failure))?;
         let answer = UnarchiveSessionResponse::new();
@@ -84,7 +84,7 @@ pub fn set_title(
     let (text, title) = decode::set_title(params).map_err(|reason| invalid_params(&reason))?;
     let id = session_id(&text)?;
     let engine = connection.engine.clone();
-    call.spawn(connection, Some(text), async move {
+    call.spawn_whole(connection, Some(text), async move {
         let renamed = engine.rename_session(&id, &title).await.map_err(|failure| engine_error(&failure))?;
         let answer = SetSessionTitleResponse::new(renamed.title);
         Ok(Box::new(move |_: &mut Connection, responder: Responder| responder.succeed(&answer)) as Reply)

@@ -478,7 +478,7 @@ pub fn close(
         };
     }
     let lease = connection.lease.clone();
-    call.spawn(connection, Some(text), async move {
+    call.spawn_whole(connection, Some(text), async move {
         lease.close_session(&id).await;
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             connection.sessions().remove(&id);
@@ -497,7 +497,7 @@ pub fn delete(
     // A text that is not a session id names no session, and deleting nothing succeeds (facts: ACP §1.1).
     let Ok(id) = SessionId::parse(&text) else { return call.succeed(&DeleteSessionResponse::new()) };
     let engine = connection.engine.clone();
-    call.spawn(connection, Some(text), async move {
+    call.spawn_whole(connection, Some(text), async move {
         engine.delete_session(&id).await.map_err(|failure| engine_error(&failure))?;
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             connection.sessions().remove(&id);

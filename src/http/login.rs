@@ -41,8 +41,17 @@ impl Logins {
     ) -> Result<Page, String> {
         let provider = login_method.provider;
         let (pending, page) = begin(engine, login_method, instance);
+        let end = pending.end.clone();
         lock(&self.0).insert(provider.to_owned(), pending);
-        page.await.inspect_err(|_| _ = lock(&self.0).remove(provider))
+        page.await.inspect_err(|_| self.forget(provider, &end))
+    }
+
+    /// Takes out a login that has ended, unless another one has begun since.
+    fn forget(&self, provider: &str, end: &End) {
+        let mut logins = lock(&self.0);
+        if logins.get(provider).is_some_and(|pending| pending.end.same_channel(end)) {
+            logins.remove(provider);
+        }
     }
 
     /// Ends a provider's login without a result.
@@ -54,7 +63,7 @@ impl Logins {
     pub async fn end(&self, provider: &str) -> Option<Result<(), String>> {
         let mut end = lock(&self.0).get(provider)?.end.clone();
         let ended = end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone());
-        lock(&self.0).remove(provider);
+        self.forget(provider, &end);
         Some(ended.unwrap_or_else(|| Err("another login was begun instead".to_owned())))
     }
 }

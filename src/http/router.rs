@@ -2,6 +2,7 @@
 
 use axum::{
     Router,
+    extract::Request,
     http::{Method, StatusCode, Uri},
     middleware,
     response::{IntoResponse, Response},
@@ -46,10 +47,25 @@ pub fn router(server: &Shared) -> Router {
         .merge(vcs::routes())
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)
+        .layer(middleware::from_fn(whole))
         .layer(CompressionLayer::new())
         .layer(middleware::from_fn_with_state(server.options.access.clone(), access::guard))
         .layer(cors::layer(server))
         .with_state(server.clone())
+}
+
+/// Has a change that was begun made whole although its client leaves: the connection drops what it waits for then.
+async fn whole(request: Request, next: middleware::Next) -> Response {
+    if request.method().is_safe() {
+        return next.run(request).await;
+    }
+    match tokio::spawn(next.run(request)).await {
+        Ok(response) => response,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_cancelled) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        },
+    }
 }
 
 async fn unknown(method: Method, uri: Uri) -> Failure {

@@ -1,11 +1,12 @@
 //! Files, versions, terminals, servers and settings of a directory, over HTTP.
 
-use std::fs;
+use std::{fs, sync::Arc};
 
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    sync::Semaphore,
 };
 
 use crate::lsp::server as toy;
@@ -356,6 +357,56 @@ async fn a_login_is_begun_by_one_request_and_ends_in_another() {
     issuer.page("/login/device/code", Page::status(400));
     let refused = server.post(&format!("{path}/authorize"), json!({"method": 0})).await.refused(400);
     assert_eq!(refused["name"], "ProviderAuthOauthCallbackFailed");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_deletion_is_made_whole_although_its_client_leaves() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let command = "trap 'touch asked' TERM; touch begun; while :; do sleep 1; done";
+    server.llm.reply(Reply::call("call_1", "bash", json!({"command": command})));
+    let parts = json!([{"type": "text", "text": "go"}]);
+    server.post(&format!("/session/{session}/prompt_async"), json!({"parts": parts})).await;
+    server.scratch.appears("begun").await;
+    let mut events = server.events("/event").await;
+    let address = server.url.strip_prefix("http://").unwrap();
+    let mut client = TcpStream::connect(address).await.unwrap();
+    let request = format!("DELETE /session/{session} HTTP/1.1\r\nhost: {address}\r\n\r\n");
+    client.write_all(request.as_bytes()).await.unwrap();
+    // The deletion waits for the command, which does not end at once.
+    server.scratch.appears("asked").await;
+    drop(client);
+    events.until("session.deleted").await;
+    server.get(&format!("/session/{session}")).await.refused(404);
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_login_that_is_begun_again_ends_as_its_own_page_says() {
+    let issuer = Web::start().await;
+    let server = Server::builder().env("WINDLASS_LOGIN_ISSUER", &issuer.url("")).start().await;
+    let page = |body: Value| Page::new("application/json", body.to_string());
+    let begun = json!({
+        "device_code": "dev-1", "user_code": "ABCD-1234", "interval": 0, "expires_in": 900,
+        "verification_uri": "https://github.com/login/device",
+    });
+    issuer.page("/login/device/code", page(begun));
+    let granted = Arc::new(Semaphore::new(0));
+    issuer.page("/login/oauth/access_token", page(json!({"access_token": "token-1"})).behind(&granted));
+    let connect = "/api/integration/github-copilot/connect/oauth";
+    let shown = server.get("/api/integration/github-copilot").await.ok()["data"]["methods"].clone();
+    let mut attempts = Vec::new();
+    for _ in 0..2 {
+        let begun = server.post(connect, json!({"methodID": shown[0]["id"], "inputs": {}})).await.ok();
+        let id = begun["data"]["attemptID"].as_str().unwrap();
+        attempts.push(format!("/api/integration/attempt/{id}"));
+    }
+    // The first one has ended by then.
+    while server.get(&attempts[0]).await.ok()["data"]["status"] == "pending" {}
+    granted.add_permits(Semaphore::MAX_PERMITS);
+    assert_eq!(server.post(&format!("{}/complete", attempts[1]), json!({})).await.status, 204);
+    assert_eq!(server.get(&attempts[1]).await.ok()["data"]["status"], "complete");
     server.finish().await;
 }
 

@@ -23,7 +23,7 @@ use crate::{
     session::{
         context::TurnCx,
         request::{Invocation, PromptInput, PromptPart, StopReason},
-        state::{Journal, SessionState, text_part},
+        state::{Journal, KnownFiles, SessionState, text_part},
     },
     turn::{
         attach, hooks, loaded_instructions::LoadedInstructions, local_reply::reply_locally, subtask_parts,
@@ -332,10 +332,15 @@ async fn attach_parts(
     let known_files = state.known_files.clone();
     let instructions = LoadedInstructions::new(&cx.instructions, state.gathered().instructions);
     let words = attach::words(&parts);
+    let read = KnownFiles::default();
     let kinds = tokio::select! {
         biased;
         () = cx.cancel.cancelled() => words,
-        kinds = attach::resolve(cx, &known_files, &instructions, message_id, parts) => kinds,
+        kinds = attach::resolve(cx, &read, &instructions, message_id, parts) => {
+            // A cancelled prompt shows the model none of them.
+            known_files.take_in(&read);
+            kinds
+        }
     };
     for kind in kinds {
         state.push_part(kind, &mut journal);

@@ -105,6 +105,13 @@ impl KnownFiles {
         noted.unsaved.insert(path.to_owned());
     }
 
+    /// Adds the files of another list that it has not stored.
+    pub fn take_in(&self, other: &Self) {
+        for (path, stamp) in other.take_unsaved() {
+            self.insert(&path, stamp);
+        }
+    }
+
     fn forget(&self, since: i64) {
         let mut noted = lock(&self.0);
         noted.stamps.retain(|_, stamp| stamp.seen_ms < since);

@@ -112,17 +112,13 @@ pub async fn run(
         return Ok(if is_rejected && !goes_on { CallsEnd::Rejected } else { CallsEnd::Ran });
     }
     let limit = if state.info.parent_id.is_some() { SETTLE } else { SETTLE_WITH_SUBAGENTS };
-    let settled = async {
-        while let Some((part, result)) = running.next().await {
-            finish(cx, state, &reports, part, result).await?;
-        }
-        Ok::<(), EngineError>(())
-    };
-    match tokio::time::timeout(limit, settled).await {
-        Ok(result) => result?,
-        // Dropping the futures kills the processes that they started.
-        Err(_) => drop(running),
+    let deadline = tokio::time::Instant::now() + limit;
+    // The limit is one for the calls: the result of each that ends is stored and shown whole.
+    while let Ok(Some((part, result))) = tokio::time::timeout_at(deadline, running.next()).await {
+        finish(cx, state, &reports, part, result).await?;
     }
+    // Dropping the futures kills the processes that they started.
+    drop(running);
     Ok(CallsEnd::Interrupted)
 }
 

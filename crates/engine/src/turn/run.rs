@@ -34,7 +34,7 @@ use crate::{
         parent_limits::{self, ParentLimits},
         request::{Command, Given, Invocation, OnMissing, PromptInput, StopReason, TurnOutcome},
         revert,
-        state::{Journal, SessionState, TurnState, text_part},
+        state::{Journal, KnownFiles, SessionState, TurnState, text_part},
         title,
     },
     workspace::loaded::Loaded,
@@ -494,11 +494,15 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     let known_files = state.known_files.clone();
     let instructions = LoadedInstructions::new(&cx.instructions, state.gathered().instructions);
     let words = attach::words(&input.parts);
+    let read = KnownFiles::default();
     let kinds = tokio::select! {
         biased;
         // The words are kept, the files that were still being read are not.
         () = cx.cancel.cancelled() => words,
-        kinds = attach::resolve(cx, &known_files, &instructions, &message_id, input.parts) => kinds,
+        kinds = attach::resolve(cx, &read, &instructions, &message_id, input.parts) => {
+            known_files.take_in(&read);
+            kinds
+        }
     };
     for kind in kinds {
         state.push_given_part(kind, &mut said);

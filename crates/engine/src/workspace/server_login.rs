@@ -156,7 +156,8 @@ impl Workspace {
 
 async fn complete(login: &Login, mut codes: mpsc::Receiver<String>) -> Result<(), LoginError> {
     tokio::select! {
-        ended = login.wait() => ended,
+        // A code is exchanged once: another that comes meanwhile must not end that.
+        brought = login.returned() => login.take(brought).await,
         Some(code) = codes.recv() => login.complete(&code).await,
     }
 }

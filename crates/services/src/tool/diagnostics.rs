@@ -1,6 +1,7 @@
 //! Errors that language servers find in files that were changed, as the model and the client are told.
 
 use std::{
+    collections::HashMap,
     fmt::Write as _,
     path::PathBuf,
     sync::{Arc, Mutex},
@@ -70,19 +71,22 @@ impl LateErrors {
     /// Returns the errors that have come since, once, as they go behind an answer. Those of a file that is no longer as it
     /// was changed are left out.
     pub async fn take(&self) -> String {
-        let come: Vec<Late> = {
-            let mut late = lock(&self.0);
-            let mut left = MAX_TOLD_LATE;
-            late.extract_if(.., |it| {
-                let is_taken = left > 0 && it.later.has_come();
-                left -= usize::from(is_taken);
-                is_taken
-            })
-            .collect()
+        let paths: Vec<PathBuf> = {
+            let late = lock(&self.0);
+            let come = late.iter().filter(|it| it.later.has_come()).take(MAX_TOLD_LATE);
+            come.map(|it| it.later.path.clone()).collect()
         };
+        let mut stamps = HashMap::new();
+        for path in paths {
+            let stamp = stamp(&path).await;
+            stamps.insert(path, stamp);
+        }
+        // Nothing waits from here on: errors that are taken are told.
+        let is_taken = |it: &mut Late| it.later.has_come() && stamps.contains_key(&it.later.path);
+        let come: Vec<Late> = lock(&self.0).extract_if(.., is_taken).collect();
         let mut words = String::new();
         for Late { name, stamp: before, later } in come {
-            let now = stamp(&later.path).await;
+            let now = stamps.get(&later.path).copied().flatten();
             let is_as_changed = before.zip(now).is_some_and(|(before, now)| before.is_same(&now));
             if let Some(errors) = errors(&name, &later.take()).filter(|_| is_as_changed) {
                 let _ = write!(words, "\n\nLSP errors found since in {name}, please fix:\n{errors}");

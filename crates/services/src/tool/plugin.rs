@@ -115,7 +115,12 @@ async fn converse(cx: &ToolCx<'_>, mut call: Call) -> Result<ToolAnswer, ToolErr
             Some(Question { id, ask }) = call.receivers.questions.recv() => {
                 let patterns = if ask.patterns.is_empty() { vec!["*".to_owned()] } else { ask.patterns };
                 let (permission, always, metadata) = (ask.permission, ask.always, ask.metadata);
-                let result = cx.host.ask(Ask { permission, patterns, always, metadata }).await;
+                let result = tokio::select! {
+                    biased;
+                    result = cx.host.ask(Ask { permission, patterns, always, metadata }) => result,
+                    // Nobody is asked any more for a call that has ended.
+                    answer = &mut call.answer => break answer,
+                };
                 call.answer_ask(&id, result.as_ref().map(|_| ()).map_err(ToString::to_string));
                 refused = result.err().or(refused);
             }
