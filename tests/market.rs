@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::{
     cli::Machine,
     support::{
         agent::{Agent, Answer, Builder},
-        llm::Reply,
+        llm::{Gate, Reply},
         message::mode_ids,
         scratch::Scratch,
         web::{Page, Web},
@@ -138,6 +139,43 @@ async fn a_version_is_fetched_once_and_holds_without_its_server() {
         agent.finish().await;
     }
     assert_eq!((web.n_asked("/m/team/poet.md"), web.n_asked("/m/scribe.md")), (2, 1));
+}
+
+#[tokio::test]
+async fn a_turn_keeps_its_agent_while_the_list_is_fetched_anew_and_the_next_one_has_the_new() {
+    let web = Web::start().await;
+    let fetched = Arc::new(Semaphore::new(0));
+    for answer in [listing("1"), listing("2").behind(&fetched)] {
+        web.page("/m/index.json", answer);
+    }
+    web.page("/m/team/poet.md", poet(0.5));
+    web.page("/m/team/poet.md", poet(0.75));
+    web.page("/m/scribe.md", Page::new("text/markdown", "Write it down."));
+    let scratch = Scratch::new();
+    let agent = from(&scratch, &[web.url("/m")]).start().await;
+    agent.open().await;
+    agent.wait_stderr(READ_AGAIN).await;
+    agent.finish().await;
+    let agent = from(&scratch, &[web.url("/m")]).start().await;
+    let (session, _) = agent.open().await;
+    as_mode(&agent, &session, "team/poet").await;
+    let gate = Gate::new();
+    let call = |id: &str| Reply::call(id, "bash", json!({"command": "true"}));
+    agent.llm.reply(call("one").and_gate(&gate));
+    agent.llm.reply(call("two"));
+    agent.llm.reply(Reply::text("done"));
+    let turn = agent.send_prompt(&session, "go");
+    gate.reached().await;
+    fetched.add_permits(1);
+    agent.wait_stderr(READ_AGAIN).await;
+    gate.open();
+    turn.turn().await;
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "again").await;
+    let temperatures: Vec<Value> =
+        agent.llm.requests().iter().map(|request| request.body["temperature"].clone()).collect();
+    assert_eq!(temperatures, [0.5, 0.5, 0.5, 0.75]);
+    agent.finish().await;
 }
 
 #[tokio::test]

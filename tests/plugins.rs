@@ -4,6 +4,7 @@ mod changes;
 mod examples;
 mod fault_table;
 mod faults;
+mod generations;
 mod guards;
 mod hooks;
 mod loading;

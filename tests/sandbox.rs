@@ -407,7 +407,7 @@ async fn exit_codes_signals_and_time_limits_are_those_of_the_command() {
         assert_eq!(turn.tool("call_1")["rawOutput"]["metadata"][key], expected, "{command}");
     }
     let slow =
-        json!({"command": "trap 'echo asked; exit 3' TERM; echo up; sleep 100 & wait", "timeout": 300});
+        json!({"command": "trap 'echo asked; exit 3' TERM; echo up; sleep 100 & wait", "timeout": 2000});
     let told = cell.agent.told(&cell.session, "bash", slow).await;
     assert!(told.contains("asked") && told.contains("exceeding timeout"), "{told}");
     cell.finish().await;

@@ -38,7 +38,7 @@ pub fn authenticate(
     }
     let engine = connection.engine.clone();
     call.spawn_whole(connection, None, async move {
-        engine.log_in().await.map_err(|failure| engine_error(&failure))?;
+        engine.accounts().log_in().await.map_err(|failure| engine_error(&failure))?;
         let status = status(&engine).await?;
         Ok(Box::new(|connection: &mut Connection, responder: Responder| {
             responder.succeed(&AuthenticateResponse::new());
@@ -54,7 +54,7 @@ pub fn logout(
 ) -> Result<(), ErrorObjectOwned> {
     let engine = connection.engine.clone();
     call.spawn_whole(connection, None, async move {
-        engine.log_out().await.map_err(|failure| engine_error(&failure))?;
+        engine.accounts().log_out().await.map_err(|failure| engine_error(&failure))?;
         let status = status(&engine).await?;
         Ok(Box::new(|connection: &mut Connection, responder: Responder| {
             responder.succeed(&LogoutResponse::new());
@@ -80,13 +80,13 @@ pub fn auth_status(
 
 /// Returns the accounts in the directory of this process: a session of another one may have others.
 async fn status(engine: &Engine) -> Result<AuthStatusResponse, ErrorObjectOwned> {
-    if engine.is_logged_out() {
+    if engine.accounts().is_logged_out() {
         return Ok(AuthStatusResponse::new(AuthState::Unauthenticated));
     }
     let Ok(directory) = std::env::current_dir() else {
         return Ok(AuthStatusResponse::new(AuthState::Unknown));
     };
-    let accounts = engine.accounts(&directory).await.map_err(|failure| engine_error(&failure))?;
+    let accounts = engine.accounts().list(&directory).await.map_err(|failure| engine_error(&failure))?;
     let (accounts, has_free) = accounts;
     let state = match (accounts.is_empty(), has_free) {
         (false, _) => AuthState::Authenticated,

@@ -297,7 +297,7 @@ impl Drop for Held {
 
 /// Refuses a session after a logout, until the next login.
 fn require_login(connection: &Connection) -> Result<(), ErrorObjectOwned> {
-    if connection.engine.is_logged_out() {
+    if connection.engine.accounts().is_logged_out() {
         return Err(error(code::AUTH_REQUIRED, "You are logged out. Authenticate to use your keys again."));
     }
     Ok(())

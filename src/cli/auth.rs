@@ -10,9 +10,11 @@ use clap::{Args, Subcommand};
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::{
     Engine,
-    keys::{self, Offer, Tried},
-    logins::{self, LoginMethod, Page},
-    plugins::logins::Login,
+    accounts::{
+        keys::{self, Offer, Tried},
+        logins::{self, LoginMethod, Page},
+        plugin_logins::Login,
+    },
 };
 
 use super::{
@@ -107,24 +109,25 @@ async fn ask_and_store(environment: Environment, mut args: LoginArgs) -> Result<
         Some(id) => id,
         None => {
             let offers =
-                engine.key_offers(&directory).await.map_err(|error| not_stored(error.to_string()))?;
+                engine.accounts().offers(&directory).await.map_err(|error| not_stored(error.to_string()))?;
             choose(&offers, &logins).await.map_err(not_stored)?
         }
     };
     if let Some(login) = logins.iter().find(|login| login.provider == chosen) {
         let logged_in = of_plugin::log_in(&engine, &directory, login).await;
-        engine.close_plugin_logins(&directory).await;
+        engine.accounts().close_plugin_logins(&directory).await;
         let failed = |reason| format!("The login at {chosen} failed: {reason}");
         let file = paths.auth();
         return logged_in
             .map_err(failed)
             .map(|()| format!("You are logged in at {chosen}; the login is stored in {}.", file.display()));
     }
-    engine.close_plugin_logins(&directory).await;
+    engine.accounts().close_plugin_logins(&directory).await;
     if let Some(login_method) = choose_method(&chosen, method).await? {
         return log_in_at(&engine, &paths, &directory, &login_method, args.instance.as_deref()).await;
     }
-    let offer = engine.key_offer(&directory, &chosen).await.map_err(|error| not_stored(error.to_string()))?;
+    let offer =
+        engine.accounts().offer(&directory, &chosen).await.map_err(|error| not_stored(error.to_string()))?;
     let Some(offer) = offer else {
         if is_piped {
             // It may be the key itself.
@@ -134,7 +137,7 @@ async fn ask_and_store(environment: Environment, mut args: LoginArgs) -> Result<
                     .to_owned(),
             ));
         }
-        let reason = engine.unknown_provider(&directory, &chosen).await;
+        let reason = engine.accounts().unknown_provider(&directory, &chosen).await;
         return Err(not_stored(reason.unwrap_or_else(|error| error.to_string())));
     };
     store_key(&engine, &paths, &directory, &offer, args.no_verify).await.map_err(not_stored)
@@ -213,9 +216,12 @@ async fn log_in_at(
         None => note(&format!("Open {} in a browser on this machine.", page.url)),
     };
     let failed = |reason: String| format!("The login at {} failed: {reason}", login_method.provider);
-    engine.log_in_at(login_method, instance, &show).await.map_err(failed)?;
-    let offer =
-        engine.usable(directory, login_method.provider).await.map_err(|error| failed(error.to_string()))?;
+    engine.accounts().log_in_at(login_method, instance, &show).await.map_err(failed)?;
+    let offer = engine
+        .accounts()
+        .usable(directory, login_method.provider)
+        .await
+        .map_err(|error| failed(error.to_string()))?;
     let file = paths.auth();
     Ok(format!(
         "You are logged in at {}; the login is stored in {}.\nIt gives access to {}.",
@@ -227,7 +233,8 @@ async fn log_in_at(
 
 /// Has the provider look at the key; a refused one is an error.
 async fn tried(engine: &Engine, directory: &Path, offer: &Offer, key: &str) -> Result<String, String> {
-    let tried = engine.try_key(directory, &offer.id, key).await.map_err(|error| error.to_string())?;
+    let tried =
+        engine.accounts().try_key(directory, &offer.id, key).await.map_err(|error| error.to_string())?;
     match tried {
         Tried::Accepted => Ok(format!("{} accepted the key.", offer.name)),
         Tried::Refused(reason) => Err(format!(

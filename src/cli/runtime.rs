@@ -6,7 +6,7 @@ use futures_util::future::LocalBoxFuture;
 use nix::sys::signal::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use windlass_base::process::child_table;
-use windlass_engine::{Engine, logins};
+use windlass_engine::{Engine, accounts::logins};
 
 use super::output;
 use crate::http;

@@ -3,7 +3,8 @@
 use axum::{Router, extract::State, routing::get};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use windlass_engine::{FileQuery, Workspace};
+use windlass_engine::Workspace;
+use windlass_files::{FileQuery, Files, Projects};
 use windlass_protocol::opencode::{file::NodeType, provider::Provider};
 
 use super::{
@@ -49,7 +50,7 @@ pub async fn envelope(
 }
 
 async fn place(server: &Shared, workspace: &Workspace) -> Result<Value, Failure> {
-    let project = server.engine.project(workspace).await?;
+    let project = Projects::of(&server.engine).project(workspace).await?;
     let directory = workspace.directory();
     Ok(json!({"directory": directory, "project": {"id": project.id, "directory": project.worktree}}))
 }
@@ -190,7 +191,7 @@ async fn list(
     Here(workspace): Here,
     Params(params): Params<ListParams>,
 ) -> Result<Answer<Envelope>, Failure> {
-    let nodes = workspace.list_directory(params.path.as_deref().unwrap_or(".")).await?;
+    let nodes = Files::of(&workspace).list_directory(params.path.as_deref().unwrap_or(".")).await?;
     let shown = nodes.iter().map(|node| json!({"path": node.path, "type": node.r#type}));
     envelope(&server, &workspace, shown.collect()).await
 }
@@ -210,7 +211,7 @@ async fn find(
     let limit = number(params.limit.as_deref())
         .filter(|limit| (1..=MAX_FOUND).contains(limit))
         .unwrap_or(DEFAULT_FOUND);
-    let found = workspace.find_files(FileQuery { letters, limit, only: None }).await;
+    let found = Files::of(&workspace).find_files(FileQuery { letters, limit, only: None }).await;
     let shown = found.into_iter().map(|path| {
         let kind = if path.ends_with('/') { NodeType::Directory } else { NodeType::File };
         json!({"path": path, "type": kind})

@@ -10,7 +10,7 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_engine::{logins, plugins::logins::Login};
+use windlass_engine::accounts::{logins, plugin_logins::Login};
 use windlass_protocol::opencode::config::AuthEntry;
 
 use super::{
@@ -56,7 +56,7 @@ fn view(id: &str, of_plugins: &[Login], connections: &[(String, Value)]) -> Valu
 
 /// Lists the known providers with the ways to log in and to give them a key.
 async fn list(State(server): State<Shared>, Here(workspace): Here) -> Result<Answer<Envelope>, Failure> {
-    let of_plugins = server.engine.plugin_logins(workspace.directory()).await?;
+    let of_plugins = server.engine.accounts().plugin_logins(workspace.directory()).await?;
     let connections = workspace.loaded().connections().await;
     let mut known = workspace.loaded().catalog.known();
     known.extend(of_plugins.iter().map(|login| login.provider.clone()));
@@ -69,7 +69,7 @@ async fn read(
     Here(workspace): Here,
     Path(id): Path<String>,
 ) -> Result<Answer<Envelope>, Failure> {
-    let of_plugins = server.engine.plugin_logins(workspace.directory()).await?;
+    let of_plugins = server.engine.accounts().plugin_logins(workspace.directory()).await?;
     let is_of_plugin = of_plugins.iter().any(|login| login.provider == id);
     if !is_of_plugin && !workspace.loaded().catalog.known().contains(&id) {
         return Err(invalid(&format!("There is no integration {id:?}."), "integrationID"));
@@ -92,12 +92,12 @@ async fn store(
         return Err(invalid("The key is empty.", "key"));
     }
     let entry = AuthEntry::Api { key: body.key, metadata: BTreeMap::new() };
-    server.engine.store_credential(&id, entry).await?;
+    server.engine.accounts().store(&id, entry).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 async fn remove(State(server): State<Shared>, Path(id): Path<String>) -> Result<StatusCode, Failure> {
-    server.engine.remove_key(&id).await?;
+    server.engine.accounts().remove(&id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -15,8 +15,10 @@ use tokio_util::task::AbortOnDropHandle;
 use windlass_base::{clock, ids};
 use windlass_engine::{
     Workspace,
-    logins::{self, Page},
-    plugins::logins::{Begun, LoginPage},
+    accounts::{
+        logins::{self, Page},
+        plugin_logins::{Begun, LoginPage},
+    },
 };
 
 use super::{
@@ -112,7 +114,7 @@ async fn begin_at_plugin(
     let method = body.method.parse::<usize>().map_err(|_| no_login())?;
     let directory = workspace.directory().to_owned();
     let inputs = Value::Object(body.inputs);
-    let begun = server.engine.begin_plugin_login(&directory, (provider, method), &inputs).await;
+    let begun = server.engine.accounts().begin_plugin_login(&directory, (provider, method), &inputs).await;
     match begun.map_err(|reason| failed(provider, &reason))? {
         Begun::Invalid { invalid: wrong } => Err(invalid(&wrong.message, &wrong.field)),
         Begun::Ended { .. } => {
@@ -129,7 +131,7 @@ async fn begin_at_plugin(
                 tokio::select! {
                     biased;
                     () = server.stop.cancelled() => {}
-                    ended = server.engine.end_plugin_login(&directory, &provider, None) => {
+                    ended = server.engine.accounts().end_plugin_login(&directory, &provider, None) => {
                         end.send_replace(Some(ended.map(drop)));
                     }
                 }
@@ -175,7 +177,7 @@ async fn complete(
         let Some(code) = body.code.filter(|code| !code.trim().is_empty()) else {
             return Err(invalid("The page shows a code, which is needed.", "code"));
         };
-        let done = server.engine.end_plugin_login(&directory, &provider, Some(&code)).await;
+        let done = server.engine.accounts().end_plugin_login(&directory, &provider, Some(&code)).await;
         end.send_replace(Some(match done {
             Ok(true) => Ok(()),
             Ok(false) => Err("another login was begun instead".to_owned()),

@@ -45,7 +45,7 @@ impl FromRequestParts<Shared> for PtyId {
 }
 
 async fn list(State(server): State<Shared>, Here(workspace): Here) -> Result<Answer<Envelope>, Failure> {
-    let terminals = server.engine.terminals(workspace.directory());
+    let terminals = server.engine.terminals().list(workspace.directory());
     envelope(&server, &workspace, json!(terminals)).await
 }
 
@@ -73,12 +73,12 @@ async fn update(
     PtyId(id): PtyId,
     Payload(body): Payload<PtyUpdate>,
 ) -> Result<Answer<Envelope>, Failure> {
-    let updated = server.engine.update_terminal(&id, body).await.ok_or_else(|| pty::not_found(&id))?;
+    let updated = server.engine.terminals().update(&id, body).await.ok_or_else(|| pty::not_found(&id))?;
     envelope(&server, &workspace, json!(updated)).await
 }
 
 async fn remove(State(server): State<Shared>, PtyId(id): PtyId) -> Result<Response, Failure> {
-    if server.engine.remove_terminal(&id) {
+    if server.engine.terminals().remove(&id) {
         Ok(StatusCode::NO_CONTENT.into_response())
     } else {
         Err(pty::not_found(&id))

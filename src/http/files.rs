@@ -2,7 +2,7 @@
 
 use axum::{Router, routing::get};
 use serde::Deserialize;
-use windlass_engine::FileQuery;
+use windlass_files::{FileQuery, Files};
 use windlass_protocol::opencode::file::{FileContent, FileNode, FileStatus, LineMatch, NodeType, Symbol};
 
 use super::{
@@ -36,7 +36,7 @@ async fn list(
     Params(params): Params<PathParams>,
 ) -> Result<Answer<Vec<FileNode>>, Failure> {
     let path = required(params.path, Piece::Query, "path")?;
-    Ok(Answer(workspace.list_directory(&path).await?))
+    Ok(Answer(Files::of(&workspace).list_directory(&path).await?))
 }
 
 async fn read(
@@ -44,11 +44,11 @@ async fn read(
     Params(params): Params<PathParams>,
 ) -> Result<Answer<FileContent>, Failure> {
     let path = required(params.path, Piece::Query, "path")?;
-    Ok(Answer(workspace.read_file(&path).await?))
+    Ok(Answer(Files::of(&workspace).read_file(&path).await?))
 }
 
 async fn status(Here(workspace): Here) -> Result<Answer<Vec<FileStatus>>, Failure> {
-    Ok(Answer(workspace.changed_files().await?))
+    Ok(Answer(Files::of(&workspace).changed_files().await?))
 }
 
 #[derive(Debug, Deserialize)]
@@ -61,7 +61,7 @@ async fn find_text(
     Params(params): Params<FindParams>,
 ) -> Result<Answer<Vec<LineMatch>>, Failure> {
     let pattern = required(params.pattern, Piece::Query, "pattern")?;
-    Ok(Answer(workspace.find_text(&pattern).await?))
+    Ok(Answer(Files::of(&workspace).find_text(&pattern).await?))
 }
 
 #[derive(Debug, Deserialize)]
@@ -95,7 +95,7 @@ async fn find_files(
         }
         (None, _) => None,
     };
-    Ok(Answer(workspace.find_files(FileQuery { letters, limit, only }).await))
+    Ok(Answer(Files::of(&workspace).find_files(FileQuery { letters, limit, only }).await))
 }
 
 #[derive(Debug, Deserialize)]
@@ -108,5 +108,5 @@ async fn find_symbols(
     Params(params): Params<SymbolParams>,
 ) -> Result<Answer<Vec<Symbol>>, Failure> {
     let query = required(params.query, Piece::Query, "query")?;
-    Ok(Answer(workspace.find_symbols(&query).await))
+    Ok(Answer(Files::of(&workspace).find_symbols(&query).await))
 }

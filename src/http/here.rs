@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use axum::{extract::FromRequestParts, http::request::Parts};
-use windlass_engine::{FilesError, Workspace};
+use windlass_engine::Workspace;
+use windlass_files::FilesError;
 
 use super::{
     error::{Failure, Piece},

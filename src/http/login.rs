@@ -9,7 +9,7 @@ use tokio::{
 use windlass_base::lock::lock;
 use windlass_engine::{
     Engine,
-    logins::{LoginMethod, Page},
+    accounts::logins::{LoginMethod, Page},
 };
 
 /// The logins that are under way, one at most for each provider.
@@ -78,7 +78,7 @@ fn begin(
     let (end_sender, end) = watch::channel(None);
     let task = tokio::spawn(async move {
         let show = move |page: &Page| _ = page_sender.send(page.clone());
-        let ended = engine.log_in_at(&login_method, instance.as_deref(), &show).await;
+        let ended = engine.accounts().log_in_at(&login_method, instance.as_deref(), &show).await;
         // The request that waited may be gone.
         let _ = end_sender.send(Some(ended));
     });

@@ -7,6 +7,7 @@ use axum::{
     routing::{get, patch, post},
 };
 use serde_json::{Value, json};
+use windlass_files::Projects;
 use windlass_protocol::opencode::project::{Project, ProjectUpdate};
 
 use super::{
@@ -38,15 +39,15 @@ async fn paths(Here(workspace): Here) -> Answer<Value> {
 }
 
 async fn list(State(server): State<Shared>) -> Result<Answer<Vec<Project>>, Failure> {
-    Ok(Answer(server.engine.projects().await?))
+    Ok(Answer(Projects::of(&server.engine).projects().await?))
 }
 
 async fn current(State(server): State<Shared>, Here(workspace): Here) -> Result<Answer<Project>, Failure> {
-    Ok(Answer(server.engine.project(&workspace).await?))
+    Ok(Answer(Projects::of(&server.engine).project(&workspace).await?))
 }
 
 async fn init_git(State(server): State<Shared>, Here(workspace): Here) -> Result<Answer<Project>, Failure> {
-    Ok(Answer(server.engine.init_git(&workspace).await?))
+    Ok(Answer(Projects::of(&server.engine).init_git(&workspace).await?))
 }
 
 async fn update(
@@ -54,7 +55,7 @@ async fn update(
     Path(id): Path<String>,
     Payload(update): Payload<ProjectUpdate>,
 ) -> Result<Answer<Project>, Failure> {
-    let project = server.engine.update_project(&id, update).await?;
+    let project = Projects::of(&server.engine).update_project(&id, update).await?;
     project.map(Answer).ok_or_else(|| {
         let fields = json!({"projectID": id, "message": format!("Project not found: {id}")});
         Failure::tagged(StatusCode::NOT_FOUND, "ProjectNotFoundError", fields)
@@ -62,6 +63,6 @@ async fn update(
 }
 
 async fn directories(State(server): State<Shared>, Path(id): Path<String>) -> Result<Answer<Value>, Failure> {
-    let directories = server.engine.project_directories(&id).await?;
+    let directories = Projects::of(&server.engine).project_directories(&id).await?;
     Ok(Answer(directories.into_iter().map(|directory| json!({"directory": directory})).collect()))
 }

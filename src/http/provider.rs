@@ -13,8 +13,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use windlass_engine::{
     Workspace,
-    logins::{self, Page},
-    plugins::logins::{Begun, LoginPage},
+    accounts::{
+        logins::{self, Page},
+        plugin_logins::{Begun, LoginPage},
+    },
 };
 use windlass_protocol::opencode::{config::AuthEntry, provider::UsableProviders};
 
@@ -68,7 +70,7 @@ async fn methods(
     State(server): State<Shared>,
     Here(workspace): Here,
 ) -> Result<Answer<BTreeMap<String, Value>>, Failure> {
-    let logins = server.engine.plugin_logins(workspace.directory()).await?;
+    let logins = server.engine.accounts().plugin_logins(workspace.directory()).await?;
     let known = workspace.loaded().catalog.known();
     let of_provider = |id: &String| {
         let methods = logins::methods(id).into_iter();
@@ -115,7 +117,7 @@ async fn authorize(
 
 /// Returns true if a plugin of the directory brings the logins of a provider.
 pub async fn is_of_plugin(server: &Shared, workspace: &Workspace, id: &str) -> Result<bool, Failure> {
-    let logins = server.engine.plugin_logins(workspace.directory()).await?;
+    let logins = server.engine.accounts().plugin_logins(workspace.directory()).await?;
     Ok(logins.iter().any(|login| login.provider == id))
 }
 
@@ -126,7 +128,7 @@ async fn authorize_by_plugin(
     body: AuthorizeBody,
 ) -> Result<Answer<Value>, Failure> {
     let (directory, inputs) = (workspace.directory(), Value::Object(body.inputs));
-    let begun = server.engine.begin_plugin_login(directory, (id, body.method), &inputs).await;
+    let begun = server.engine.accounts().begin_plugin_login(directory, (id, body.method), &inputs).await;
     match begun.map_err(|reason| login_failed(id, &reason))? {
         Begun::Invalid { invalid } => {
             let data = json!({"field": invalid.field, "message": invalid.message});
@@ -155,7 +157,7 @@ async fn callback(
 ) -> Result<Answer<bool>, Failure> {
     let ended = if is_of_plugin(&server, &workspace, &id).await? {
         let code = body.code.as_deref();
-        match server.engine.end_plugin_login(workspace.directory(), &id, code).await {
+        match server.engine.accounts().end_plugin_login(workspace.directory(), &id, code).await {
             Ok(true) => Some(Ok(())),
             Ok(false) => None,
             Err(reason) => Some(Err(reason)),
@@ -185,11 +187,11 @@ async fn store(
     Path(id): Path<String>,
     Payload(entry): Payload<AuthEntry>,
 ) -> Result<Answer<bool>, Failure> {
-    server.engine.store_credential(&id, entry).await?;
+    server.engine.accounts().store(&id, entry).await?;
     Ok(Answer(true))
 }
 
 async fn remove(State(server): State<Shared>, Path(id): Path<String>) -> Result<Answer<bool>, Failure> {
-    server.engine.remove_key(&id).await?;
+    server.engine.accounts().remove(&id).await?;
     Ok(Answer(true))
 }

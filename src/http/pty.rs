@@ -16,7 +16,8 @@ use axum::{
 use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use windlass_engine::{FilesError, Terminal, TerminalReader, Workspace, shells};
+use windlass_engine::{Terminal, TerminalReader, Workspace};
+use windlass_files::{FilesError, terminals};
 use windlass_protocol::opencode::pty::{Pty, PtyCreate, PtyTicket, PtyUpdate, Shell};
 
 use super::{
@@ -45,7 +46,7 @@ pub fn routes() -> Router<Shared> {
 }
 
 async fn list(State(server): State<Shared>, Selected(directory): Selected) -> Answer<Vec<Pty>> {
-    Answer(server.engine.terminals(&directory))
+    Answer(server.engine.terminals().list(&directory))
 }
 
 async fn create(
@@ -58,14 +59,14 @@ async fn create(
 
 /// Opens a terminal in a directory.
 pub async fn open(server: &Shared, workspace: &Workspace, body: PtyCreate) -> Result<Pty, Failure> {
-    server.engine.open_terminal(workspace, body).await.map_err(|error| match error {
+    terminals::open(&server.engine, workspace, body).await.map_err(|error| match error {
         FilesError::Invalid(message) => Failure::bad_request(Piece::Payload, message),
         FilesError::NotFound(_) | FilesError::Failed(_) => error.into(),
     })
 }
 
 async fn list_shells() -> Answer<Vec<Shell>> {
-    Answer(shells().await)
+    Answer(terminals::shells().await)
 }
 
 async fn read(State(server): State<Shared>, Path(id): Path<String>) -> Result<Answer<Pty>, Failure> {
@@ -78,12 +79,12 @@ async fn update(
     Payload(body): Payload<PtyUpdate>,
 ) -> Result<Answer<Pty>, Failure> {
     terminal(&server, &id)?;
-    server.engine.update_terminal(&id, body).await.map(Answer).ok_or_else(|| not_found(&id))
+    server.engine.terminals().update(&id, body).await.map(Answer).ok_or_else(|| not_found(&id))
 }
 
 async fn remove(State(server): State<Shared>, Path(id): Path<String>) -> Result<Answer<bool>, Failure> {
     terminal(&server, &id)?;
-    if server.engine.remove_terminal(&id) { Ok(Answer(true)) } else { Err(not_found(&id)) }
+    if server.engine.terminals().remove(&id) { Ok(Answer(true)) } else { Err(not_found(&id)) }
 }
 
 pub fn terminal(server: &Shared, id: &str) -> Result<Arc<Terminal>, Failure> {
@@ -91,7 +92,7 @@ pub fn terminal(server: &Shared, id: &str) -> Result<Arc<Terminal>, Failure> {
         let message = format!("Expected a string starting with \"pty\", got {id:?}\n  at [\"ptyID\"]");
         return Err(Failure::bad_request(Piece::Params, message));
     }
-    server.engine.terminal(id).ok_or_else(|| not_found(id))
+    server.engine.terminals().get(id).ok_or_else(|| not_found(id))
 }
 
 pub fn not_found(id: &str) -> Failure {
@@ -136,7 +137,9 @@ pub async fn connect(
         return StatusCode::FORBIDDEN.into_response();
     }
     // A socket's client reads no body.
-    let Some(terminal) = server.engine.terminal(&id) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(terminal) = server.engine.terminals().get(&id) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
     let Ok(Params(params)) = params else { return StatusCode::BAD_REQUEST.into_response() };
     let (mut parts, _) = request.into_parts();
     let Ok(upgrade) = WebSocketUpgrade::from_request_parts(&mut parts, &server).await else {

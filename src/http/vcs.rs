@@ -9,7 +9,7 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_engine::{ApplyError, DiffBase, WorktreeError};
+use windlass_files::{ApplyError, DiffBase, Files, Projects, WorktreeError};
 use windlass_protocol::opencode::project::{VcsFile, VcsInfo, Worktree, WorktreeCreate};
 
 use super::{
@@ -31,11 +31,11 @@ pub fn routes() -> Router<Shared> {
 }
 
 async fn info(Here(workspace): Here) -> Answer<VcsInfo> {
-    Answer(workspace.vcs_info().await)
+    Answer(Files::of(&workspace).vcs_info().await)
 }
 
 async fn status(Here(workspace): Here) -> Result<Answer<Vec<VcsFile>>, Failure> {
-    Ok(Answer(workspace.vcs_status().await?))
+    Ok(Answer(Files::of(&workspace).vcs_status().await?))
 }
 
 #[derive(Debug, Deserialize)]
@@ -56,11 +56,11 @@ async fn diff(
             return Err(Failure::bad_request(Piece::Query, message));
         }
     };
-    Ok(Answer(workspace.vcs_diff(base, number(params.context.as_deref())).await?))
+    Ok(Answer(Files::of(&workspace).vcs_diff(base, number(params.context.as_deref())).await?))
 }
 
 async fn raw_diff(Here(workspace): Here) -> Result<Response, Failure> {
-    let mut response = workspace.vcs_patch().await?.into_response();
+    let mut response = Files::of(&workspace).vcs_patch().await?.into_response();
     let content_type = HeaderValue::from_static("text/x-diff; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, content_type);
     Ok(response)
@@ -73,7 +73,7 @@ struct ApplyBody {
 
 async fn apply(Here(workspace): Here, Payload(body): Payload<ApplyBody>) -> Result<Answer<Value>, Failure> {
     let patch = required(body.patch, Piece::Payload, "patch")?;
-    workspace.vcs_apply(&patch).await.map_err(|error| {
+    Files::of(&workspace).vcs_apply(&patch).await.map_err(|error| {
         let reason = match &error {
             ApplyError::NonGit => "non-git",
             ApplyError::NotClean(_) => "not-clean",
@@ -88,7 +88,7 @@ async fn worktrees(
     State(server): State<Shared>,
     Here(workspace): Here,
 ) -> Result<Answer<Vec<String>>, Failure> {
-    Ok(Answer(server.engine.worktrees(&workspace).await?))
+    Ok(Answer(Projects::of(&server.engine).worktrees(&workspace).await?))
 }
 
 async fn create(
@@ -96,7 +96,7 @@ async fn create(
     Here(workspace): Here,
     Payload(body): Payload<WorktreeCreate>,
 ) -> Result<Answer<Worktree>, Failure> {
-    Ok(Answer(server.engine.create_worktree(&workspace, body).await?))
+    Ok(Answer(Projects::of(&server.engine).create_worktree(&workspace, body).await?))
 }
 
 #[derive(Debug, Deserialize)]
@@ -110,7 +110,7 @@ async fn remove(
     Payload(body): Payload<DirectoryBody>,
 ) -> Result<Answer<bool>, Failure> {
     let directory = required(body.directory, Piece::Payload, "directory")?;
-    server.engine.remove_worktree(&workspace, &directory).await?;
+    Projects::of(&server.engine).remove_worktree(&workspace, &directory).await?;
     Ok(Answer(true))
 }
 
@@ -120,7 +120,7 @@ async fn reset(
     Payload(body): Payload<DirectoryBody>,
 ) -> Result<Answer<bool>, Failure> {
     let directory = required(body.directory, Piece::Payload, "directory")?;
-    server.engine.reset_worktree(&workspace, &directory).await?;
+    Projects::of(&server.engine).reset_worktree(&workspace, &directory).await?;
     Ok(Answer(true))
 }
 

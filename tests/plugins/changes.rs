@@ -42,6 +42,7 @@ async fn plugins_and_tools_that_change_on_disk_are_loaded_again() {
         // The user is asked about changed programs, and turns go on as before meanwhile.
         let is_new = async || {
             let own = agent.told(&session, "own", json!({})).await;
+            assert!(own == "first" || own == "second", "{own}");
             let more = agent.told(&session, "more", json!({})).await;
             (own == "second" && more == "new").then(|| agent.llm.last_request())
         };

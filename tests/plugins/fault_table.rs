@@ -145,7 +145,7 @@ async fn a_hook_that_throws_costs_its_call_or_its_prompt() {
 #[tokio::test]
 async fn a_hook_that_hangs_costs_its_call_or_its_prompt_after_its_deadline() {
     in_each_runtime(async |runtime| {
-        let config = with(&runtime, json!({"windlass": {"plugin": {"hook_timeout": 250}}}));
+        let config = with(&runtime, json!({"windlass": {"plugin": {"hook_timeout": 1000}}}));
         let (agent, session) = begun(config).await;
         for row in TABLE {
             check(&agent, &session, row, "hang", "it did not answer within ").await;

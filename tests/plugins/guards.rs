@@ -42,12 +42,19 @@ async fn guarded(config: Value) -> (Agent, String, std::sync::Arc<Scratch>) {
 #[tokio::test]
 async fn no_call_passes_a_guard_whose_process_starts_again() {
     in_each_runtime(async |runtime| {
-        let (agent, session, _scratch) = guarded(runtime).await;
-        assert_eq!(bash(&agent, &session, "echo secret").await, "guard: no secrets");
+        let asking = with(&runtime, json!({"permission": {"bash": {"*": "allow", "*hidden*": "ask"}}}));
+        let (agent, session, _scratch) = guarded(asking).await;
+        let guards = async || {
+            assert_eq!(bash(&agent, &session, "echo secret").await, "guard: no secrets");
+            let told = bash(&agent, &session, "echo hidden").await;
+            assert!(told.contains("A plugin denied permission to use this specific tool call"), "{told}");
+        };
+        guards().await;
         for _ in 0..2 {
             agent.told(&session, "exit", json!({})).await;
-            assert_eq!(bash(&agent, &session, "echo secret").await, "guard: no secrets");
+            guards().await;
         }
+        assert_eq!(agent.n_asked(), 0);
         agent.finish().await;
     })
     .await;

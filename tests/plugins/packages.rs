@@ -129,11 +129,15 @@ async fn turns_keep_their_plugins_while_packages_come() {
     fs::write(scratch.home.join("slow"), "").unwrap();
     let local = r#"export const P = async () => ({
         "chat.headers": async (_, output) => { output.headers["x-plugins"] = "local" },
+        "permission.ask": async (input, output) => {
+            if (JSON.stringify(input).includes("hidden")) output.status = "deny"
+        },
         tool: { own: { description: "d", args: {}, execute: async () => "from the plugin" } },
     })"#;
     scratch.write("local.js", local);
     let mut config = config(json!(["./local.js", "at-leisure"]));
     config["windlass"] = with(&config, json!({ "windlass": outside() }))["windlass"].clone();
+    config["permission"] = json!({"bash": "ask"});
     let agent =
         Agent::builder().scratch(&scratch).config(config).env("PATH", &put_npm(&scratch)).start().await;
     let session = agent.new_session().await;
@@ -143,6 +147,8 @@ async fn turns_keep_their_plugins_while_packages_come() {
     let coming = async {
         while steps.last().is_some_and(|step| *step != both) {
             assert_eq!(agent.told(&session, "own", json!({})).await, "from the plugin");
+            let told = agent.told(&session, "bash", json!({"command": "echo hidden"})).await;
+            assert!(told.contains("A plugin denied permission to use this specific tool call"), "{told}");
             steps.push(passed(&agent, &session).await);
         }
     };

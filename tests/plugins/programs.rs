@@ -109,7 +109,7 @@ async fn a_program_that_is_slow_or_says_too_much_is_bounded() {
     let program = |line: &str, timeout: u64| {
         json!({"description": "d", "command": ["sh", "-c", line], "timeout": timeout}).to_string()
     };
-    scratch.write(".opencode/tool/slow.json", program("echo begun; sleep 600", 100));
+    scratch.write(".opencode/tool/slow.json", program("echo begun; sleep 600", 2000));
     scratch.write(".opencode/tools/wordy.json", program("seq 100000", 60_000));
     scratch
         .write(".opencode/tool/told.json", program("echo $WINDLASS_TOOL_AGENT $WINDLASS_TOOL_CALL", 60_000));
@@ -118,7 +118,7 @@ async fn a_program_that_is_slow_or_says_too_much_is_bounded() {
     let agent = Agent::builder().scratch(&scratch).config(without_runtime(json!({}))).start().await;
     let session = agent.new_session().await;
     let slow = agent.told(&session, "slow", json!({})).await;
-    assert_eq!(slow, "begun\n\nthe program was ended after 100 ms");
+    assert_eq!(slow, "begun\n\nthe program was ended after 2000 ms");
     let wordy = agent.told(&session, "wordy", json!({})).await;
     assert!(wordy.starts_with("1\n2\n") && wordy.contains("lines truncated"), "{wordy:.200}");
     let (_, told) = agent.call(&session, "call_7", "told", json!({})).await;

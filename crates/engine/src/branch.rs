@@ -21,3 +21,6 @@ pub fn read(head_file: &Path) -> Option<String> {
     let text = text_file::read(head_file).ok()?;
     text.trim_end().strip_prefix("ref: refs/heads/").map(str::to_owned)
 }
+
+#[cfg(test)]
+mod tests;

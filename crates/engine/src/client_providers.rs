@@ -69,7 +69,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let refused = |message: String| Err(EngineError::new(EngineErrorKind::InvalidInput, message));
         if !self.read_files(directory).await?.catalog.known().iter().any(|known| known == id) {
-            return refused(self.unknown_provider(directory, id).await?);
+            return refused(self.accounts().unknown_provider(directory, id).await?);
         }
         let routes = self.provider_routes(directory).await?;
         let own = routes.iter().find(|route| route.id == id).and_then(|route| route.protocol);

@@ -31,7 +31,7 @@ impl From<git::GitError> for GitError {
 
 impl Workspace {
     /// Opens the repository around the directory.
-    pub(super) async fn open_git(&self) -> Result<Git, GitError> {
+    pub async fn open_git(&self) -> Result<Git, GitError> {
         let loaded = self.loaded();
         Git::open(self.git(), &loaded.config.worktree, &loaded.config.paths.cache()).await
     }

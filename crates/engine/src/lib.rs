@@ -37,6 +37,7 @@ use self::{
     freshness::{Freshness, Refreshed},
 };
 
+pub mod accounts;
 mod asking;
 mod background;
 mod background_tasks;
@@ -48,17 +49,16 @@ mod command;
 mod compaction;
 mod diagnostics;
 mod error;
-mod files;
+#[cfg(any(test, feature = "fixture"))]
+pub mod fixture;
 mod freshness;
 mod generate;
-mod git;
-pub mod keys;
+pub mod git;
 mod language_servers;
-pub mod logins;
 mod mcp_commands;
 mod mention;
 pub mod plugins;
-mod project;
+pub mod project;
 mod prompt_part;
 mod remote;
 mod session;
@@ -86,7 +86,6 @@ pub use diagnostics::{
     upkeep::{Repaired, StoreFinding, Verdict},
 };
 pub use error::{EngineError, EngineErrorKind};
-pub use files::{ApplyError, DiffBase, FileQuery, FilesError, terminals::shells, worktrees::WorktreeError};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
 pub use language_servers::LanguageServers;
 pub use plugins::reports::PluginReport;
@@ -278,8 +277,22 @@ impl Engine {
         &self.0.bus
     }
 
-    pub(crate) fn storage(&self) -> &Storage {
+    pub fn storage(&self) -> &Storage {
         &self.0.storage
+    }
+
+    pub fn paths(&self) -> &Paths {
+        &self.0.paths
+    }
+
+    /// Returns the terminals that clients have opened; they end with the engine.
+    pub fn terminals(&self) -> &Terminals {
+        &self.0.terminals
+    }
+
+    /// Runs work that the engine waits for before it ends.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.0.tasks.spawn(work);
     }
 
     pub(crate) fn http(&self) -> &http::Client {

@@ -14,7 +14,6 @@ use tokio::sync::watch;
 use windlass_protocol::opencode::{event::EventPayload, message::MessageError, provider::UsableProviders};
 
 mod feed;
-pub mod logins;
 pub mod providers;
 pub mod reports;
 
@@ -126,7 +125,7 @@ impl Engine {
     }
 
     /// Returns the host of a directory's plugins, if there is one.
-    pub(crate) fn plugins(&self, directory: &Path) -> Option<Arc<Host>> {
+    pub fn plugins(&self, directory: &Path) -> Option<Arc<Host>> {
         lock(&self.0.plugins.hosts).get(directory).map(|running| running.host.clone())
     }
 
@@ -163,7 +162,10 @@ impl Engine {
         let directory = host.directory().to_owned();
         let running = Running { feeding: feed::start(self, &host), host, next: None };
         // A turn that uses the one before holds it until its end.
-        lock(&self.0.plugins.hosts).insert(directory, running);
+        let before = lock(&self.0.plugins.hosts).insert(directory, running);
+        if let Some(before) = before {
+            self.0.background_tasks.run(async move { before.feeding.finish().await });
+        }
     }
 
     /// Starts the host of a directory after its files were read, and waits for it as long as a client may wait.

@@ -27,21 +27,8 @@ use windlass_provider::{Prompt, demo};
 
 use crate::{
     Engine, EngineError, EngineErrorKind, NewSession, Pages, PromptInput, PromptPart, RevertTo, StopReason,
-    TurnOutcome, workspace::directory::Reloading,
+    TurnOutcome, fixture, workspace::directory::Reloading,
 };
-
-/// Returns an engine without a provider; the demo answers.
-fn engine() -> (tempfile::TempDir, Engine) {
-    engine_with(&[])
-}
-
-fn engine_with(variables: &[(&str, String)]) -> (tempfile::TempDir, Engine) {
-    let home = tempfile::tempdir().expect("temp dir");
-    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    let environment = Environment { trusts_projects: true, home: home.path().to_owned(), variables };
-    let paths = Paths::new(&environment);
-    (home, Engine::new(environment, paths))
-}
 
 #[tokio::test]
 async fn what_hooks_change_holds_and_is_named_as_theirs() {
@@ -108,7 +95,7 @@ pub fn panic_if_asked(prompt: &Prompt<'_>) {
 
 #[tokio::test]
 async fn a_panic_fails_its_turn_and_the_session_goes_on() {
-    let (home, engine) = engine();
+    let (home, engine) = fixture::engine(&[]);
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
     let id = engine.create_session(new).await.expect("made").info.id;
     let failed = ask(&engine, &id, PANIC).await.expect_err("the turn fails");
@@ -120,7 +107,7 @@ async fn a_panic_fails_its_turn_and_the_session_goes_on() {
 
 #[tokio::test]
 async fn a_turn_reads_the_files_again_where_they_cannot_be_watched() {
-    let (home, engine) = engine();
+    let (home, engine) = fixture::engine(&[]);
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
     let opened = engine.create_session(new).await.expect("made");
     let told = engine.bus().listen(Filter::Only(vec![EventKind::ConfigUpdated]));
@@ -141,7 +128,7 @@ async fn a_turn_reads_the_files_again_where_they_cannot_be_watched() {
 
 #[tokio::test]
 async fn a_turn_does_not_wait_for_ever_for_files_that_are_being_read() {
-    let (home, engine) = engine();
+    let (home, engine) = fixture::engine(&[]);
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
     let opened = engine.create_session(new).await.expect("made");
     let (turns, mut begun) = tokio::sync::mpsc::unbounded_channel();
@@ -178,7 +165,7 @@ async fn a_turn_has_an_organisation_asked_that_was_not_asked_for_long() {
     let text = Arc::new(Mutex::new(config("ask")));
     let url = serve(text.clone()).await;
     let keys = format!(r#"{{"{url}": {{"type": "wellknown", "key": "TOKEN", "token": "secret"}}}}"#);
-    let (home, engine) = engine_with(&[("OPENCODE_AUTH_CONTENT", keys)]);
+    let (home, engine) = fixture::engine(&[("OPENCODE_AUTH_CONTENT", &keys)]);
     let told = engine.bus().listen(Filter::Only(vec![EventKind::ConfigUpdated]));
     let mut events = std::collections::VecDeque::new();
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
@@ -201,7 +188,7 @@ async fn a_turn_has_an_organisation_asked_that_was_not_asked_for_long() {
 
 #[tokio::test]
 async fn a_session_at_work_is_not_taken_back() {
-    let (home, engine) = engine();
+    let (home, engine) = fixture::engine(&[]);
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
     let id = engine.create_session(new).await.expect("made").info.id;
     let asked = ask(&engine, &id, "hello");
@@ -227,7 +214,7 @@ async fn a_session_at_work_is_not_taken_back() {
 
 #[tokio::test]
 async fn a_prompt_without_a_reply_is_kept_for_the_next_one() {
-    let (home, engine) = engine();
+    let (home, engine) = fixture::engine(&[]);
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
     let id = engine.create_session(new).await.expect("made").info.id;
     let part = PromptPart::Text { text: "kept".to_owned(), is_synthetic: false, is_ignored: false };
@@ -259,7 +246,7 @@ async fn tasks(engine: &Engine, id: &SessionId) -> Vec<(String, &'static str)> {
 
 #[tokio::test]
 async fn work_for_subagents_is_done_before_the_answer_also_what_a_killed_daemon_did_not_begin() {
-    let (home, engine) = engine();
+    let (home, engine) = fixture::engine(&[]);
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
     let id = engine.create_session(new).await.expect("made").info.id;
     let subtask = |description: &str| PromptPart::Subtask {
@@ -285,7 +272,7 @@ async fn work_for_subagents_is_done_before_the_answer_also_what_a_killed_daemon_
 
 #[tokio::test]
 async fn a_session_without_work_gives_its_memory_back_and_goes_on_from_the_store() {
-    let (home, mut engine) = engine();
+    let (home, mut engine) = fixture::engine(&[]);
     Arc::get_mut(&mut engine.0).expect("new").session_idle = Duration::ZERO;
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
     let id = engine.create_session(new).await.expect("made").info.id;

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass_core::config::{Environment, paths::Paths};
-use windlass_engine::{Engine, Workspace};
+use windlass_engine::{Engine, Workspace, fixture};
 use windlass_protocol::{
     opencode::{
         event::{Event, EventKind, EventPayload},
@@ -33,13 +32,10 @@ struct Scene {
 impl Scene {
     /// Makes a connection without sessions.
     async fn detached() -> Self {
-        let home = tempfile::tempdir().unwrap();
         let config = json!({"provider": {"p": {"options": {"baseURL": "http://127.0.0.1:1"}, "models": {
             "m": {"limit": {"context": 1000, "output": 100}}, "unlimited": {},
         }}}});
-        let variables = [("OPENCODE_CONFIG_CONTENT".to_owned(), config.to_string())].into();
-        let environment = Environment { trusts_projects: true, variables, home: home.path().to_owned() };
-        let engine = Engine::new(environment.clone(), Paths::new(&environment));
+        let (home, engine) = fixture::engine(&[("OPENCODE_CONFIG_CONTENT", &config.to_string())]);
         let workspace = engine.workspace(home.path()).await.unwrap();
         Self { workspace, encoder: Encoder::default(), engine, home }
     }

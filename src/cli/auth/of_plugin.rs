@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Map, Value};
 use windlass_engine::{
     Engine,
-    plugins::logins::{Begun, Login, LoginPage, Method, Prompt},
+    accounts::plugin_logins::{Begun, Login, LoginPage, Method, Prompt},
 };
 
 use super::typed::{self, Echo};
@@ -23,7 +23,7 @@ pub async fn logins(engine: &Engine, directory: &Path, method: Option<&str>) -> 
     if !is_wanted {
         return Ok(Vec::new());
     }
-    engine.plugin_logins(directory).await.map_err(|error| error.to_string())
+    engine.accounts().plugin_logins(directory).await.map_err(|error| error.to_string())
 }
 
 /// Asks for the login's data, logs in and stores the result.
@@ -33,15 +33,15 @@ pub async fn log_in(engine: &Engine, directory: &Path, login: &Login) -> Result<
     let mut inputs = Map::new();
     for prompt in &method.prompts {
         let given = Value::Object(inputs.clone());
-        if engine.plugin_login_asks(directory, (provider, number), &prompt.key, &given).await? {
+        if engine.accounts().plugin_login_asks(directory, (provider, number), &prompt.key, &given).await? {
             inputs.insert(prompt.key.clone(), answer(prompt).await?.into());
         }
     }
     if method.kind == "api" && !method.authorizes {
         let key = typed::line("Key (not shown): ", Echo::Hidden).await.map_err(|error| error.to_string())?;
-        return engine.store_plugin_key(provider, &key).await;
+        return engine.accounts().store_plugin_key(provider, &key).await;
     }
-    match engine.begin_plugin_login(directory, (provider, number), &Value::Object(inputs)).await? {
+    match engine.accounts().begin_plugin_login(directory, (provider, number), &Value::Object(inputs)).await? {
         Begun::Invalid { invalid } => Err(format!("{}: {}", invalid.field, invalid.message)),
         Begun::Ended { .. } => Ok(()),
         Begun::Page(LoginPage { url, instructions, method }) => {
@@ -52,7 +52,7 @@ pub async fn log_in(engine: &Engine, directory: &Path, login: &Login) -> Result<
             } else {
                 None
             };
-            engine.end_plugin_login(directory, provider, code.as_deref()).await.map(drop)
+            engine.accounts().end_plugin_login(directory, provider, code.as_deref()).await.map(drop)
         }
     }
 }

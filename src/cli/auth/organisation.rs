@@ -6,7 +6,7 @@ use std::{
 };
 
 use windlass_core::config::paths::Paths;
-use windlass_engine::{Engine, logins::Organisation};
+use windlass_engine::{Engine, accounts::logins::Organisation};
 
 use super::typed::{self, Echo};
 use crate::cli::output::note;
@@ -14,10 +14,10 @@ use crate::cli::output::note;
 /// Has the organisation's command print a token, or takes one from a pipe, and stores it.
 pub async fn log_in(engine: &Engine, paths: &Paths, directory: &Path, url: &str) -> Result<String, String> {
     let failed = |reason: String| format!("The login at {url} failed: {reason}");
-    let organisation = engine.organisation(url).await.map_err(failed)?;
+    let organisation = engine.accounts().organisation(url).await.map_err(failed)?;
     let token = token(engine, directory, &organisation).await.map_err(failed)?;
     let Organisation { url: id, variable, .. } = organisation.clone();
-    engine.store_organisation(organisation, token).await.map_err(failed)?;
+    engine.accounts().store_organisation(organisation, token).await.map_err(failed)?;
     let file = paths.auth();
     Ok(format!(
         "You are logged in at {id}; the token for {variable} is stored in {}.\nIts configuration is used from now on.",
@@ -38,5 +38,5 @@ async fn token(engine: &Engine, directory: &Path, organisation: &Organisation) -
     if !matches!(answer.as_str(), "y" | "Y" | "yes") {
         return Err("the command was not run; pipe the token to `windlass auth login URL` instead".to_owned());
     }
-    engine.organisation_token(organisation, directory).await
+    engine.accounts().organisation_token(organisation, directory).await
 }

@@ -3,21 +3,18 @@
 use std::{path::PathBuf, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
-use windlass_core::config::{Environment, paths::Paths};
-use windlass_engine::{Answerable, Engine, NewSession};
+use windlass_engine::{Answerable, NewSession, fixture};
 use windlass_protocol::opencode::id::SessionId;
 
 use super::{Options, Server, Shared};
 use crate::http::access::Access;
 
-fn server(home: &tempfile::TempDir) -> Shared {
-    let variables = [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into();
-    let environment = Environment { trusts_projects: true, home: home.path().to_owned(), variables };
-    let paths = Paths::new(&environment);
+fn server() -> (tempfile::TempDir, Shared) {
+    let (home, engine) = fixture::engine(&[("PATH", "/usr/bin:/bin")]);
     let access = Arc::new(Access::new(None, Vec::new()));
     let options = Options { directory: home.path().to_owned(), access, login_command: Vec::new() };
-    let engine = Engine::new(environment, paths);
-    Server::new(engine, options, Answerable::Everything, CancellationToken::new())
+    let server = Server::new(engine, options, Answerable::Everything, CancellationToken::new());
+    (home, server)
 }
 
 async fn create(server: &Shared, directory: PathBuf) -> SessionId {
@@ -29,8 +26,7 @@ async fn create(server: &Shared, directory: PathBuf) -> SessionId {
 
 #[tokio::test]
 async fn sessions_that_nothing_uses_are_closed_the_oldest_first_and_opened_again() {
-    let home = tempfile::tempdir().unwrap();
-    let server = server(&home);
+    let (home, server) = server();
     let editor = server.engine.client(Answerable::Nothing);
     let mut ids = Vec::new();
     for _ in 0..8 {

@@ -13,4 +13,4 @@ for bun in "$PWD"/node_modules/@oven/bun-*/bin/bun; do
         exit
     fi
 done
-echo "Bun: left out, because npm has none that runs on this machine; plugins are tried in Node alone." >&2
+echo "skipped: plugins in Bun: npm has no Bun that runs on this machine" >&2

@@ -109,7 +109,7 @@ function startAgent(directory, home, config) {
 
 async function check({ name, program, install, project, file, written, formatted, complaint }) {
   if (program && spawnSync(program, ["--version"]).status !== 0) {
-    console.log(`${name}: left out, because ${program} is not installed`);
+    console.log(`skipped: ${name}: ${program} is not installed`);
     return;
   }
   const scratch = mkdtempSync(join(tmpdir(), "windlass-editing-"));

@@ -182,7 +182,7 @@ impl Workspace {
     }
 
     /// Returns the git program.
-    pub(crate) fn git(&self) -> &Program {
+    pub fn git(&self) -> &Program {
         &self.git
     }
 

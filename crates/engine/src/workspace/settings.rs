@@ -14,16 +14,13 @@ use windlass_core::{
     },
     library::commands::{Body, Command, Source},
 };
-use windlass_protocol::opencode::{config::AuthEntry, permission::Rule, provider::UsableProviders};
-use windlass_provider::{
-    auth,
-    catalog::{
-        keys::{self as key_sources, Found, KeySource},
-        listing,
-    },
+use windlass_protocol::opencode::{permission::Rule, provider::UsableProviders};
+use windlass_provider::catalog::{
+    keys::{self as key_sources, Found, KeySource},
+    listing,
 };
 
-use crate::{Engine, EngineError, EngineErrorKind, EngineState, Loaded, Workspace, keys};
+use crate::{Engine, EngineError, EngineErrorKind, EngineState, Loaded, Workspace};
 
 /// User name where neither the configuration nor the system has one.
 const NOBODY: &str = "user";
@@ -128,22 +125,6 @@ impl Engine {
             };
             EngineError::new(kind, error.to_string())
         })
-    }
-
-    /// Stores a credential of a provider, and reads the configurations again.
-    pub async fn store_credential(&self, provider: &str, entry: AuthEntry) -> Result<(), EngineError> {
-        let (paths, provider) = (self.0.paths.clone(), provider.to_owned());
-        let stored = blocking(move || auth::save(&paths, &provider, &entry)).await;
-        stored.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?;
-        self.log_in().await
-    }
-
-    /// Removes a provider's key, and reads the configurations again.
-    pub async fn remove_key(&self, provider: &str) -> Result<(), EngineError> {
-        let (paths, provider) = (self.0.paths.clone(), provider.to_owned());
-        let removed = blocking(move || keys::remove(&paths, &provider)).await;
-        removed.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?;
-        self.log_in().await
     }
 }
 

@@ -5,7 +5,6 @@ use std::{pin::pin, task::Poll};
 use futures_util::poll;
 use tokio_util::sync::CancellationToken;
 use windlass_base::queue::Queue;
-use windlass_core::config::{Environment, paths::Paths};
 use windlass_protocol::opencode::{
     event::EventPayload,
     id::{MessageId, SessionId},
@@ -15,13 +14,10 @@ use windlass_protocol::opencode::{
 use windlass_services::tool::ToolError;
 
 use super::{Answerable, Client};
-use crate::Engine;
+use crate::{Engine, fixture};
 
 fn engine() -> Engine {
-    let home = std::env::temp_dir();
-    let environment = Environment { trusts_projects: true, home, variables: Default::default() };
-    let paths = Paths::new(&environment);
-    Engine::new(environment, paths)
+    fixture::engine(&[]).1
 }
 
 fn session(id: &str) -> SessionId {

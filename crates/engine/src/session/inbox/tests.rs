@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use windlass_core::{
-    config::{Environment, paths::Paths},
-    storage::StoredSession,
-};
+use windlass_core::storage::StoredSession;
 
 use super::{Command, Inbox, PromptInput, SessionCx};
 use crate::{
-    Engine, NewSession,
+    NewSession, fixture,
     session::{state::SessionState, warning_log::WarningLog},
 };
 
@@ -25,11 +22,7 @@ enum Came {
 
 /// Returns the agents that the waiting prompts are answered by, and the session's own.
 async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
-    let home = tempfile::tempdir().expect("a directory");
-    let environment =
-        Environment { trusts_projects: true, home: home.path().to_owned(), variables: Default::default() };
-    let paths = Paths::new(&environment);
-    let engine = Engine::new(environment, paths);
+    let (home, engine) = fixture::engine(&[]);
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
     let opened = engine.create_session(new).await.expect("made");
     let (sender, receiver) = mpsc::channel(8);

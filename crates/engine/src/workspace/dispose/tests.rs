@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use crate::{Answerable, NewSession, files::tests::Scene};
+use crate::{Answerable, NewSession, fixture::Scene};
 
 #[tokio::test]
 async fn directories_that_nothing_uses_are_closed_the_oldest_first() {

@@ -7,8 +7,7 @@ use std::{
 
 use windlass_base::path::{absolute, real};
 use windlass_core::config::project_files::ProjectFiles;
-
-use crate::Workspace;
+use windlass_engine::Workspace;
 
 /// The reason for which a file, or something in it, cannot be shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

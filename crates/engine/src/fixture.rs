@@ -1,4 +1,6 @@
-//! The scene of the tests below: an engine and a repository.
+//! Homes, directories and repositories with an engine, for tests of the engine and of the floors above it.
+
+#![expect(clippy::unwrap_used, reason = "it stands in tests alone")]
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -17,6 +19,15 @@ use windlass_protocol::opencode::event::{Event, EventPayload};
 
 use crate::{Engine, Workspace};
 
+/// Returns an engine with these variables, and its home.
+pub fn engine(variables: &[(&str, &str)]) -> (tempfile::TempDir, Engine) {
+    let home = tempfile::tempdir().unwrap();
+    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let environment = Environment { trusts_projects: true, home: home.path().to_owned(), variables };
+    let paths = Paths::new(&environment);
+    (home, Engine::new(environment, paths))
+}
+
 /// A directory in which an engine works.
 pub struct Scene {
     _home: tempfile::TempDir,
@@ -27,13 +38,10 @@ pub struct Scene {
 impl Scene {
     /// Makes an empty directory, which is in no repository.
     pub fn empty() -> Self {
-        let home = tempfile::tempdir().unwrap();
+        let (home, engine) = engine(&[("PATH", "/usr/bin:/bin")]);
         let directory = home.path().canonicalize().unwrap().join("work");
         fs::create_dir(&directory).unwrap();
-        let variables = [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into();
-        let environment = Environment { trusts_projects: true, home: home.path().to_owned(), variables };
-        let paths = Paths::new(&environment);
-        Self { _home: home, directory, engine: Engine::new(environment, paths) }
+        Self { _home: home, directory, engine }
     }
 
     /// Makes a repository with these files in its first commit.

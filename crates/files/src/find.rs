@@ -18,7 +18,7 @@ use windlass_base::{blocking::blocking, ignore_files, lock::lock, text};
 use windlass_protocol::opencode::file::{LineMatch, NodeType, Submatch, Symbol, Text};
 
 use super::{fuzzy, roots::FilesError};
-use crate::Workspace;
+use crate::Files;
 
 /// Lines that a search for text returns.
 const MAX_LINES: usize = 100;
@@ -40,15 +40,15 @@ pub struct FileQuery {
     pub only: Option<NodeType>,
 }
 
-impl Workspace {
+impl Files<'_> {
     /// Searches the directory's files for a regular expression, as ripgrep does. The first matches by path are
     /// returned.
-    pub async fn find_text(&self, pattern: &str) -> Result<Vec<LineMatch>, FilesError> {
+    pub async fn find_text(self, pattern: &str) -> Result<Vec<LineMatch>, FilesError> {
         let regex =
             RegexMatcherBuilder::new().multi_line(true).line_terminator(Some(b'\n')).build(pattern).map_err(
                 |error| FilesError::Invalid(format!("{pattern} is no regular expression: {error}")),
             )?;
-        let directory = self.directory().to_owned();
+        let directory = self.0.directory().to_owned();
         let stop = Stop::default();
         let flag = stop.0.clone();
         Ok(blocking(move || search(&directory, &regex, &flag)).await)
@@ -56,16 +56,16 @@ impl Workspace {
 
     /// Finds files and directories by letters of their paths, the best fitting first. A directory's path ends with
     /// `/`.
-    pub async fn find_files(&self, query: FileQuery) -> Vec<String> {
-        let directory = self.directory().to_owned();
+    pub async fn find_files(self, query: FileQuery) -> Vec<String> {
+        let directory = self.0.directory().to_owned();
         let stop = Stop::default();
         let flag = stop.0.clone();
         blocking(move || rank(paths(&directory, &flag), &query)).await
     }
 
     /// Finds symbols by their names; none where no language server runs.
-    pub async fn find_symbols(&self, name: &str) -> Vec<Symbol> {
-        let found = self.lsp().symbols(self.directory(), name).await;
+    pub async fn find_symbols(self, name: &str) -> Vec<Symbol> {
+        let found = self.0.lsp().symbols(self.0.directory(), name).await;
         found.into_iter().filter_map(|it| serde_json::from_value(it).ok()).take(MAX_SYMBOLS).collect()
     }
 }

@@ -2,9 +2,10 @@
 
 use std::fs;
 
+use windlass_engine::fixture::Scene;
 use windlass_protocol::opencode::file::{ContentType, NodeType};
 
-use crate::{FilesError, files::tests::Scene};
+use crate::{Files, FilesError};
 
 #[tokio::test]
 async fn a_directory_is_listed_with_what_is_ignored() {
@@ -12,7 +13,7 @@ async fn a_directory_is_listed_with_what_is_ignored() {
     fs::create_dir(scene.path("out")).unwrap();
     fs::write(scene.path("x.log"), "").unwrap();
     let workspace = scene.workspace().await;
-    let nodes = workspace.list_directory(".").await.unwrap();
+    let nodes = Files::of(&workspace).list_directory(".").await.unwrap();
     let rows: Vec<_> = nodes.iter().map(|it| (it.path.as_str(), it.r#type, it.ignored)).collect();
     assert_eq!(
         rows,
@@ -25,7 +26,7 @@ async fn a_directory_is_listed_with_what_is_ignored() {
             ("x.log", NodeType::File, true),
         ]
     );
-    let below = workspace.list_directory("src").await.unwrap();
+    let below = Files::of(&workspace).list_directory("src").await.unwrap();
     assert_eq!((below[0].path.as_str(), below[0].name.as_str()), ("src/a.rs", "a.rs"));
     assert_eq!(below[0].absolute, scene.path("src/a.rs").display().to_string());
 }
@@ -37,21 +38,21 @@ async fn a_text_is_shown_with_its_difference_and_other_content_as_bytes() {
     fs::write(scene.path("bytes"), [0, 159, 146, 150]).unwrap();
     fs::write(scene.path("p.png"), "no image").unwrap();
     let workspace = scene.workspace().await;
-    let text = workspace.read_file("a.txt").await.unwrap();
+    let text = Files::of(&workspace).read_file("a.txt").await.unwrap();
     assert_eq!((text.r#type, text.content.as_str()), (ContentType::Text, "one\nTWO\nthree"));
     let hunk = &text.patch.unwrap().hunks[0];
     assert_eq!((hunk.old_start, hunk.old_lines, hunk.new_start, hunk.new_lines), (1, 3, 1, 3));
     let lines = [" one", "-two", "-three", "+TWO", "+three", "\\ No newline at end of file"];
     assert_eq!(hunk.lines, lines);
     assert!(text.diff.unwrap().starts_with("--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n"));
-    let same = workspace.read_file("same.txt").await.unwrap();
+    let same = Files::of(&workspace).read_file("same.txt").await.unwrap();
     assert_eq!((same.content.as_str(), same.diff), ("same", None));
-    let bytes = workspace.read_file("bytes").await.unwrap();
+    let bytes = Files::of(&workspace).read_file("bytes").await.unwrap();
     assert_eq!(
         (bytes.content.as_str(), bytes.mime_type.as_deref()),
         ("AJ+Slg==", Some("application/octet-stream"))
     );
-    let image = workspace.read_file("p.png").await.unwrap();
+    let image = Files::of(&workspace).read_file("p.png").await.unwrap();
     assert_eq!((image.r#type, image.mime_type.as_deref()), (ContentType::Binary, Some("image/png")));
 }
 
@@ -61,11 +62,11 @@ async fn paths_that_lead_out_or_nowhere_are_refused_by_name() {
     std::os::unix::fs::symlink("/etc", scene.path("link")).unwrap();
     let workspace = scene.workspace().await;
     for path in ["/etc/passwd", "../../..", "link/passwd"] {
-        let error = workspace.read_file(path).await.unwrap_err();
+        let error = Files::of(&workspace).read_file(path).await.unwrap_err();
         assert!(matches!(&error, FilesError::Invalid(text) if text.contains("outside")), "{path}: {error}");
     }
-    assert_eq!(workspace.read_file("no").await.unwrap_err().to_string(), "File not found: no");
-    assert!(matches!(workspace.list_directory("no").await, Err(FilesError::NotFound(_))));
-    assert!(matches!(workspace.list_directory("a.txt").await, Err(FilesError::Invalid(_))));
-    assert!(matches!(workspace.read_file(".").await, Err(FilesError::Invalid(_))));
+    assert_eq!(Files::of(&workspace).read_file("no").await.unwrap_err().to_string(), "File not found: no");
+    assert!(matches!(Files::of(&workspace).list_directory("no").await, Err(FilesError::NotFound(_))));
+    assert!(matches!(Files::of(&workspace).list_directory("a.txt").await, Err(FilesError::Invalid(_))));
+    assert!(matches!(Files::of(&workspace).read_file(".").await, Err(FilesError::Invalid(_))));
 }

@@ -3,10 +3,11 @@
 use std::fs;
 
 use windlass_core::bus::Filter;
+use windlass_engine::fixture::{Scene, next_service_event};
 use windlass_protocol::opencode::{event::EventPayload, project::WorktreeCreate, service::ServiceNews};
 
 use super::{WorktreeError, slug};
-use crate::files::tests::{Scene, next_service_event};
+use crate::Projects;
 
 #[tokio::test]
 async fn a_worktree_is_made_reset_and_removed() {
@@ -17,7 +18,7 @@ async fn a_worktree_is_made_reset_and_removed() {
         name: Some("My Feature!".to_owned()),
         start_command: Some("echo ready > made.txt".to_owned()),
     };
-    let made = scene.engine.create_worktree(&workspace, create).await.unwrap();
+    let made = Projects::of(&scene.engine).create_worktree(&workspace, create).await.unwrap();
     assert_eq!((made.name.as_str(), made.branch.as_deref()), ("my-feature", Some("opencode/my-feature")));
     let ready = next_service_event(&events).await;
     let EventPayload::Service(ready) = ready else { panic!("{ready:?}") };
@@ -26,16 +27,19 @@ async fn a_worktree_is_made_reset_and_removed() {
     let file = |name: &str| std::path::Path::new(&made.directory).join(name);
     assert_eq!(fs::read_to_string(file("a.txt")).unwrap(), "one\n");
     assert!(file("made.txt").exists());
-    assert_eq!(scene.engine.worktrees(&workspace).await.unwrap(), std::slice::from_ref(&made.directory));
-    let project = scene.engine.project(&workspace).await.unwrap();
+    assert_eq!(
+        Projects::of(&scene.engine).worktrees(&workspace).await.unwrap(),
+        std::slice::from_ref(&made.directory)
+    );
+    let project = Projects::of(&scene.engine).project(&workspace).await.unwrap();
     assert_eq!(project.sandboxes, std::slice::from_ref(&made.directory));
     fs::write(file("a.txt"), "two\n").unwrap();
-    scene.engine.reset_worktree(&workspace, &made.directory).await.unwrap();
+    Projects::of(&scene.engine).reset_worktree(&workspace, &made.directory).await.unwrap();
     assert_eq!(fs::read_to_string(file("a.txt")).unwrap(), "one\n");
     assert!(!file("made.txt").exists());
-    scene.engine.remove_worktree(&workspace, &made.directory).await.unwrap();
+    Projects::of(&scene.engine).remove_worktree(&workspace, &made.directory).await.unwrap();
     assert!(!file("").exists());
-    assert_eq!(scene.engine.worktrees(&workspace).await.unwrap(), Vec::<String>::new());
+    assert_eq!(Projects::of(&scene.engine).worktrees(&workspace).await.unwrap(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -44,15 +48,15 @@ async fn nothing_but_a_worktree_made_for_a_task_is_removed_or_reset() {
     let workspace = scene.workspace().await;
     let own = scene.directory.display().to_string();
     for directory in [own.as_str(), "/", "/nowhere"] {
-        let removed = scene.engine.remove_worktree(&workspace, directory).await;
+        let removed = Projects::of(&scene.engine).remove_worktree(&workspace, directory).await;
         assert!(matches!(removed, Err(WorktreeError::Remove(_))), "{directory}: {removed:?}");
-        let reset = scene.engine.reset_worktree(&workspace, directory).await;
+        let reset = Projects::of(&scene.engine).reset_worktree(&workspace, directory).await;
         assert!(matches!(reset, Err(WorktreeError::Reset(_))), "{directory}: {reset:?}");
     }
     assert!(scene.path("a.txt").exists());
     let empty = Scene::empty();
     let workspace = empty.workspace().await;
-    let made = empty.engine.create_worktree(&workspace, WorktreeCreate::default()).await;
+    let made = Projects::of(&empty.engine).create_worktree(&workspace, WorktreeCreate::default()).await;
     assert_eq!(made, Err(WorktreeError::NotGit));
 }
 

@@ -1,13 +1,8 @@
-//! Provider keys as a user manages them: stored, listed and removed in our own file, and whether they are used.
+//! Provider keys as a user manages them: stored, listed, tried and removed in our own file.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    sync::atomic::Ordering,
-    time::Duration,
-};
+use std::{io, path::Path, time::Duration};
 
-use windlass_base::{lock::lock, text::nearest};
+use windlass_base::text::nearest;
 use windlass_core::config::{Environment, Warning, paths::Paths};
 use windlass_protocol::opencode::{config::AuthEntry, model_ref::ModelRef};
 use windlass_provider::{
@@ -17,7 +12,8 @@ use windlass_provider::{
     unusable::Reason,
 };
 
-use crate::{Engine, EngineError, EngineErrorKind, Loaded, logins};
+use super::{Accounts, logins};
+use crate::{EngineError, Loaded};
 
 /// Stores a provider's key.
 pub fn store(paths: &Paths, provider: &str, key: &str) -> io::Result<()> {
@@ -77,10 +73,10 @@ pub enum Tried {
 /// Time that a provider may take to check a key.
 const TRY_LIMIT: Duration = Duration::from_secs(10);
 
-impl Engine {
+impl Accounts<'_> {
     /// Returns the well-known providers, those that can be used in a directory first.
-    pub async fn key_offers(&self, directory: &Path) -> Result<Vec<Offer>, EngineError> {
-        let loaded = self.read_files(directory).await?;
+    pub async fn offers(self, directory: &Path) -> Result<Vec<Offer>, EngineError> {
+        let loaded = self.engine.read_files(directory).await?;
         let mut ids = loaded.catalog.well_known();
         let known = loaded.catalog.known();
         for id in logins::providers() {
@@ -92,22 +88,22 @@ impl Engine {
     }
 
     /// Returns a provider by its id; `None` for one that is not known in the directory.
-    pub async fn key_offer(&self, directory: &Path, id: &str) -> Result<Option<Offer>, EngineError> {
-        let loaded = self.read_files(directory).await?;
+    pub async fn offer(self, directory: &Path, id: &str) -> Result<Option<Offer>, EngineError> {
+        let loaded = self.engine.read_files(directory).await?;
         let is_known = loaded.catalog.known().iter().any(|known| known == id);
         Ok(if is_known { offers(&loaded, &[id.to_owned()]).pop() } else { None })
     }
 
     /// Returns a provider with the models that can be used now.
-    pub async fn usable(&self, directory: &Path, id: &str) -> Result<Offer, EngineError> {
-        let loaded = self.read_files(directory).await?;
+    pub async fn usable(self, directory: &Path, id: &str) -> Result<Offer, EngineError> {
+        let loaded = self.engine.read_files(directory).await?;
         Ok(offer(&loaded, &loaded.catalog, id))
     }
 
     /// Returns the providers that can be used in a directory by a key or login, and true if another one can be used
     /// without.
-    pub async fn accounts(&self, directory: &Path) -> Result<(Vec<Account>, bool), EngineError> {
-        let catalog = self.inspect_files(directory).await?.catalog;
+    pub async fn list(self, directory: &Path) -> Result<(Vec<Account>, bool), EngineError> {
+        let catalog = self.engine.inspect_files(directory).await?.catalog;
         let (mut accounts, mut has_free) = (Vec::new(), false);
         for provider in catalog.providers.iter().filter(|provider| provider.id != catalog.demo().provider_id)
         {
@@ -123,8 +119,8 @@ impl Engine {
     }
 
     /// Returns the fault in the name of a provider that is not known, and the way to add it.
-    pub async fn unknown_provider(&self, directory: &Path, id: &str) -> Result<String, EngineError> {
-        let known = self.read_files(directory).await?.catalog.known();
+    pub async fn unknown_provider(self, directory: &Path, id: &str) -> Result<String, EngineError> {
+        let known = self.engine.read_files(directory).await?.catalog.known();
         let near = nearest(id, known.iter().map(String::as_str)).map(str::to_owned);
         let similar: Vec<String> = near.into_iter().collect();
         let (provider, model) = (id.to_owned(), "MODEL".to_owned());
@@ -132,8 +128,8 @@ impl Engine {
     }
 
     /// Tries a key by one request that costs nothing.
-    pub async fn try_key(&self, directory: &Path, id: &str, key: &str) -> Result<Tried, EngineError> {
-        let loaded = self.read_files(directory).await?;
+    pub async fn try_key(self, directory: &Path, id: &str, key: &str) -> Result<Tried, EngineError> {
+        let loaded = self.engine.read_files(directory).await?;
         let Some(mut model) = with_keys(&loaded, &[id.to_owned()], key).any_of(id).cloned() else {
             let reason = loaded.catalog.get(&ModelRef {
                 provider_id: id.to_owned(),
@@ -150,46 +146,13 @@ impl Engine {
         // A key of the configuration would be tried instead.
         model.api_key = Some(Secret(key.to_owned()));
         let host = model.base_url.clone();
-        Ok(match http::probe(&self.0.http, &model, TRY_LIMIT).await {
+        Ok(match http::probe(self.engine.http(), &model, TRY_LIMIT).await {
             Ok(200..300) => Tried::Accepted,
             Ok(status @ (401 | 403)) => Tried::Refused(format!("{host} answered {status}")),
             Ok(status) => Tried::Unknown(format!("{host} answered {status}")),
             Err(ProviderError::Auth { message }) => Tried::Refused(message),
             Err(error) => Tried::Unknown(error.to_string()),
         })
-    }
-
-    /// Uses stored keys again, as they are now.
-    pub async fn log_in(&self) -> Result<(), EngineError> {
-        self.0.use_stored_keys.store(true, Ordering::Relaxed);
-        self.reload_workspaces().await
-    }
-
-    /// Forgets the keys that `windlass auth login` stored, and uses no stored key until [`Engine::log_in`].
-    pub async fn log_out(&self) -> Result<(), EngineError> {
-        self.0.use_stored_keys.store(false, Ordering::Relaxed);
-        let paths = self.0.paths.clone();
-        let cleared = tokio::task::spawn_blocking(move || auth::clear(&paths)).await;
-        match cleared {
-            Ok(Ok(())) => self.reload_workspaces().await,
-            Ok(Err(error)) => Err(EngineError::new(EngineErrorKind::Internal, error.to_string())),
-            Err(error) => Err(EngineError::new(EngineErrorKind::Internal, error.to_string())),
-        }
-    }
-
-    /// Returns true if the user has logged out and not in again.
-    pub fn is_logged_out(&self) -> bool {
-        !self.0.use_stored_keys.load(Ordering::Relaxed)
-    }
-
-    async fn reload_workspaces(&self) -> Result<(), EngineError> {
-        let directories: Vec<PathBuf> = lock(&self.0.workspaces).keys().cloned().collect();
-        for directory in directories {
-            if let Err(error) = self.workspace(&directory).await {
-                tracing::warn!(%error, "the configuration of a directory was not read again");
-            }
-        }
-        Ok(())
     }
 }
 

@@ -6,10 +6,16 @@ use std::{
     io,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use windlass_base::{git::Program, path::real};
 use windlass_core::bus::Bus;
+use windlass_engine::{
+    Loaded, Workspace,
+    git::{Git, GitError},
+    project,
+};
 use windlass_protocol::opencode::{
     event::EventPayload,
     project::{Worktree, WorktreeCreate},
@@ -17,12 +23,7 @@ use windlass_protocol::opencode::{
 };
 use windlass_services::tool::bash;
 
-use super::{roots::Roots, vcs::default_branch};
-use crate::{
-    Engine, Workspace,
-    git::{Git, GitError},
-    project,
-};
+use super::{projects::Projects, roots::Roots, vcs::default_branch};
 
 /// The part of a branch's name before the worktree's own.
 const PREFIX: &str = "opencode/";
@@ -47,9 +48,9 @@ pub enum WorktreeError {
     Reset(String),
 }
 
-impl Engine {
+impl Projects<'_> {
     /// Returns the directories of a project's worktrees that were made for tasks.
-    pub async fn worktrees(&self, workspace: &Workspace) -> Result<Vec<String>, WorktreeError> {
+    pub async fn worktrees(self, workspace: &Workspace) -> Result<Vec<String>, WorktreeError> {
         let Some(folder) = self.folder(workspace).await else { return Ok(Vec::new()) };
         let listed = folder.list().await.map_err(|GitError(reason)| WorktreeError::List(reason))?;
         Ok(listed.into_iter().map(|(directory, _)| directory.display().to_string()).collect())
@@ -57,7 +58,7 @@ impl Engine {
 
     /// Makes a worktree on a branch of its own. Its files follow, and the event `worktree.ready` behind them.
     pub async fn create_worktree(
-        &self,
+        self,
         workspace: &Workspace,
         create: WorktreeCreate,
     ) -> Result<Worktree, WorktreeError> {
@@ -76,7 +77,7 @@ impl Engine {
         let own = project.commands.and_then(|commands| commands.start);
         let lines: Vec<String> = own.into_iter().chain(create.start_command).collect();
         let filling = Filling {
-            bus: self.bus().clone(),
+            bus: self.0.bus().clone(),
             git: workspace.git().clone(),
             config: workspace.loaded(),
             name: name.clone(),
@@ -85,15 +86,15 @@ impl Engine {
             lines: lines.into_iter().filter(|line| !line.trim().is_empty()).collect(),
         };
         // Its end is an event; a process that ends meanwhile leaves a worktree that can be reset.
-        self.0.tasks.spawn(filling.run());
+        self.0.spawn(filling.run());
         Ok(Worktree { name, branch: Some(branch), directory: text })
     }
 
     /// Removes a worktree with its branch. One that is gone already is removed.
-    pub async fn remove_worktree(&self, workspace: &Workspace, directory: &str) -> Result<(), WorktreeError> {
+    pub async fn remove_worktree(self, workspace: &Workspace, directory: &str) -> Result<(), WorktreeError> {
         let folder = self.folder(workspace).await.ok_or(WorktreeError::NotGit)?;
         let (path, branch) = folder.find(directory).await.map_err(WorktreeError::Remove)?;
-        self.close_directory(&path).await;
+        self.0.close_directory(&path).await;
         let failed = |GitError(reason)| WorktreeError::Remove(reason);
         let text = path.display().to_string();
         folder.git.run(&["worktree", "remove", "--force", &text], &[]).await.map_err(failed)?;
@@ -104,14 +105,14 @@ impl Engine {
     }
 
     /// Puts a worktree back to the default branch, without any file that is not in it.
-    pub async fn reset_worktree(&self, workspace: &Workspace, directory: &str) -> Result<(), WorktreeError> {
+    pub async fn reset_worktree(self, workspace: &Workspace, directory: &str) -> Result<(), WorktreeError> {
         let folder = self.folder(workspace).await.ok_or(WorktreeError::NotGit)?;
         let (path, _) = folder.find(directory).await.map_err(WorktreeError::Reset)?;
         let failed = |GitError(reason)| WorktreeError::Reset(reason);
         let base = default_branch(&folder.git).await;
         let base = base.ok_or_else(|| WorktreeError::Reset("no default branch was found".to_owned()))?;
         let remote = format!("origin/{base}");
-        let git = Git::open(workspace.git(), &path, &self.0.paths.cache()).await.map_err(failed)?;
+        let git = Git::open(workspace.git(), &path, &self.0.paths().cache()).await.map_err(failed)?;
         if git.run(&["reset", "--hard", "--quiet", &remote], &[]).await.is_err() {
             git.run(&["reset", "--hard", "--quiet", &base], &[]).await.map_err(failed)?;
         }
@@ -120,12 +121,12 @@ impl Engine {
     }
 
     /// Returns the folder of a project's worktrees; none outside of repositories, and before the first commit.
-    async fn folder(&self, workspace: &Workspace) -> Option<WorktreeFolder> {
+    async fn folder(self, workspace: &Workspace) -> Option<WorktreeFolder> {
         let roots = Roots::of(workspace);
         if !roots.is_git() {
             return None;
         }
-        let id = project::root_commit(workspace.git(), &roots.worktree, &self.0.paths.cache()).await?;
+        let id = project::root_commit(workspace.git(), &roots.worktree, &self.0.paths().cache()).await?;
         Some(WorktreeFolder { root: self.worktree_root().join(id), git: workspace.open_git().await.ok()? })
     }
 }
@@ -219,7 +220,7 @@ fn slug(name: &str) -> String {
 struct Filling {
     bus: Bus,
     git: Program,
-    config: std::sync::Arc<crate::Loaded>,
+    config: Arc<Loaded>,
     name: String,
     branch: String,
     directory: PathBuf,

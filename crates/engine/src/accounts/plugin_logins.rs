@@ -11,19 +11,20 @@ pub use windlass_services::plugin::{
     offer::{Login, Method, Prompt},
 };
 
-use crate::{Engine, EngineError};
+use super::Accounts;
+use crate::EngineError;
 
-impl Engine {
+impl Accounts<'_> {
     /// Returns the logins that the plugins of a directory bring, which are started for it.
-    pub async fn plugin_logins(&self, directory: &Path) -> Result<Vec<Login>, EngineError> {
-        let workspace = self.workspace(directory).await?;
-        let offer = self.plugins(workspace.directory()).map(|host| host.offer());
+    pub async fn plugin_logins(self, directory: &Path) -> Result<Vec<Login>, EngineError> {
+        let workspace = self.engine.workspace(directory).await?;
+        let offer = self.engine.plugins(workspace.directory()).map(|host| host.offer());
         Ok(offer.map(|offer| offer.logins.clone()).unwrap_or_default())
     }
 
     /// Says if a prompt of a login is to be shown after these answers.
     pub async fn plugin_login_asks(
-        &self,
+        self,
         directory: &Path,
         (provider, method): (&str, usize),
         prompt: &str,
@@ -34,7 +35,7 @@ impl Engine {
 
     /// Begins a login; one that ends at once is stored.
     pub async fn begin_plugin_login(
-        &self,
+        self,
         directory: &Path,
         (provider, method): (&str, usize),
         inputs: &Value,
@@ -49,7 +50,7 @@ impl Engine {
     /// Waits for the end of a login, with the code of its page if it shows one, and stores it; false where none was
     /// begun.
     pub async fn end_plugin_login(
-        &self,
+        self,
         directory: &Path,
         provider: &str,
         code: Option<&str>,
@@ -60,23 +61,23 @@ impl Engine {
     }
 
     /// Stores the key that a login without a function of its own asks for.
-    pub async fn store_plugin_key(&self, provider: &str, key: &str) -> Result<(), String> {
-        self.store_credential(provider, AuthEntry::key(key)).await.map_err(|error| error.to_string())
+    pub async fn store_plugin_key(self, provider: &str, key: &str) -> Result<(), String> {
+        self.store(provider, AuthEntry::key(key)).await.map_err(|error| error.to_string())
     }
 
     /// Ends the plugins that were started for a login.
-    pub async fn close_plugin_logins(&self, directory: &Path) {
-        self.end_plugins(directory).await;
+    pub async fn close_plugin_logins(self, directory: &Path) {
+        self.engine.end_plugins(directory).await;
     }
 
-    fn host_of(&self, directory: &Path) -> Result<Arc<Host>, String> {
-        self.plugins(directory).ok_or_else(|| "no plugins run in this directory".to_owned())
+    fn host_of(self, directory: &Path) -> Result<Arc<Host>, String> {
+        self.engine.plugins(directory).ok_or_else(|| "no plugins run in this directory".to_owned())
     }
 
-    async fn store_login(&self, provider: &str, ended: &Value) -> Result<(), String> {
+    async fn store_login(self, provider: &str, ended: &Value) -> Result<(), String> {
         let entry = entry(ended).ok_or("the plugin says that it failed")?;
         let provider = ended.get("provider").and_then(Value::as_str).unwrap_or(provider);
-        self.store_credential(provider, entry).await.map_err(|error| format!("it was not stored: {error}"))
+        self.store(provider, entry).await.map_err(|error| format!("it was not stored: {error}"))
     }
 }
 

@@ -3,16 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use windlass_base::ids;
+use windlass_engine::git::{Git, GitError};
 use windlass_protocol::opencode::project::{VcsFile, VcsInfo};
 
 use super::{
     look::change,
     roots::{FilesError, Roots},
 };
-use crate::{
-    Workspace,
-    git::{Git, GitError},
-};
+use crate::Files;
 
 /// The tree without files: the base of a repository without commits.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
@@ -45,24 +43,24 @@ impl From<GitError> for FilesError {
     }
 }
 
-impl Workspace {
+impl Files<'_> {
     /// Returns the current and the default branch; neither outside of a repository.
-    pub async fn vcs_info(&self) -> VcsInfo {
-        let roots = Roots::of(self);
+    pub async fn vcs_info(self) -> VcsInfo {
+        let roots = Roots::of(self.0);
         if !roots.is_git() {
             return VcsInfo::default();
         }
-        let Ok(git) = self.open_git().await else { return VcsInfo::default() };
+        let Ok(git) = self.0.open_git().await else { return VcsInfo::default() };
         branches(&git).await
     }
 
     /// Returns the files that differ from the last commit, new ones as well.
-    pub async fn vcs_status(&self) -> Result<Vec<VcsFile>, FilesError> {
+    pub async fn vcs_status(self) -> Result<Vec<VcsFile>, FilesError> {
         Ok(self.compare_files(DiffBase::Head).await?.map_or(Vec::new(), |it| it.files))
     }
 
     /// Returns the files that differ from a version, with their diffs.
-    pub async fn vcs_diff(&self, base: DiffBase, context: Option<u32>) -> Result<Vec<VcsFile>, FilesError> {
+    pub async fn vcs_diff(self, base: DiffBase, context: Option<u32>) -> Result<Vec<VcsFile>, FilesError> {
         let Some(comparison) = self.compare_files(base).await? else { return Ok(Vec::new()) };
         let patch = comparison.patch(context).await?;
         let mut files = comparison.files;
@@ -76,7 +74,7 @@ impl Workspace {
     }
 
     /// Returns the difference to the last commit as one patch.
-    pub async fn vcs_patch(&self) -> Result<String, FilesError> {
+    pub async fn vcs_patch(self) -> Result<String, FilesError> {
         match self.compare_files(DiffBase::Head).await? {
             Some(comparison) => comparison.patch(None).await,
             None => Ok(String::new()),
@@ -84,22 +82,22 @@ impl Workspace {
     }
 
     /// Applies a patch to the worktree, wholly or not at all.
-    pub async fn vcs_apply(&self, patch: &str) -> Result<(), ApplyError> {
-        let roots = Roots::of(self);
+    pub async fn vcs_apply(self, patch: &str) -> Result<(), ApplyError> {
+        let roots = Roots::of(self.0);
         if !roots.is_git() {
             return Err(ApplyError::NonGit);
         }
         let apply = async {
-            self.open_git().await?.run(&["apply", "--whitespace=nowarn", "-"], patch.as_bytes()).await
+            self.0.open_git().await?.run(&["apply", "--whitespace=nowarn", "-"], patch.as_bytes()).await
         };
         apply.await.map(drop).map_err(|GitError(reason)| ApplyError::NotClean(reason))
     }
 
-    async fn compare_files(&self, base: DiffBase) -> Result<Option<Comparison>, FilesError> {
-        if !Roots::of(self).is_git() {
+    async fn compare_files(self, base: DiffBase) -> Result<Option<Comparison>, FilesError> {
+        if !Roots::of(self.0).is_git() {
             return Ok(None);
         }
-        let git = self.open_git().await?;
+        let git = self.0.open_git().await?;
         let base = match base {
             DiffBase::Head => "HEAD".to_owned(),
             DiffBase::Branch => {
@@ -115,7 +113,7 @@ impl Workspace {
         };
         let has_base = git.run(&["rev-parse", "--verify", "-q", &base], &[]).await.is_ok();
         let base = if has_base { base } else { EMPTY_TREE.to_owned() };
-        let index = Index::copy(&git, &self.loaded().config.paths.cache()).await?;
+        let index = Index::copy(&git, &self.0.loaded().config.paths.cache()).await?;
         let listed = ["--raw", "--numstat", "-z", "--no-abbrev", &base];
         let listed = git.on_index(Some(&index.file), &[&DIFF[..], &listed].concat(), &[]).await?;
         Ok(Some(Comparison { files: files(&listed), git, index, base }))

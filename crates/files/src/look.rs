@@ -17,7 +17,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::roots::{FilesError, Roots};
-use crate::Workspace;
+use crate::Files;
 
 /// Size of the largest file that is shown.
 const MAX_BYTES: u64 = 16 << 20;
@@ -26,16 +26,16 @@ const MAX_COMPARED: usize = 1 << 20;
 /// Entries of a directory that are listed.
 const MAX_ENTRIES: usize = 10_000;
 
-impl Workspace {
+impl Files<'_> {
     /// Lists a directory: directories first, then files, each by name.
-    pub async fn list_directory(&self, path: &str) -> Result<Vec<FileNode>, FilesError> {
-        let (roots, path) = (Roots::of(self), path.to_owned());
+    pub async fn list_directory(self, path: &str) -> Result<Vec<FileNode>, FilesError> {
+        let (roots, path) = (Roots::of(self.0), path.to_owned());
         blocking(move || list(&roots, &path)).await
     }
 
     /// Reads a file, and compares it with the last commit if it is a text.
-    pub async fn read_file(&self, path: &str) -> Result<FileContent, FilesError> {
-        let roots = Roots::of(self);
+    pub async fn read_file(self, path: &str) -> Result<FileContent, FilesError> {
+        let roots = Roots::of(self.0);
         let (file, text) = {
             let (roots, path) = (roots.clone(), path.to_owned());
             match blocking(move || read(&roots, &path)).await? {
@@ -49,8 +49,8 @@ impl Workspace {
     }
 
     /// Returns the files that differ from the last commit, with paths below the directory.
-    pub async fn changed_files(&self) -> Result<Vec<FileStatus>, FilesError> {
-        let roots = Roots::of(self);
+    pub async fn changed_files(self) -> Result<Vec<FileStatus>, FilesError> {
+        let roots = Roots::of(self.0);
         let files = self.vcs_status().await?;
         let status = |file: VcsFile| {
             let path = roots.shown(&roots.worktree.join(&file.file));
@@ -61,13 +61,13 @@ impl Workspace {
 
     /// Returns a file as the last commit has it; `None` if it is not in it, which a file of a repository within this one
     /// never is.
-    async fn committed(&self, roots: &Roots, file: &Path) -> Option<String> {
+    async fn committed(self, roots: &Roots, file: &Path) -> Option<String> {
         let name = file.strip_prefix(&roots.worktree).map(Path::to_owned);
         let name =
             name.or_else(|_| real(file).strip_prefix(real(&roots.worktree)).map(Path::to_owned)).ok()?;
         let mut object = OsString::from("HEAD:");
         object.push(name);
-        let git = self.open_git().await.ok()?;
+        let git = self.0.open_git().await.ok()?;
         let bytes = git.run(&[OsStr::new("cat-file"), OsStr::new("blob"), &object], &[]).await.ok()?;
         if bytes.len() > MAX_COMPARED { None } else { String::from_utf8(bytes).ok() }
     }

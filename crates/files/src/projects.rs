@@ -4,6 +4,10 @@ use std::path::{Path, PathBuf};
 
 use windlass_base::{blocking::blocking, clock};
 use windlass_core::storage::projects::StoredProject;
+use windlass_engine::{
+    Engine, EngineError, Workspace, git,
+    project::{GLOBAL, root_commit},
+};
 use windlass_protocol::opencode::{
     event::EventPayload,
     project::{Project, ProjectTime, ProjectUpdate, Vcs},
@@ -11,33 +15,37 @@ use windlass_protocol::opencode::{
 };
 
 use super::roots::{FilesError, Roots};
-use crate::{
-    Engine, EngineError, Workspace, git,
-    project::{GLOBAL, root_commit},
-};
 
-impl Engine {
+/// The projects of an engine.
+#[derive(Clone, Copy)]
+pub struct Projects<'a>(pub(super) &'a Engine);
+
+impl<'a> Projects<'a> {
+    pub fn of(engine: &'a Engine) -> Self {
+        Self(engine)
+    }
+
     /// Returns the project of a workspace. Waits for git where the project is not known yet.
-    pub async fn project(&self, workspace: &Workspace) -> Result<Project, EngineError> {
+    pub async fn project(self, workspace: &Workspace) -> Result<Project, EngineError> {
         let roots = Roots::of(workspace);
         let worktree = roots.worktree.display().to_string();
         if !roots.is_git() {
             return Ok(self.global_project());
         }
-        let known = self.storage().project_of(worktree.clone()).await?;
+        let known = self.0.storage().project_of(worktree.clone()).await?;
         let id = match known {
             Some(id) => id,
             None => {
-                let Some(id) = root_commit(workspace.git(), &roots.worktree, &self.0.paths.cache()).await
+                let Some(id) = root_commit(workspace.git(), &roots.worktree, &self.0.paths().cache()).await
                 else {
                     // Without commits it has no name of its own.
                     return Ok(Project { worktree, vcs: Some(Vcs::Git), ..self.global_project() });
                 };
-                self.storage().set_project(worktree.clone(), id.clone()).await?;
+                self.0.storage().set_project(worktree.clone(), id.clone()).await?;
                 id
             }
         };
-        let stored = self.storage().projects().await?.into_iter().find(|it| it.worktree == worktree);
+        let stored = self.0.storage().projects().await?.into_iter().find(|it| it.worktree == worktree);
         let stored = stored.unwrap_or_else(|| StoredProject {
             worktree,
             id,
@@ -48,10 +56,10 @@ impl Engine {
     }
 
     /// Returns the projects that were worked in, each with its first worktree; one without sessions too.
-    pub async fn projects(&self) -> Result<Vec<Project>, EngineError> {
+    pub async fn projects(self) -> Result<Vec<Project>, EngineError> {
         let own = self.worktree_root();
         let mut projects: Vec<Project> = Vec::new();
-        for stored in self.storage().projects().await? {
+        for stored in self.0.storage().projects().await? {
             let is_own = Path::new(&stored.worktree).starts_with(&own);
             if !is_own && !projects.iter().any(|it| it.id == stored.id) {
                 projects.push(self.shown_project(stored).await);
@@ -62,11 +70,11 @@ impl Engine {
 
     /// Changes the settings of a project. `None` if there is no such project.
     pub async fn update_project(
-        &self,
+        self,
         id: &str,
         update: ProjectUpdate,
     ) -> Result<Option<Project>, EngineError> {
-        let stored = self.storage().projects().await?;
+        let stored = self.0.storage().projects().await?;
         let Some(stored) = stored.into_iter().find(|it| it.id == id) else { return Ok(None) };
         let before = stored.settings.clone();
         let settings = ProjectUpdate {
@@ -74,18 +82,19 @@ impl Engine {
             icon: update.icon.or(before.icon),
             commands: update.commands.or(before.commands),
         };
-        self.storage().set_project_settings(id.to_owned(), settings.clone()).await?;
+        self.0.storage().set_project_settings(id.to_owned(), settings.clone()).await?;
         let project = self.shown_project(StoredProject { settings, ..stored }).await;
         let news = ServiceNews::ProjectUpdated(project.clone());
-        self.bus().publish(EventPayload::Service(ServiceEvent { directory: None, news }));
+        self.0.bus().publish(EventPayload::Service(ServiceEvent { directory: None, news }));
         Ok(Some(project))
     }
 
     /// Returns the worktrees of a project: its own, and those that were made for tasks.
-    pub async fn project_directories(&self, id: &str) -> Result<Vec<String>, EngineError> {
+    pub async fn project_directories(self, id: &str) -> Result<Vec<String>, EngineError> {
         let own = self.worktree_root();
         // An id that no project has may be a path.
-        let stored: Vec<_> = self.storage().projects().await?.into_iter().filter(|it| it.id == id).collect();
+        let stored: Vec<_> =
+            self.0.storage().projects().await?.into_iter().filter(|it| it.id == id).collect();
         if stored.is_empty() {
             return Ok(Vec::new());
         }
@@ -98,24 +107,24 @@ impl Engine {
     }
 
     /// Makes a repository of a directory that is in none, and reads its configuration again from there.
-    pub async fn init_git(&self, workspace: &Workspace) -> Result<Project, FilesError> {
+    pub async fn init_git(self, workspace: &Workspace) -> Result<Project, FilesError> {
         let directory = workspace.directory().to_owned();
         if !Roots::of(workspace).is_git() {
             git::init(workspace.git(), &directory).await?;
-            self.close_directory(&directory).await;
+            self.0.close_directory(&directory).await;
         }
         let failed = |error: EngineError| FilesError::Failed(error.message);
-        let workspace = self.workspace(&directory).await.map_err(failed)?;
+        let workspace = self.0.workspace(&directory).await.map_err(failed)?;
         self.project(&workspace).await.map_err(failed)
     }
 
     /// Returns the directory of the worktrees that are made for tasks.
-    pub(super) fn worktree_root(&self) -> PathBuf {
-        self.0.paths.data.join("worktree")
+    pub(super) fn worktree_root(self) -> PathBuf {
+        self.0.paths().data.join("worktree")
     }
 
     /// Returns the worktrees of a project that were made for tasks.
-    async fn sandboxes(&self, id: &str) -> Vec<String> {
+    async fn sandboxes(self, id: &str) -> Vec<String> {
         let directory = self.worktree_root().join(id);
         let mut found: Vec<String> = blocking(move || {
             let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -127,7 +136,7 @@ impl Engine {
         found
     }
 
-    fn global_project(&self) -> Project {
+    fn global_project(self) -> Project {
         let now = clock::now_ms();
         Project {
             id: GLOBAL.to_owned(),
@@ -141,7 +150,7 @@ impl Engine {
         }
     }
 
-    async fn shown_project(&self, stored: StoredProject) -> Project {
+    async fn shown_project(self, stored: StoredProject) -> Project {
         let now = clock::now_ms();
         Project {
             sandboxes: self.sandboxes(&stored.id).await,

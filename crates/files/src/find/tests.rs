@@ -3,10 +3,11 @@
 use std::fs;
 
 use serde_json::json;
+use windlass_engine::fixture::Scene;
 use windlass_protocol::opencode::file::NodeType;
 
 use super::FileQuery;
-use crate::{FilesError, files::tests::Scene};
+use crate::{Files, FilesError};
 
 #[tokio::test]
 async fn text_is_found_in_the_shape_of_ripgrep() {
@@ -19,7 +20,7 @@ async fn text_is_found_in_the_shape_of_ripgrep() {
     .await;
     fs::write(scene.path("bytes"), b"mango\0mango").unwrap();
     let workspace = scene.workspace().await;
-    let found = workspace.find_text("man.o").await.unwrap();
+    let found = Files::of(&workspace).find_text("man.o").await.unwrap();
     let part = |start: u64| json!({"match": {"text": "mango"}, "start": start, "end": start + 5});
     assert_eq!(
         serde_json::to_value(found).unwrap(),
@@ -30,7 +31,7 @@ async fn text_is_found_in_the_shape_of_ripgrep() {
              "absolute_offset": 5, "submatches": [part(3), part(9)]},
         ])
     );
-    assert!(matches!(workspace.find_text("(").await, Err(FilesError::Invalid(_))));
+    assert!(matches!(Files::of(&workspace).find_text("(").await, Err(FilesError::Invalid(_))));
 }
 
 #[tokio::test]
@@ -40,7 +41,7 @@ async fn files_are_found_by_letters_of_their_paths() {
             .await;
     let workspace = scene.workspace().await;
     let find = async |letters: &str, only| {
-        workspace.find_files(FileQuery { letters: letters.to_owned(), limit: 10, only }).await
+        Files::of(&workspace).find_files(FileQuery { letters: letters.to_owned(), limit: 10, only }).await
     };
     assert_eq!(find("main", None).await, ["src/main.rs", ".hidden/main.md"]);
     assert_eq!(find("s", Some(NodeType::Directory)).await, ["src/"]);

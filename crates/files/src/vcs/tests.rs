@@ -2,14 +2,11 @@
 
 use std::{fs, path::Path};
 
-use windlass_core::bus::Filter;
-use windlass_protocol::opencode::{event::EventPayload, project::FileChange, service::ServiceNews};
+use windlass_engine::fixture::Scene;
+use windlass_protocol::opencode::project::FileChange;
 
 use super::DiffBase;
-use crate::{
-    ApplyError,
-    files::tests::{Scene, next_service_event},
-};
+use crate::{ApplyError, Files, Projects};
 
 #[tokio::test]
 async fn changed_new_and_removed_files_are_listed_with_their_diffs() {
@@ -22,7 +19,7 @@ async fn changed_new_and_removed_files_are_listed_with_their_diffs() {
     fs::write(scene.path("sub/new.txt"), "new\n").unwrap();
     let index = fs::read(scene.path(".git/index")).unwrap();
     let workspace = scene.workspace().await;
-    let status = workspace.vcs_status().await.unwrap();
+    let status = Files::of(&workspace).vcs_status().await.unwrap();
     let rows: Vec<_> =
         status.iter().map(|it| (it.file.as_str(), it.additions, it.deletions, it.status)).collect();
     assert_eq!(
@@ -34,15 +31,15 @@ async fn changed_new_and_removed_files_are_listed_with_their_diffs() {
             ("sub/new.txt", 1, 0, FileChange::Added),
         ]
     );
-    let diff = workspace.vcs_diff(DiffBase::Head, Some(0)).await.unwrap();
+    let diff = Files::of(&workspace).vcs_diff(DiffBase::Head, Some(0)).await.unwrap();
     let patch = |idx: usize| diff[idx].patch.as_deref().unwrap();
     assert!(patch(0).ends_with("@@ -2 +2 @@ one\n-two\n+TWO\n"), "{}", patch(0));
     assert!(patch(3).contains("new file mode"), "{}", patch(3));
     assert!(diff.iter().all(|file| file.patch.is_some()));
-    let raw = workspace.vcs_patch().await.unwrap();
+    let raw = Files::of(&workspace).vcs_patch().await.unwrap();
     assert_eq!(raw.matches("diff --git ").count(), 4);
     assert_eq!(fs::read(scene.path(".git/index")).unwrap(), index);
-    let files = workspace.changed_files().await.unwrap();
+    let files = Files::of(&workspace).changed_files().await.unwrap();
     assert_eq!(files[3].path, "sub/new.txt");
 }
 
@@ -53,7 +50,8 @@ async fn a_name_that_git_writes_in_another_way_has_its_diff() {
     let files: Vec<(&str, &str)> = names.iter().map(|name| (*name, "one\n")).collect();
     let scene = Scene::with_commit(&files).await;
     names.iter().for_each(|name| fs::write(scene.path(name), "two\n").unwrap());
-    let diff = scene.workspace().await.vcs_diff(DiffBase::Head, None).await.unwrap();
+    let workspace = scene.workspace().await;
+    let diff = Files::of(&workspace).vcs_diff(DiffBase::Head, None).await.unwrap();
     assert_eq!(diff.len(), names.len());
     for file in diff {
         assert!(names.contains(&file.file.as_str()), "{file:?}");
@@ -62,54 +60,35 @@ async fn a_name_that_git_writes_in_another_way_has_its_diff() {
 }
 
 #[tokio::test]
-async fn a_change_of_the_branch_is_an_event() {
-    let scene = Scene::with_commit(&[("a.txt", "one\n")]).await;
-    let workspace = scene.workspace().await;
-    let events = scene.engine.bus().listen(Filter::All);
-    scene.engine.watch(&workspace);
-    // From here on it is watched.
-    scene.engine.sync_config(&workspace).await;
-    scene.git(&["checkout", "-q", "-b", "other"]).await;
-    let event = next_service_event(&events).await;
-    let EventPayload::Service(event) = event else { panic!("{event:?}") };
-    assert_eq!(event.directory, Some(scene.directory.display().to_string()));
-    assert_eq!(event.news, ServiceNews::VcsBranchUpdated { branch: Some("other".to_owned()) });
-    scene.git(&["checkout", "-q", "--detach"]).await;
-    let event = next_service_event(&events).await;
-    let EventPayload::Service(event) = event else { panic!("{event:?}") };
-    assert_eq!(event.news, ServiceNews::VcsBranchUpdated { branch: None });
-}
-
-#[tokio::test]
 async fn branches_are_named_and_compared_with_the_default_one() {
     let scene = Scene::with_commit(&[("a.txt", "one\n")]).await;
     let workspace = scene.workspace().await;
-    let info = workspace.vcs_info().await;
+    let info = Files::of(&workspace).vcs_info().await;
     assert_eq!((info.branch.as_deref(), info.default_branch.as_deref()), (Some("main"), Some("main")));
-    assert_eq!(workspace.vcs_diff(DiffBase::Branch, None).await.unwrap(), []);
+    assert_eq!(Files::of(&workspace).vcs_diff(DiffBase::Branch, None).await.unwrap(), []);
     scene.git(&["checkout", "-qb", "work"]).await;
     fs::write(scene.path("b.txt"), "b\n").unwrap();
     scene.git(&["add", "-A"]).await;
     scene.git(&["commit", "-qm", "second"]).await;
     fs::write(scene.path("c.txt"), "c\n").unwrap();
-    let files = workspace.vcs_diff(DiffBase::Branch, None).await.unwrap();
+    let files = Files::of(&workspace).vcs_diff(DiffBase::Branch, None).await.unwrap();
     let names: Vec<&str> = files.iter().map(|it| it.file.as_str()).collect();
     assert_eq!(names, ["b.txt", "c.txt"]);
-    assert_eq!(workspace.vcs_info().await.branch.as_deref(), Some("work"));
+    assert_eq!(Files::of(&workspace).vcs_info().await.branch.as_deref(), Some("work"));
 }
 
 #[tokio::test]
 async fn a_repository_without_commits_and_a_directory_without_a_repository_are_answered() {
     let scene = Scene::empty();
     let workspace = scene.workspace().await;
-    assert_eq!(workspace.vcs_info().await, Default::default());
-    assert_eq!(workspace.vcs_status().await.unwrap(), []);
-    assert_eq!(workspace.vcs_apply("x").await, Err(ApplyError::NonGit));
-    let project = scene.engine.init_git(&workspace).await.unwrap();
+    assert_eq!(Files::of(&workspace).vcs_info().await, Default::default());
+    assert_eq!(Files::of(&workspace).vcs_status().await.unwrap(), []);
+    assert_eq!(Files::of(&workspace).vcs_apply("x").await, Err(ApplyError::NonGit));
+    let project = Projects::of(&scene.engine).init_git(&workspace).await.unwrap();
     assert_eq!((project.id.as_str(), Path::new(&project.worktree)), ("global", scene.directory.as_path()));
     fs::write(scene.path("a.txt"), "a\n").unwrap();
     let workspace = scene.workspace().await;
-    assert_eq!(workspace.vcs_status().await.unwrap()[0].file, "a.txt");
+    assert_eq!(Files::of(&workspace).vcs_status().await.unwrap()[0].file, "a.txt");
 }
 
 #[tokio::test]
@@ -118,10 +97,10 @@ async fn a_patch_is_applied_wholly_or_not_at_all() {
     let workspace = scene.workspace().await;
     let good = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n";
     let bad = "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-three\n+two\n";
-    let error = workspace.vcs_apply(&format!("{good}{bad}")).await.unwrap_err();
+    let error = Files::of(&workspace).vcs_apply(&format!("{good}{bad}")).await.unwrap_err();
     assert!(matches!(error, ApplyError::NotClean(_)), "{error}");
     assert_eq!(fs::read_to_string(scene.path("a.txt")).unwrap(), "one\n");
-    workspace.vcs_apply(good).await.unwrap();
+    Files::of(&workspace).vcs_apply(good).await.unwrap();
     assert_eq!(fs::read_to_string(scene.path("a.txt")).unwrap(), "two\n");
 }
 
@@ -142,9 +121,9 @@ async fn settings_of_the_format_hold_and_programs_do_not() {
         fs::write(scene.path(name), "one\r\n").unwrap();
     }
     let workspace = scene.workspace().await;
-    assert_eq!(workspace.vcs_status().await.unwrap(), []);
+    assert_eq!(Files::of(&workspace).vcs_status().await.unwrap(), []);
     fs::write(scene.path("same.txt"), "two\r\n").unwrap();
-    let patch = workspace.vcs_patch().await.unwrap();
+    let patch = Files::of(&workspace).vcs_patch().await.unwrap();
     assert!(patch.ends_with("-one\n+two\n"), "{patch}");
 }
 
@@ -160,14 +139,14 @@ async fn linked_worktrees_and_submodules_are_shown_by_their_own_index() {
         fs::write(directory.join("a.txt"), "two\n").unwrap();
         fs::write(directory.join("b.txt"), "new\n").unwrap();
         let workspace = scene.engine.workspace(&directory).await.unwrap();
-        assert_eq!(workspace.vcs_info().await.branch.as_deref(), Some(branch));
+        assert_eq!(Files::of(&workspace).vcs_info().await.branch.as_deref(), Some(branch));
         let files: Vec<String> =
-            workspace.vcs_status().await.unwrap().into_iter().map(|it| it.file).collect();
+            Files::of(&workspace).vcs_status().await.unwrap().into_iter().map(|it| it.file).collect();
         assert_eq!(files, ["a.txt", "b.txt"]);
     }
     // Around it, only another commit of a submodule would be a change.
     let workspace = scene.workspace().await;
-    assert_eq!(workspace.vcs_status().await.unwrap(), []);
+    assert_eq!(Files::of(&workspace).vcs_status().await.unwrap(), []);
     let left = fs::read_dir(workspace.loaded().config.paths.cache()).unwrap();
     let left: Vec<_> = left.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
     assert!(!left.iter().any(|name| name.starts_with("git-") || name.starts_with("index-")), "{left:?}");
@@ -179,7 +158,8 @@ async fn a_repository_within_the_worktree_is_not_part_of_it() {
     scene.git(&["init", "-q", "nested"]).await;
     fs::write(scene.path("nested/file"), "x\n").unwrap();
     fs::write(scene.path("*?[b]\\ \nname"), "x\n").unwrap();
+    let workspace = scene.workspace().await;
     let files: Vec<String> =
-        scene.workspace().await.vcs_status().await.unwrap().into_iter().map(|it| it.file).collect();
+        Files::of(&workspace).vcs_status().await.unwrap().into_iter().map(|it| it.file).collect();
     assert_eq!(files, ["*?[b]\\ \nname"]);
 }

@@ -12,8 +12,8 @@ use windlass_provider::{
     login::{self, rows},
 };
 
-use super::remote::remote_config;
-use crate::Engine;
+use super::Accounts;
+use crate::remote::remote_config;
 
 /// Maximum bytes of a token that an organisation's command prints.
 const MAX_TOKEN: u64 = 64 << 10;
@@ -53,10 +53,10 @@ pub struct Organisation {
     pub command: Vec<String>,
 }
 
-impl Engine {
+impl Accounts<'_> {
     /// Logs in and stores the login; `show` tells the user which page to open.
     pub async fn log_in_at(
-        &self,
+        self,
         login_method: &LoginMethod,
         instance: Option<&str>,
         show: &(dyn Fn(&Page) + Send + Sync),
@@ -65,14 +65,14 @@ impl Engine {
         let row = rows.into_iter().find(|row| row.method() == login_method.id);
         let row =
             row.ok_or_else(|| format!("{} has no login by {}", login_method.provider, login_method.id))?;
-        let client = self.0.http.reqwest().map_err(|error| error.to_string())?;
-        let entry = login::log_in(&client, &self.0.environment, row, instance, show).await;
+        let client = self.engine.http().reqwest().map_err(|error| error.to_string())?;
+        let entry = login::log_in(&client, &self.engine.0.environment, row, instance, show).await;
         let entry = entry.map_err(|error| error.to_string())?;
-        self.store(login_method.provider.to_owned(), entry).await
+        self.save(login_method.provider.to_owned(), entry).await
     }
 
     /// Asks an organisation for its terms of a login.
-    pub async fn organisation(&self, url: &str) -> Result<Organisation, String> {
+    pub async fn organisation(self, url: &str) -> Result<Organisation, String> {
         #[derive(Deserialize)]
         struct Document {
             auth: Auth,
@@ -84,7 +84,7 @@ impl Engine {
         }
         let url = url.trim_end_matches('/').to_owned();
         let address = remote::well_known(&url);
-        let text = remote_config::get(&self.0.http, &address, &[]).await?;
+        let text = remote_config::get(self.engine.http(), &address, &[]).await?;
         let document: Document = serde_json::from_str(&text)
             .map_err(|_| format!("{address} says nothing of a login (`auth` with `command` and `env`)"))?;
         let Auth { command, env: variable } = document.auth;
@@ -93,7 +93,7 @@ impl Engine {
 
     /// Runs the command that prints an organisation's token.
     pub async fn organisation_token(
-        &self,
+        self,
         organisation: &Organisation,
         directory: &Path,
     ) -> Result<String, String> {
@@ -116,13 +116,13 @@ impl Engine {
     }
 
     /// Stores an organisation's token.
-    pub async fn store_organisation(&self, organisation: Organisation, token: String) -> Result<(), String> {
+    pub async fn store_organisation(self, organisation: Organisation, token: String) -> Result<(), String> {
         let Organisation { url, variable, .. } = organisation;
-        self.store(url, AuthEntry::Wellknown { key: variable, token }).await
+        self.save(url, AuthEntry::Wellknown { key: variable, token }).await
     }
 
-    async fn store(&self, id: String, entry: AuthEntry) -> Result<(), String> {
-        let paths = self.0.paths.clone();
+    async fn save(self, id: String, entry: AuthEntry) -> Result<(), String> {
+        let paths = self.engine.paths().clone();
         blocking(move || auth::save(&paths, &id, &entry)).await.map_err(|error| error.to_string())
     }
 }
