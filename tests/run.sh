@@ -16,6 +16,9 @@ export WINDLASS_TEST_SKIPPED="$skipped"
 # Plugins are tried in Bun too.
 WINDLASS_TEST_BUN=$(sh tests/clients/bun/path.sh)
 export WINDLASS_TEST_BUN
+# The servers of tests are short: a shim in front of Python takes longer than they do.
+python=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null) && PATH=$(dirname "$python"):$PATH
+export PATH
 
 tell_skipped() {
     cat "$skipped"/* 2>/dev/null | sort -u >"$output"
