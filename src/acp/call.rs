@@ -59,6 +59,16 @@ impl Call {
         session: Option<String>,
         work: impl Future<Output = Result<Reply, ErrorObjectOwned>> + Send + 'static,
     ) -> Result<(), ErrorObjectOwned> {
+        // The connection drops its handlers when it ends.
+        let work = async move {
+            match tokio::spawn(work).await {
+                Ok(outcome) => outcome,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    Err(_cancelled) => Err(panicked()),
+                },
+            }
+        };
         self.start(connection, session, None, work)
     }
 

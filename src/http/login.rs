@@ -63,7 +63,10 @@ impl Logins {
     pub async fn end(&self, provider: &str) -> Option<Result<(), String>> {
         let mut end = lock(&self.0).get(provider)?.end.clone();
         let ended = end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone());
-        self.forget(provider, &end);
+        // The request that waited may be gone: a success is told again until another login begins.
+        if !matches!(ended, Some(Ok(()))) {
+            self.forget(provider, &end);
+        }
         Some(ended.unwrap_or_else(|| Err("another login was begun instead".to_owned())))
     }
 }

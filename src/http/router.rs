@@ -56,7 +56,8 @@ pub fn router(server: &Shared) -> Router {
 
 /// Has a change that was begun made whole although its client leaves: the connection drops what it waits for then.
 async fn whole(request: Request, next: middleware::Next) -> Response {
-    if request.method().is_safe() {
+    // ACP's connections have ends of their own.
+    if request.method().is_safe() || request.uri().path() == "/acp" {
         return next.run(request).await;
     }
     match tokio::spawn(next.run(request)).await {

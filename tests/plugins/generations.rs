@@ -70,12 +70,8 @@ async fn a_turn_keeps_the_plugins_it_began_with_and_the_next_one_has_all_of_the_
         let turn = agent.send_prompt(&running, "hold on");
         gate.reached().await;
         scratch.write(".opencode/plugin/p.js", plugin("two"));
-        let changed = async {
-            while marks(&agent, &later).await != all("two") {
-                assert_eq!(marks(&agent, &later).await.iter().flatten().count(), 3);
-            }
-        };
-        tokio::time::timeout(DEADLINE, changed).await.expect("turns that begin later have the new plugins");
+        let replaced = replaced(&agent, &later, |seen| *seen == all("one"));
+        tokio::time::timeout(DEADLINE, replaced).await.expect("turns that begin later have the new plugins");
         gate.open();
         turn.turn().await;
         let requests = agent.llm.requests();

@@ -11,6 +11,7 @@ use tokio::{
 
 use crate::lsp::server as toy;
 use crate::support::{
+    agent::DEADLINE,
     llm::Reply,
     server::{Server, answer},
     web::{Page, Web},
@@ -402,8 +403,8 @@ async fn a_login_that_is_begun_again_ends_as_its_own_page_says() {
         let id = begun["data"]["attemptID"].as_str().unwrap();
         attempts.push(format!("/api/integration/attempt/{id}"));
     }
-    // The first one has ended by then.
-    while server.get(&attempts[0]).await.ok()["data"]["status"] == "pending" {}
+    let first_ends = async { while server.get(&attempts[0]).await.ok()["data"]["status"] == "pending" {} };
+    tokio::time::timeout(DEADLINE, first_ends).await.expect("the first login has ended");
     granted.add_permits(Semaphore::MAX_PERMITS);
     assert_eq!(server.post(&format!("{}/complete", attempts[1]), json!({})).await.status, 204);
     assert_eq!(server.get(&attempts[1]).await.ok()["data"]["status"], "complete");

@@ -277,6 +277,7 @@ impl Engine {
         &self.0.bus
     }
 
+    /// Returns the store. Sessions are changed by their tasks alone.
     pub fn storage(&self) -> &Storage {
         &self.0.storage
     }
@@ -290,7 +291,7 @@ impl Engine {
         &self.0.terminals
     }
 
-    /// Runs work that the engine waits for before it ends.
+    /// Runs work beside the sessions. An engine that is aborted gives it a moment; one that finishes does not wait.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.0.tasks.spawn(work);
     }

@@ -163,9 +163,19 @@ impl Engine {
         let running = Running { feeding: feed::start(self, &host), host, next: None };
         // A turn that uses the one before holds it until its end.
         let before = lock(&self.0.plugins.hosts).insert(directory, running);
-        if let Some(before) = before {
-            self.0.background_tasks.run(async move { before.feeding.finish().await });
-        }
+        self.retire(before);
+    }
+
+    /// Gives a host that no turn begins with any more the events that wait for it.
+    fn retire(&self, before: Option<Running>) {
+        let Some(Running { host, feeding, next: _ }) = before else { return };
+        // At once, so that no event reaches both.
+        feeding.stop();
+        self.0.background_tasks.run(async move {
+            feeding.finish().await;
+            // The feed alone does not keep it.
+            drop(host);
+        });
     }
 
     /// Starts the host of a directory after its files were read, and waits for it as long as a client may wait.
@@ -256,7 +266,8 @@ impl Engine {
             Renewal::None => {}
             Renewal::Ended => {
                 self.0.plugins.notices.retain(directory, |_| false);
-                lock(&self.0.plugins.hosts).remove(directory);
+                let before = lock(&self.0.plugins.hosts).remove(directory);
+                self.retire(before);
             }
             Renewal::Ready(host) => {
                 let next =

@@ -412,9 +412,9 @@ pub trait Host: Send + Sync {
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>>;
     /// Like [`Host::ask`], and returns the source of the permission.
     fn ask_who(&self, ask: Ask) -> BoxFuture<'_, Result<AllowedBy, ToolError>>;
-    /// Like [`Host::ask`], for calls with effects that the patterns do not show: also asks if the rules allow the
+    /// Like [`Host::ask_who`], for calls with effects that the patterns do not show: also asks if the rules allow the
     /// patterns but would ask about or deny anything else.
-    fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>>;
+    fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<AllowedBy, ToolError>>;
     /// Returns the policy that decides about the call.
     fn policy(&self) -> Policy;
     /// Returns the user's remembered answers as of now: one that was revoked a moment ago, in any process, is

@@ -55,10 +55,15 @@ impl Subscriber for Waiting {
 }
 
 impl Feeding {
-    /// Hands over the events that wait, as far as plugins take them in time, and then no more.
-    pub(super) async fn finish(&self) {
+    /// Takes no more events.
+    pub(super) fn stop(&self) {
         self.ending.cancel();
         self.waiting.0.close();
+    }
+
+    /// Hands over the events that wait, as far as plugins take them in time, and then no more.
+    pub(super) async fn finish(&self) {
+        self.stop();
         let task = lock(&self.task).take();
         if let Some(task) = task {
             // Late ones are lost, as those of a plugin that hangs are.

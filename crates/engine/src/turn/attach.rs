@@ -242,8 +242,8 @@ impl Host for UserGave<'_> {
         Box::pin(async move { self.ask(ask).await.map(|()| AllowedBy::Rules) })
     }
 
-    fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
-        self.ask(ask)
+    fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<AllowedBy, ToolError>> {
+        self.ask_who(ask)
     }
 
     fn policy(&self) -> Policy {

@@ -99,8 +99,8 @@ impl Host for CallHost {
         Box::pin(self.asked(ask, false))
     }
 
-    fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
-        Box::pin(async move { self.asked(ask, true).await.map(drop) })
+    fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<AllowedBy, ToolError>> {
+        Box::pin(self.asked(ask, true))
     }
 
     fn policy(&self) -> Policy {

@@ -113,7 +113,11 @@ impl Remote<'_> {
         // A server that wants no login is used all the same.
         let (logged_in, unusable) = match login {
             Ok(logged_in) => (logged_in, None),
-            Err(error) => (None, Some(error)),
+            Err(error) => {
+                let server = &task.spec().name;
+                tracing::warn!(server, %error, "the login is not used; the server is tried without");
+                (None, Some(error))
+            }
         };
         let wanted = async |logged_in| match &unusable {
             Some(error) => task.failed(&format!("at {} cannot be used: {error}", without_secrets(&self.url))),

@@ -129,12 +129,8 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
         if is_shown || drawing.as_ref().is_some_and(|it| it.answers(cx, &ask, is_opaque)) {
             continue;
         }
-        if is_opaque {
-            cx.host.ask_opaque(ask).await?;
-            was_asked = true;
-        } else {
-            was_asked |= cx.host.ask_who(ask).await? != AllowedBy::Rules;
-        }
+        let by = if is_opaque { cx.host.ask_opaque(ask).await? } else { cx.host.ask_who(ask).await? };
+        was_asked |= by != AllowedBy::Rules;
     }
     let sandbox = match drawing {
         Some(drawing) => Some(drawing.finished(was_asked).await?),

@@ -99,9 +99,9 @@ impl Host for FakeHost {
         Box::pin(async move { self.ask(ask).await.map(|()| AllowedBy::Client(None)) })
     }
 
-    fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
+    fn ask_opaque(&self, ask: Ask) -> BoxFuture<'_, Result<AllowedBy, ToolError>> {
         self.n_opaque.fetch_add(1, Ordering::Relaxed);
-        self.ask(ask)
+        self.ask_who(ask)
     }
 
     fn policy(&self) -> Policy {

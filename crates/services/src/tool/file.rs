@@ -495,7 +495,7 @@ pub(crate) async fn ask_edit(
     .await?;
     let always = if is_opaque { Vec::new() } else { vec!["*".to_owned()] };
     let ask = Ask { permission: "edit".to_owned(), patterns, always, metadata };
-    if is_opaque { cx.host.ask_opaque(ask).await } else { cx.host.ask(ask).await }
+    if is_opaque { cx.host.ask_opaque(ask).await.map(drop) } else { cx.host.ask(ask).await }
 }
 
 /// A change that was made.

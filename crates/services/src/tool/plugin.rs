@@ -55,7 +55,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, tool: &PluginTool, input: Value) -> Res
     let ask = Ask { permission, patterns: any(), always: any(), metadata };
     // In the place of a built-in tool it may do anything that this one does.
     if find(&tool.id).is_some() {
-        cx.host.ask_opaque(ask).await?
+        cx.host.ask_opaque(ask).await.map(drop)?
     } else {
         cx.host.ask(ask).await?
     }

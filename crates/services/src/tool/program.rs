@@ -78,7 +78,7 @@ pub(super) async fn run(
     let ask = Ask { permission, patterns: any(), always: any(), metadata };
     // In the place of a built-in tool it may do anything that this one does.
     if find(&manifest.name).is_some() {
-        cx.host.ask_opaque(ask).await?
+        cx.host.ask_opaque(ask).await.map(drop)?
     } else {
         cx.host.ask(ask).await?
     }

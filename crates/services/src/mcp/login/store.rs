@@ -99,7 +99,6 @@ impl Store {
                     tracing::warn!(file = %file.display(), "a file of logins is not JSON, and counts as empty");
                     Map::new()
                 }
-                // It hides no login of ours.
                 Err(error) if *file == self.files.opencodes => {
                     tracing::warn!(%error, "OpenCode's logins are not read");
                     Map::new()
@@ -175,7 +174,8 @@ impl Store {
 
     /// Changes the entry of this server while no other process does.
     fn change(&self, edit: impl FnOnce(&mut Entry)) -> io::Result<()> {
-        let theirs = credential_file::read(&self.files.opencodes)?.unwrap_or_default();
+        // One that cannot be read hides no login of ours.
+        let theirs = credential_file::read(&self.files.opencodes).ok().flatten().unwrap_or_default();
         credential_file::change(&self.files.own, |entries| {
             let before = self.entry_of(entries).or_else(|| self.entry_of(&theirs));
             let mut entry = before.unwrap_or_default();
