@@ -49,8 +49,10 @@ pub fn misuse(text: &str) -> ExitCode {
 
 /// Says something on standard error.
 pub fn note(text: &str) {
+    // In one piece: other programs write to the same terminal.
+    let line = format!("{}\n", text::without_number(text));
     // If standard error has no reader, the exit code says it.
-    let _ = writeln!(io::stderr(), "{}", text::without_number(text));
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// Returns the directory that a command is about, which is the working directory unless one is given; an error
