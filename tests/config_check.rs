@@ -374,7 +374,7 @@ exec "$1" config --sources"#;
         .env_clear()
         .env("WINDLASS_TRUST", "1")
         .env("HOME", &scratch.home)
-        .env("PATH", env!("PATH"));
+        .env("PATH", std::env::var("PATH").unwrap());
     let output = match command.output().await {
         Ok(output) if output.stderr.starts_with(b"begun") => output,
         // The system has no namespaces for us, and the directory belongs to the whole machine.

@@ -359,7 +359,12 @@ async fn a_directory_that_may_not_be_searched_is_told_with_the_pattern() {
     assert!(wanted.iter().all(|it| thoughts.contains(it)), "{thoughts}");
     let mut check = Command::new("unshare");
     check.arg("-U").arg(binary()).args(["config", "check"]).current_dir(&scratch.work);
-    let output = check.env_clear().env("HOME", &scratch.home).env("PATH", env!("PATH")).output().unwrap();
+    let output = check
+        .env_clear()
+        .env("HOME", &scratch.home)
+        .env("PATH", std::env::var("PATH").unwrap())
+        .output()
+        .unwrap();
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(wanted.iter().all(|it| printed.contains(it)) && !printed.contains("no file here"), "{printed}");
     set_modes([0o755; 2]);
