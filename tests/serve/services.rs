@@ -300,17 +300,26 @@ async fn a_ticket_connects_once() {
     server.finish().await;
 }
 
-#[tokio::test]
-async fn a_login_is_begun_by_one_request_and_ends_in_another() {
+/// A server whose logins go to an issuer of the test, which has begun one for each device that asks.
+async fn device_logins() -> (Web, Server) {
     let issuer = Web::start().await;
     let server = Server::builder().env("WINDLASS_LOGIN_ISSUER", &issuer.url("")).start().await;
-    let page = |body: Value| Page::new("application/json", body.to_string());
     let begun = json!({
         "device_code": "dev-1", "user_code": "ABCD-1234", "interval": 0, "expires_in": 900,
         "verification_uri": "https://github.com/login/device",
     });
-    issuer.page("/login/device/code", page(begun));
-    issuer.page("/login/oauth/access_token", page(json!({"access_token": "token-1"})));
+    issuer.page("/login/device/code", Page::new("application/json", begun.to_string()));
+    (issuer, server)
+}
+
+fn granted_token() -> Page {
+    Page::new("application/json", json!({"access_token": "token-1"}).to_string())
+}
+
+#[tokio::test]
+async fn a_login_is_begun_by_one_request_and_ends_in_another() {
+    let (issuer, server) = device_logins().await;
+    issuer.page("/login/oauth/access_token", granted_token());
     let ways = server.get("/provider/auth").await.ok();
     assert_eq!(ways["github-copilot"][0]["type"], "oauth");
     assert_eq!(ways["anthropic"], json!([{"type": "api", "label": "API key"}]));
@@ -346,7 +355,8 @@ async fn a_login_is_begun_by_one_request_and_ends_in_another() {
     assert_eq!(server.get(&attempt).await.refused(400)["field"], "attemptID");
     // One that is still waited for is given up.
     issuer.skip("/login/oauth/access_token");
-    issuer.page("/login/oauth/access_token", page(json!({"error": "authorization_pending"})));
+    let pending = json!({"error": "authorization_pending"}).to_string();
+    issuer.page("/login/oauth/access_token", Page::new("application/json", pending));
     let pending =
         server.post(connect, body.clone()).await.ok()["data"]["attemptID"].as_str().unwrap().to_owned();
     let pending = format!("/api/integration/attempt/{pending}");
@@ -385,16 +395,9 @@ async fn a_deletion_is_made_whole_although_its_client_leaves() {
 
 #[tokio::test]
 async fn a_login_that_is_begun_again_ends_as_its_own_page_says() {
-    let issuer = Web::start().await;
-    let server = Server::builder().env("WINDLASS_LOGIN_ISSUER", &issuer.url("")).start().await;
-    let page = |body: Value| Page::new("application/json", body.to_string());
-    let begun = json!({
-        "device_code": "dev-1", "user_code": "ABCD-1234", "interval": 0, "expires_in": 900,
-        "verification_uri": "https://github.com/login/device",
-    });
-    issuer.page("/login/device/code", page(begun));
+    let (issuer, server) = device_logins().await;
     let granted = Arc::new(Semaphore::new(0));
-    issuer.page("/login/oauth/access_token", page(json!({"access_token": "token-1"})).behind(&granted));
+    issuer.page("/login/oauth/access_token", granted_token().behind(&granted));
     let connect = "/api/integration/github-copilot/connect/oauth";
     let shown = server.get("/api/integration/github-copilot").await.ok()["data"]["methods"].clone();
     let mut attempts = Vec::new();

@@ -275,11 +275,6 @@ impl Login {
         &self.state
     }
 
-    /// Waits for the browser and keeps the token that it leads to.
-    pub async fn wait(&self) -> Result<(), LoginError> {
-        self.take(self.returned().await).await
-    }
-
     /// Waits for the browser; returns the fields that it brings, if it comes.
     pub async fn returned(&self) -> Option<Map<String, Value>> {
         self.back.wait(&self.state).await
