@@ -37,6 +37,7 @@ mod prompt;
 mod provider;
 mod pty;
 mod router;
+mod routes;
 mod selection;
 mod server;
 mod services;

@@ -4,7 +4,6 @@
 use std::{convert::Infallible, time::Duration};
 
 use axum::{
-    Router,
     body::{Body, Bytes},
     extract::{
         Request, State,
@@ -12,7 +11,6 @@ use axum::{
     },
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
-    routing::get,
 };
 use futures_util::stream;
 use serde_json::{json, value::RawValue};
@@ -28,6 +26,7 @@ use self::{
 };
 use super::{
     error::{Failure, Piece},
+    routes::{Routes, get},
     server::Shared,
 };
 use crate::acp;
@@ -44,8 +43,8 @@ const EVENT_STREAM: &str = "text/event-stream";
 /// Pause after which a stream says that it is still there.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-pub fn routes() -> Router<Shared> {
-    Router::new().route("/acp", get(read).post(take).delete(end))
+pub fn routes() -> Routes {
+    Routes::new().route("/acp", get(read).post(take).delete(end))
 }
 
 fn agent(server: &Shared) -> Agent {

@@ -1,6 +1,6 @@
 //! Reads under `/api`: the same data as the other routes, in the envelopes of OpenCode's newer clients.
 
-use axum::{Router, extract::State, routing::get};
+use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass_engine::Workspace;
@@ -13,11 +13,12 @@ use super::{
     error::{Failure, Piece},
     files::{DEFAULT_FOUND, MAX_FOUND},
     here::{Here, required},
+    routes::{Routes, get},
     server::Shared,
 };
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/api/health", get(health))
         .route("/api/location", get(location))
         .route("/api/agent", get(agents))

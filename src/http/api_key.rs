@@ -3,10 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::{
-    Router,
     extract::{Path, State},
     http::StatusCode,
-    routing::{delete, get, post},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -18,11 +16,12 @@ use super::{
     body::{Answer, Payload},
     error::Failure,
     here::Here,
+    routes::{Routes, delete, get, post},
     server::Shared,
 };
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/api/integration", get(list))
         .route("/api/integration/{id}", get(read))
         .route("/api/integration/{id}/connect/key", post(store))

@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 
 use axum::{
-    Router,
     extract::{Path, State},
     http::StatusCode,
-    routing::{get, post},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -29,11 +27,12 @@ use super::{
     error::Failure,
     here::Here,
     provider::is_of_plugin,
+    routes::{Routes, get, post},
     server::Shared,
 };
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/api/integration/{id}/connect/oauth", post(begin))
         .route("/api/integration/attempt/{id}", get(status).delete(give_up))
         .route("/api/integration/attempt/{id}/complete", post(complete))

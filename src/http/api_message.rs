@@ -1,10 +1,6 @@
 //! Messages below `/api`, in the form of OpenCode's younger interface: one list of contents for each.
 
-use axum::{
-    Router,
-    extract::{Path, State},
-    routing::get,
-};
+use axum::extract::{Path, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_protocol::opencode::{
@@ -17,11 +13,12 @@ use super::{
     api_session::find,
     body::{Answer, Ids, Params, number},
     error::Failure,
+    routes::{Routes, get},
     server::Shared,
 };
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/api/session/{id}/message", get(list))
         .route("/api/session/{id}/message/{message}", get(read))
         .route("/api/session/{id}/context", get(context))

@@ -1,11 +1,9 @@
 //! Terminals below `/api`: those of the other routes, in the envelopes of OpenCode's newer clients.
 
 use axum::{
-    Router,
     extract::{FromRequestParts, Path, State},
     http::{HeaderMap, StatusCode, request::Parts},
     response::{IntoResponse, Response},
-    routing::{get, post},
 };
 use serde_json::{Value, json};
 use windlass_protocol::opencode::pty::{PtyCreate, PtyUpdate};
@@ -16,11 +14,12 @@ use super::{
     error::Failure,
     here::Here,
     pty,
+    routes::{Routes, get, post},
     server::Shared,
 };
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/api/pty", get(list).post(create))
         .route("/api/pty/{id}", get(read).put(update).delete(remove))
         .route("/api/pty/{id}/connect-token", post(issue_ticket))

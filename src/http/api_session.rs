@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use axum::{
-    Router,
     extract::{Path, State},
     http::StatusCode,
-    routing::get,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,11 +14,12 @@ use windlass_protocol::opencode::{id::SessionId, session::Session};
 use super::{
     body::{Answer, Params, list_limit},
     error::Failure,
+    routes::{Routes, get},
     server::Shared,
 };
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/api/session", get(sessions))
         .route("/api/session/active", get(active))
         .route("/api/session/{id}", get(session))

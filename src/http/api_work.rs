@@ -1,10 +1,8 @@
 //! Sessions at work below `/api`: making them, prompting, undoing, and the answers to their questions.
 
 use axum::{
-    Router,
     extract::{Path, State},
     http::StatusCode,
-    routing::{get, post},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -25,12 +23,13 @@ use super::{
     error::Failure,
     history,
     prompt::{self, PartInput, PromptBody},
+    routes::{Routes, get, post},
     selection::Selected,
     server::Shared,
 };
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/api/session", post(create))
         .route("/api/session/{id}/agent", post(choose_agent))
         .route("/api/session/{id}/model", post(choose_model))

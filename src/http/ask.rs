@@ -2,12 +2,7 @@
 
 use std::path::Path;
 
-use axum::{
-    Router,
-    extract::State,
-    http::StatusCode,
-    routing::{get, post},
-};
+use axum::{extract::State, http::StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use windlass_engine::{AskedWords, asked_words};
@@ -20,12 +15,13 @@ use windlass_protocol::opencode::{
 use super::{
     body::{Answer, Id, Ids, Payload},
     error::Failure,
+    routes::{Routes, get, post},
     selection::Selected,
     server::Shared,
 };
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/permission", get(permissions))
         .route("/permission/{id}/reply", post(reply))
         .route("/session/{id}/permissions/{permission}", post(respond))

@@ -1,17 +1,18 @@
 //! Routes of the configuration, and of its definitions: agents, commands and skills.
 
-use axum::{Router, extract::State, routing::get};
+use axum::extract::State;
 use serde_json::{Map, Value};
 
 use super::{
     body::{Answer, Payload},
     error::Failure,
     here::Here,
+    routes::{Routes, get},
     server::Shared,
 };
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/config", get(read).patch(change))
         .route("/global/config", get(read_user).patch(change_user))
         .route("/agent", get(agents))

@@ -1,16 +1,18 @@
 //! The OpenAPI document, made from the types that are sent.
 
-use axum::{Router, routing::get};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 mod operations;
 
-use super::{body::Answer, server::Shared};
+use super::{
+    body::Answer,
+    routes::{Routes, get},
+};
 use operations::{GROUPS, Operation};
 
-pub fn routes() -> Router<Shared> {
-    Router::new().route("/doc", get(read))
+pub fn routes() -> Routes {
+    Routes::new().route("/doc", get(read))
 }
 
 async fn read() -> Answer<Value> {

@@ -3,12 +3,10 @@
 use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 
 use axum::{
-    Router,
     body::{Body, Bytes},
     extract::State,
     http::{HeaderName, HeaderValue, header},
     response::{IntoResponse, Response},
-    routing::get,
 };
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +16,11 @@ mod frame;
 pub mod hub;
 mod stream;
 
-use super::{selection::Selected, server::Shared};
+use super::{
+    routes::{Routes, get},
+    selection::Selected,
+    server::Shared,
+};
 use stream::{Stream, Wanted};
 
 /// Interval of the signs of life.
@@ -26,8 +28,8 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Bytes that are handed to a connection at once.
 const MAX_CHUNK: usize = 64 << 10;
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/event", get(of_directory))
         .route("/global/event", get(of_all))
         .route("/api/event", get(of_all_located))

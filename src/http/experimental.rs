@@ -2,12 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use axum::{
-    Router,
-    extract::State,
-    http::StatusCode,
-    routing::{get, post},
-};
+use axum::{extract::State, http::StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_engine::SessionFilter;
@@ -17,11 +12,12 @@ use super::{
     body::{Answer, Id, Params, Payload, list_limit, number},
     error::{Failure, Piece},
     here::{Here, required},
+    routes::{Routes, get, post},
     server::Shared,
 };
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/experimental/capabilities", get(capabilities))
         .route("/experimental/console", get(console))
         .route("/experimental/console/orgs", get(organisations))

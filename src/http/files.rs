@@ -1,6 +1,5 @@
 //! Routes of files, and of finding in them.
 
-use axum::{Router, routing::get};
 use serde::Deserialize;
 use windlass_files::{FileQuery, Files};
 use windlass_protocol::opencode::file::{FileContent, FileNode, FileStatus, LineMatch, NodeType, Symbol};
@@ -9,15 +8,15 @@ use super::{
     body::{Answer, Params, number},
     error::{Failure, Piece},
     here::{Here, required},
-    server::Shared,
+    routes::{Routes, get},
 };
 
 /// Paths that a search returns where its client names no number.
 pub const DEFAULT_FOUND: usize = 10;
 pub const MAX_FOUND: usize = 200;
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/file", get(list))
         .route("/file/content", get(read))
         .route("/file/status", get(status))

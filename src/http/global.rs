@@ -2,21 +2,22 @@
 
 use std::path::Path;
 
-use axum::{
-    Router,
-    extract::State,
-    routing::{get, post},
-};
+use axum::extract::State;
 use serde_json::{Value, json};
 use windlass_protocol::opencode::{
     event::EventPayload,
     service::{ServiceEvent, ServiceNews},
 };
 
-use super::{body::Answer, selection::Selected, server::Shared};
+use super::{
+    body::Answer,
+    routes::{Routes, get, post},
+    selection::Selected,
+    server::Shared,
+};
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/global/health", get(health))
         .route("/global/dispose", post(dispose_all))
         .route("/instance/dispose", post(dispose))

@@ -2,11 +2,7 @@
 
 use std::collections::HashMap;
 
-use axum::{
-    Router,
-    extract::State,
-    routing::{get, post},
-};
+use axum::extract::State;
 use serde::Deserialize;
 use windlass_engine::RevertTo;
 use windlass_protocol::opencode::{
@@ -18,12 +14,13 @@ use windlass_protocol::opencode::{
 use super::{
     body::{Answer, Id, Params, Payload},
     error::Failure,
+    routes::{Routes, get, post},
     selection::Selected,
     server::Shared,
 };
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/session/status", get(status))
         .route("/session/{id}/todo", get(todo))
         .route("/session/{id}/diff", get(diff))

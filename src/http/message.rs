@@ -1,11 +1,9 @@
 //! Routes of a session's messages and parts.
 
 use axum::{
-    Router,
     extract::State,
     http::{HeaderMap, HeaderValue, Uri, header},
     response::{IntoResponse, Response},
-    routing::{delete, get},
 };
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
@@ -20,11 +18,12 @@ use super::{
     body::{Answer, Id, Ids, Params, Payload},
     cors::NEXT_CURSOR,
     error::{Failure, Piece},
+    routes::{Routes, delete, get},
     server::Shared,
 };
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/session/{id}/message", get(list))
         .route("/session/{id}/message/{message}", get(read).delete(remove))
         .route("/session/{id}/message/{message}/part/{part}", delete(remove_part).patch(replace_part))

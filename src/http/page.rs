@@ -1,11 +1,9 @@
 //! The page for people: sessions, a live one, and its questions. Its script calls the same routes as any client.
 
 use axum::{
-    Router,
     extract::{Query, Request, State},
     http::{HeaderName, HeaderValue, Method, StatusCode, header},
     response::{Html, IntoResponse, Redirect, Response},
-    routing::{get, post},
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -18,6 +16,7 @@ use super::{
     body::{Answer, Id},
     entry,
     error::Failure,
+    routes::{Routes, get, post},
     server::Shared,
 };
 
@@ -26,8 +25,8 @@ const STYLE: &str = include_str!("page/page.css");
 const SCRIPT: &str = include_str!("page/page.js");
 const NONCE_CHARS: usize = 24;
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/", get(read))
         .route(entry::PATH, get(enter))
         .route("/page/link", post(link))

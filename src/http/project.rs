@@ -1,10 +1,8 @@
 //! Routes of projects and of the paths that belong to them.
 
 use axum::{
-    Router,
     extract::{Path, State},
     http::StatusCode,
-    routing::{get, patch, post},
 };
 use serde_json::{Value, json};
 use windlass_files::Projects;
@@ -14,11 +12,12 @@ use super::{
     body::{Answer, Payload},
     error::Failure,
     here::Here,
+    routes::{Routes, get, patch, post},
     server::Shared,
 };
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/path", get(paths))
         .route("/project", get(list))
         .route("/project/current", get(current))

@@ -1,6 +1,6 @@
 //! Routes that make a session work: prompts, commands, shell lines, summaries, and the end of it all.
 
-use axum::{Router, extract::State, http::StatusCode, routing::post};
+use axum::{extract::State, http::StatusCode};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Map;
 use tokio::sync::oneshot;
@@ -19,11 +19,12 @@ use windlass_protocol::opencode::{
 use super::{
     body::{Answer, Id, Payload},
     error::{Failure, Piece},
+    routes::{Routes, post},
     server::Shared,
 };
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/session/{id}/message", post(prompt))
         .route("/session/{id}/prompt_async", post(prompt_async))
         .route("/session/{id}/command", post(command))

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use axum::{
-    Router,
     extract::{Path, State},
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
-    routing::{get, post, put},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -24,11 +22,12 @@ use super::{
     body::{Answer, Payload, raw_json},
     error::{Failure, Piece},
     here::Here,
+    routes::{Routes, get, post, put},
     server::Shared,
 };
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/config/providers", get(usable))
         .route("/provider", get(all))
         .route("/provider/auth", get(methods))

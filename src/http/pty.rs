@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::{
-    Router,
     body::Bytes,
     extract::{
         FromRequestParts, Path, Request, State, WebSocketUpgrade,
@@ -11,7 +10,6 @@ use axum::{
     },
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
-    routing::{get, post},
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -24,6 +22,7 @@ use super::{
     body::{Answer, Params, Payload},
     error::{Failure, Piece},
     here::Here,
+    routes::{Routes, get, post},
     selection::Selected,
     server::Shared,
     ticket,
@@ -36,8 +35,8 @@ const SEND_LIMIT: Duration = Duration::from_secs(30);
 /// Bytes of one message of input.
 const MAX_INPUT: usize = 1 << 20;
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/pty", get(list).post(create))
         .route("/pty/shells", get(list_shells))
         .route("/pty/{id}", get(read).put(update).delete(remove))

@@ -2,13 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use axum::{
-    Router,
-    extract::Path,
-    http::StatusCode,
-    response::IntoResponse,
-    routing::{delete, get, post},
-};
+use axum::{extract::Path, http::StatusCode, response::IntoResponse};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_base::process::desktop;
@@ -19,14 +13,14 @@ use super::{
     body::{Answer, Payload},
     error::{Failure, Piece},
     here::{Here, required},
-    server::Shared,
+    routes::{Routes, delete, get, post},
 };
 
 /// Bytes of a client's message that the log takes.
 const MAX_MESSAGE: usize = 4096;
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/mcp", get(servers).post(add))
         .route("/mcp/{name}", delete(remove))
         .route("/mcp/{name}/connect", post(connect))

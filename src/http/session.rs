@@ -1,10 +1,6 @@
 //! Routes of sessions: making, listing, reading, changing and deleting them.
 
-use axum::{
-    Router,
-    extract::State,
-    routing::{get, post},
-};
+use axum::extract::State;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use windlass_engine::{NewSession, SessionFilter, SessionPatch};
@@ -17,12 +13,13 @@ use windlass_protocol::opencode::{
 use super::{
     body::{Answer, Id, Params, Payload, list_limit, number},
     error::{Failure, Piece},
+    routes::{Routes, get, post},
     selection::Selected,
     server::Shared,
 };
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/session", get(list).post(create))
         .route("/session/{id}", get(read).patch(update).delete(delete))
         .route("/session/{id}/children", get(children))

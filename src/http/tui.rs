@@ -1,10 +1,8 @@
 //! Routes by which programs drive the terminal's screen: each becomes an event that the screen acts on.
 
 use axum::{
-    Router,
     extract::State,
     response::{IntoResponse, Response},
-    routing::{get, post},
 };
 use serde::Deserialize;
 use windlass_protocol::opencode::{
@@ -17,6 +15,7 @@ use super::{
     body::{Answer, Payload},
     error::{Failure, Piece},
     here::required,
+    routes::{Methods, Routes, get, post},
     selection::Selected,
     server::Shared,
 };
@@ -44,8 +43,8 @@ const COMMANDS: [(&str, &str); 16] = [
     ("agent_cycle", "agent.cycle"),
 ];
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/tui/append-prompt", post(append_prompt))
         .route("/tui/submit-prompt", command("prompt.submit"))
         .route("/tui/clear-prompt", command("prompt.clear"))
@@ -68,7 +67,7 @@ fn publish(server: &Shared, selected: &Selected, news: ServiceNews) -> Answer<bo
 }
 
 /// Returns the route of a command that needs no data.
-fn command(name: &'static str) -> axum::routing::MethodRouter<Shared> {
+fn command(name: &'static str) -> Methods {
     post(async move |State(server): State<Shared>, selected: Selected| {
         publish(&server, &selected, ServiceNews::TuiCommandExecute { command: name.to_owned() })
     })

@@ -1,11 +1,9 @@
 //! Routes of version control, and of worktrees for tasks.
 
 use axum::{
-    Router,
     extract::State,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
-    routing::{get, post},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,11 +14,12 @@ use super::{
     body::{Answer, Params, Payload, number},
     error::{Failure, Piece},
     here::{Here, required},
+    routes::{Routes, get, post},
     server::Shared,
 };
 
-pub fn routes() -> Router<Shared> {
-    Router::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .route("/vcs", get(info))
         .route("/vcs/status", get(status))
         .route("/vcs/diff", get(diff))
