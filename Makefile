@@ -2,6 +2,10 @@ CARGO ?= cargo
 BIN := $(CURDIR)/target/debug/windlass
 RELEASE := $(CURDIR)/target/release/windlass
 
+# To note for each function what a later build may keep costs a quarter of the first one. Plain `cargo` does so, and has
+# output of its own.
+export CARGO_INCREMENTAL ?= 0
+
 .PHONY: demo build test lint install bench clients clients-update catalog plugin-library order dist
 
 demo: build
