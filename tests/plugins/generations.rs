@@ -168,6 +168,12 @@ async fn a_call_of_plugins_that_were_killed_says_so_until_the_new_ones_take_over
         };
         tokio::time::timeout(DEADLINE, loading).await.expect("the new plugin is being loaded");
         kill_process(&scratch, "serving");
+        // A turn whose hook is asked at that moment fails, in the same words.
+        agent.llm.answer_with(|_| Reply::text("done"));
+        let turn = agent.send_prompt(&session, "at that moment");
+        if let Err(error) = turn.answer().await {
+            assert!(error.message.contains("the host of plugins"), "{error:?}");
+        }
         scratch.write("go", "");
         // The old ones cannot start again: their code has changed.
         let says_so = |seen: &[Option<String>; 3]| {
