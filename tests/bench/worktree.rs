@@ -1,6 +1,13 @@
-//! The cost of snapshots in a large repository in which nothing changes.
+//! The cost of snapshots in small and large repositories: behind a command that changes nothing, and behind one that changes
+//! ten files. `git status` of the same files stands beside it.
 
-use std::{fs, path::Path, process::Command, thread::sleep, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
 
@@ -12,62 +19,87 @@ use crate::{
 
 pub const WORKTREE: Scenario = Scenario { name: "worktree", is_long: true, run: worktree };
 
-const N_DIRECTORIES: usize = 500;
-const N_FILES: usize = 100;
+const SIZES: [usize; 3] = [0, 11_000, 80_000];
+const N_FILES_EACH: usize = 10;
 const N_STEPS: usize = 12;
 /// Time after which the times of files say that they did not change.
 const SETTLED: Duration = Duration::from_secs(3);
+const NOTHING: &str = "true %N";
+/// Writes files in which the number of the step is.
+const TEN_FILES: &str = "for i in 0 1 2 3 4 5 6 7 8 9; do echo %N > directory$i/file$i.txt; done";
 
 fn worktree(subject: &mut Subject, model: &Model) -> Result<()> {
-    if subject.name != "windlass" {
-        return Ok(());
+    let mut small = None;
+    for n_files in SIZES {
+        let root = subject.root().join(format!("worktree-{n_files}"));
+        if !root.exists() {
+            make(&root, n_files)?;
+            sleep(SETTLED);
+        }
+        let unchanged = step(subject, model, &root, NOTHING)?;
+        subject.add(&format!("a step in {n_files} files, ms"), unchanged);
+        if n_files > 0 {
+            subject.add(&format!("git status of {n_files} files, ms"), status(&root)?);
+            let changed = step(subject, model, &root, TEN_FILES)?;
+            subject.add(&format!("a step that changes ten of {n_files} files, ms"), changed);
+        }
+        let small = *small.get_or_insert(unchanged);
+        if n_files == SIZES[2] {
+            subject.add("a step in 80000 files over one in none", unchanged / small);
+        }
     }
-    let root = subject.root().join("worktree");
-    if !root.exists() {
-        make(&root)?;
-        sleep(SETTLED);
-    }
-    let with = step(subject, model, &root)?;
-    let config = subject.config.clone();
-    subject.config["snapshot"] = json!(false);
-    let without = step(subject, model, &root);
-    subject.config = config;
-    subject.add("a step in 50000 files, more ms", with - without?);
     Ok(())
 }
 
-fn make(root: &Path) -> Result<()> {
-    for directory in 0..N_DIRECTORIES {
-        let directory = root.join(format!("directory{directory}"));
+fn make(root: &Path, n_files: usize) -> Result<()> {
+    fs::create_dir_all(root)?;
+    for number in 0..n_files {
+        let directory = root.join(format!("directory{}", number / N_FILES_EACH));
         fs::create_dir_all(&directory)?;
-        for file in 0..N_FILES {
-            fs::write(directory.join(format!("file{file}.txt")), format!("{}\n", directory.display()))?;
-        }
+        let file = directory.join(format!("file{}.txt", number % N_FILES_EACH));
+        fs::write(file, format!("{}\n", directory.display()))?;
     }
-    for arguments in ["init -q", "add .", "commit -q -m first"] {
-        let status = Command::new("git")
-            .args(["-c", "user.name=Bench", "-c", "user.email=bench@example.invalid"])
-            .args(arguments.split(' '))
-            .current_dir(root)
-            .status()?;
-        if !status.success() {
-            return Err(format!("git {arguments} failed").into());
-        }
+    for arguments in ["init -q", "add .", "commit -q --allow-empty -m first"] {
+        run_git(root, arguments)?;
     }
     Ok(())
 }
 
-/// Returns the median time of a step in which a command changes nothing, in milliseconds.
-fn step(subject: &Subject, model: &Model, root: &Path) -> Result<f64> {
+fn run_git(root: &Path, arguments: &str) -> Result<()> {
+    let status = Command::new("git")
+        .args(["-c", "user.name=Bench", "-c", "user.email=bench@example.invalid"])
+        .args(arguments.split(' '))
+        .current_dir(root)
+        .stdout(Stdio::null())
+        .status()?;
+    if status.success() { Ok(()) } else { Err(format!("git {arguments} failed").into()) }
+}
+
+/// Returns the median time of `git status`, in milliseconds.
+fn status(root: &Path) -> Result<f64> {
+    let mut times = Vec::new();
+    for _ in 0..N_STEPS {
+        let began = Instant::now();
+        run_git(root, "status --porcelain -z")?;
+        times.push(milliseconds(began.elapsed()));
+    }
+    Ok(median(&mut times))
+}
+
+/// Returns the median time of a step with a command, in milliseconds.
+fn step(subject: &Subject, model: &Model, root: &Path, command: &str) -> Result<f64> {
     let mut agent = subject.start_in(subject.home(), LIMIT)?;
     agent.initialize()?;
     let session = agent.new_session(&root.display().to_string())?;
-    // The first snapshot of a worktree reads all of it.
-    let first = r#"{"command":"true first %N","description":"Does nothing"}"#;
-    agent.prompt(&session, &format!("TOOLS 3 bash {first}"))?;
+    let calls = |n_steps: usize, command: &str| {
+        format!("TOOLS {n_steps} bash {}", json!({"command": command, "description": "Is timed"}))
+    };
+    // The first snapshot of a worktree reads all of it, and behind the second one it comes to be watched.
+    agent.prompt(&session, &calls(3, "true first %N"))?;
+    sleep(SETTLED);
+    agent.prompt(&session, &calls(1, "true second %N"))?;
     model.take_exchanges();
-    let call = r#"{"command":"true %N","description":"Does nothing"}"#;
-    agent.prompt(&session, &format!("TOOLS {N_STEPS} bash {call}"))?;
+    agent.prompt(&session, &calls(N_STEPS, command))?;
     let exchanges = model.take_exchanges();
     let steps = exchanges.windows(2).map(|pair| milliseconds(pair[1].received - pair[0].understood));
     let time = median(&mut steps.collect::<Vec<_>>());

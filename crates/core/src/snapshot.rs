@@ -7,12 +7,19 @@ use std::{
     collections::{BTreeMap, HashSet, VecDeque},
     fs, io,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant, SystemTime},
 };
 
 use tokio_util::task::AbortOnDropHandle;
-use windlass_base::{git::Program, hash, ids};
+use windlass_base::{
+    git::Program,
+    hash, ids,
+    watch::{Changes, TreeWatch},
+};
 
 mod cleaning;
 mod git;
@@ -22,8 +29,13 @@ mod locking;
 mod modes;
 mod restoring;
 mod unchanged;
+mod watching;
 
-use self::{git::Git, unchanged::Look};
+use self::{
+    git::Git,
+    unchanged::Look,
+    watching::{Changed, Unwatched, Watch},
+};
 pub use self::{
     listing::{Change, FileStatus},
     restoring::{Restored, Target},
@@ -40,6 +52,12 @@ const SLOW: Duration = Duration::from_millis(300);
 const REFRESH_EVERY: Duration = Duration::from_secs(60);
 /// Time until directories are looked at again that could not be remembered.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Time until a worktree is tried again that cannot be watched.
+const WATCH_AGAIN: Duration = Duration::from_secs(10 * 60);
+/// Snapshots by a watch which are worth its cost.
+const FEW: u32 = 5;
+/// Time without a snapshot after which a worktree is watched no longer.
+const UNUSED: Duration = Duration::from_secs(10 * 60);
 const CLEAN_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// A failure to take or to use a snapshot.
@@ -71,7 +89,7 @@ pub struct Snapshots {
     root: PathBuf,
     worktree: PathBuf,
     git: Git,
-    state: tokio::sync::Mutex<State>,
+    state: Arc<tokio::sync::Mutex<State>>,
     has_failed: AtomicBool,
 }
 
@@ -104,6 +122,27 @@ struct State {
     refreshed: Option<Instant>,
     /// The time at which old snapshots were last removed.
     cleaned: Option<Instant>,
+    watch: Option<Watch>,
+    /// A watch that is being made, beside the work.
+    coming_watch: Option<AbortOnDropHandle<Result<Watch, Unwatched>>>,
+    /// The time before which no other is made.
+    next_watch: Option<Instant>,
+    /// The pause between the last two.
+    pause: Duration,
+    /// Snapshots that the last one was enough for.
+    n_by_watch: u32,
+    /// The time of the last snapshot.
+    used: Option<Instant>,
+    /// Ends the watch when it is not used.
+    ender: Option<AbortOnDropHandle<()>>,
+}
+
+/// A watch, and what it was told.
+struct Told {
+    watch: Watch,
+    changes: Changes,
+    /// Nothing else has changed since the newest snapshot.
+    is_all: bool,
 }
 
 /// The newest tree, and the index that it was written from.
@@ -128,7 +167,7 @@ impl Snapshots {
             root: root.to_owned(),
             worktree: worktree.to_owned(),
             git,
-            state: tokio::sync::Mutex::default(),
+            state: Arc::default(),
             has_failed: AtomicBool::new(false),
         }
     }
@@ -138,6 +177,11 @@ impl Snapshots {
         &self.worktree
     }
 
+    /// Returns the reason for which changes of the worktree's files cannot be watched, if there is one. Does blocking reads.
+    pub fn can_watch(&self) -> io::Result<()> {
+        TreeWatch::new(&self.worktree)?.add(Path::new("")).map(|_| ())
+    }
+
     /// Returns true for the first failure, which is worth a warning.
     pub fn fails_first(&self) -> bool {
         !self.has_failed.swap(true, Ordering::Relaxed)
@@ -145,6 +189,15 @@ impl Snapshots {
 
     /// Takes a snapshot of all files that git would not ignore, and returns its tree.
     pub async fn track(&self) -> Result<String, SnapshotError> {
+        self.tracked(true).await
+    }
+
+    /// Like [`Snapshots::track`], but looks at every file: nothing that it holds may be overwritten.
+    pub async fn track_all(&self) -> Result<String, SnapshotError> {
+        self.tracked(false).await
+    }
+
+    async fn tracked(&self, by_watch: bool) -> Result<String, SnapshotError> {
         let mut state = self.state.lock().await;
         let _lock = locking::lock(self.git.directory()).await?;
         // After a month without a snapshot, another process may have removed the directory.
@@ -156,12 +209,150 @@ impl Snapshots {
             self.clean().await;
             state.cleaned = Some(Instant::now());
         }
-        if let Some(tree) = self.unchanged(&mut state).await {
-            self.freshen(&tree);
+        let had_newest = state.newest.is_some();
+        // Changes from here on are told to the next snapshot.
+        let known = match self.told(&mut state).await {
+            Some(Told { watch, changes, is_all: true }) if by_watch => {
+                self.track_told(&mut state, watch, changes).await
+            }
+            Some(Told { watch, changes, .. }) => {
+                state.watch = self.followed(watch, changes).await;
+                None
+            }
+            None => None,
+        };
+        let is_whole = known.is_none();
+        state.n_by_watch = if is_whole { state.n_by_watch } else { state.n_by_watch + 1 };
+        let tree = match known {
+            Some(tree) => tree,
+            None => self.track_whole(&mut state).await?,
+        };
+        self.freshen(&tree);
+        state.used = Some(Instant::now());
+        if let Some(watch) = &mut state.watch {
+            watch.is_based_on(is_whole);
+        } else if had_newest {
+            self.begin_watch(&mut state);
+        }
+        Ok(tree)
+    }
+
+    /// Takes the watch with what it was told since the last snapshot.
+    async fn told(&self, state: &mut State) -> Option<Told> {
+        if let Some(coming) = state.coming_watch.take_if(|coming| coming.is_finished()) {
+            match coming.await {
+                Ok(Ok(watch)) => state.watch = Some(watch),
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, worktree = %self.worktree.display(), "it is not watched");
+                    if let Unwatched::Lasting(_) = error {
+                        state.next_watch = Some(Instant::now() + WATCH_AGAIN);
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+        let mut watch = state.watch.take()?;
+        let was_based = std::mem::take(&mut watch.is_based);
+        let worktree = self.worktree.clone();
+        let take = move || watch.take(&worktree).map(|changes| (watch, changes));
+        let (watch, changes) = tokio::task::spawn_blocking(take).await.ok()??;
+        let newest = state.newest.as_ref();
+        let is_all = was_based && newest.is_some_and(|newest| self.index_stamp() == Some(newest.index));
+        Some(Told { watch, changes, is_all })
+    }
+
+    /// Returns a watch for which git has to look at everything, with new directories watched as well.
+    async fn followed(&self, watch: Watch, changes: Changes) -> Option<Watch> {
+        if changes.is_empty() {
+            return Some(watch);
+        }
+        let resolved = watch.resolve(&self.git, &self.worktree, changes).await;
+        resolved.ok().flatten().map(|(watch, _)| watch)
+    }
+
+    /// Takes a snapshot of what a watch was told; `None` where only git knows what changed.
+    async fn track_told(&self, state: &mut State, mut watch: Watch, changes: Changes) -> Option<String> {
+        let newest = state.newest.as_ref()?.tree.clone();
+        if changes.is_empty() {
+            watch.look_around(&self.git, &self.worktree);
+            state.watch = Some(watch);
+            return Some(newest);
+        }
+        let resolved = watch.resolve(&self.git, &self.worktree, changes).await;
+        let (mut watch, changed) = match resolved {
+            Ok(resolved) => resolved?,
+            Err(error) => {
+                tracing::debug!(%error, "git looks at everything");
+                return None;
+            }
+        };
+        let tree = match self.save_told(state, newest, changed).await {
+            Ok(tree) => tree,
+            Err(error) => {
+                tracing::debug!(%error, "git looks at everything");
+                return None;
+            }
+        };
+        watch.look_around(&self.git, &self.worktree);
+        state.watch = Some(watch);
+        Some(tree)
+    }
+
+    /// Saves changed files and returns the tree of all; `newest` is the one without them.
+    async fn save_told(
+        &self,
+        state: &mut State,
+        newest: String,
+        changed: Changed,
+    ) -> Result<String, SnapshotError> {
+        let Changed { files, touched } = changed;
+        if touched.is_empty() {
+            return Ok(newest);
+        }
+        let held_before = left_out_of(&state.left_out, &newest).cloned().unwrap_or_default();
+        if listing::are_left_out(&files, Some(&held_before), &self.worktree)
+            && self.unsaved_modes(state.modes.as_ref(), Some(&touched)).await?.is_none()
+        {
+            return Ok(newest);
+        }
+        self.remember_moved(state, &files).await?;
+        let (tree, left_out) = self.write(state, files.clone(), Some(&touched)).await?;
+        // Those that are gone are in no list of changes, since the index never had them.
+        let worktree = self.worktree.clone();
+        let keep =
+            move |path: &PathBuf| !files.contains(path) && worktree.join(path).symlink_metadata().is_ok();
+        let kept = tokio::task::spawn_blocking(move || held_before.into_iter().filter(keep).collect());
+        let mut all_left_out: HashSet<PathBuf> = kept.await.map_err(io::Error::other)?;
+        all_left_out.extend(left_out);
+        self.remember_newest(state, &tree, all_left_out);
+        Ok(tree)
+    }
+
+    /// Begins to make a watch. No snapshot waits for it.
+    fn begin_watch(&self, state: &mut State) {
+        let is_due = state.next_watch.is_none_or(|time| Instant::now() >= time);
+        if state.coming_watch.is_none() && is_due {
+            let (git, worktree) = (self.git.clone(), self.worktree.clone());
+            let coming = tokio::spawn(async move { Watch::begin(&git, &worktree).await });
+            state.coming_watch = Some(AbortOnDropHandle::new(coming));
+            // Where watches are lost again and again, they cost more than they save.
+            let pause = if state.n_by_watch < FEW { state.pause * 2 } else { LOOK_AGAIN };
+            state.pause = pause.clamp(LOOK_AGAIN, WATCH_AGAIN);
+            state.next_watch = Some(Instant::now() + state.pause);
+            state.n_by_watch = 0;
+            let ender = tokio::spawn(end_unused(Arc::downgrade(&self.state), UNUSED));
+            state.ender = Some(AbortOnDropHandle::new(ender));
+        }
+    }
+
+    /// Has git look at everything, unless the times of all files and directories tell that nothing changed.
+    async fn track_whole(&self, state: &mut State) -> Result<String, SnapshotError> {
+        if let Some(tree) = self.unchanged(state).await {
             return Ok(tree);
         }
-        // A change between this look and git's shows in one of them.
-        let look = self.look(&state).await;
+        // A change between this look and git's shows in one of them. A watch tells more.
+        let is_watched = state.watch.is_some() || state.coming_watch.is_some();
+        let look = if is_watched { None } else { self.look(state).await };
         let began = Instant::now();
         let changes = listing::unsaved(&self.git).await?;
         let is_due = state.refreshed.is_none_or(|refreshed| refreshed.elapsed() > REFRESH_EVERY);
@@ -175,7 +366,7 @@ impl Snapshots {
         if let (Some(stamp), Some(newest)) = (stamp, newest)
             && stamp == newest.index
             && listing::are_left_out(&changes, left_out_of(left_out, &newest.tree), &self.worktree)
-            && self.unsaved_modes(modes.as_ref()).await?.is_none()
+            && self.unsaved_modes(modes.as_ref(), None).await?.is_none()
         {
             if changes.is_empty() {
                 if newest.is_confirmed && look.is_none() {
@@ -184,30 +375,33 @@ impl Snapshots {
                 newest.is_confirmed = true;
                 newest.look = look;
             }
-            self.freshen(&newest.tree);
             return Ok(newest.tree.clone());
         }
-        self.remember_moved(&mut state, &changes).await?;
-        let (tree, left_out) = match self.write(&mut state, changes).await {
+        self.remember_moved(state, &changes).await?;
+        let (tree, left_out) = match self.write(state, changes, None).await {
             Err(SnapshotError::Git(error)) => {
                 tracing::info!(error, "the index of the snapshots is made anew");
-                self.rewrite(&mut state).await?
+                self.rewrite(state).await?
             }
             written => written?,
         };
+        self.remember_newest(state, &tree, left_out);
+        Ok(tree)
+    }
+
+    /// Notes the newest tree, and the files that it does not hold.
+    fn remember_newest(&self, state: &mut State, tree: &str, left_out: HashSet<PathBuf>) {
         state.left_out.retain(|(known, _)| *known != tree);
         if !left_out.is_empty() {
-            state.left_out.push_front((tree.clone(), left_out));
+            state.left_out.push_front((tree.to_owned(), left_out));
             state.left_out.truncate(MAX_LEFT_OUT);
         }
-        self.freshen(&tree);
         state.newest = self.index_stamp().map(|index| Newest {
             index,
-            tree: tree.clone(),
+            tree: tree.to_owned(),
             is_confirmed: false,
             look: None,
         });
-        Ok(tree)
     }
 
     /// Returns the newest tree if nothing has changed since, as far as that is known without git.
@@ -252,14 +446,16 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Saves changed files and writes the tree of all; returns it with the files that it does not hold.
+    /// Saves changed files and writes the tree of all; returns it with those of the files that it does not hold. Where
+    /// `touched` is given, nothing else has other permissions.
     async fn write(
         &self,
         state: &mut State,
         changes: Vec<PathBuf>,
+        touched: Option<&HashSet<PathBuf>>,
     ) -> Result<(String, HashSet<PathBuf>), SnapshotError> {
         let left_out = listing::save(&self.git, &self.worktree, changes).await?;
-        if let Some(content) = self.unsaved_modes(state.modes.as_ref()).await? {
+        if let Some(content) = self.unsaved_modes(state.modes.as_ref(), touched).await? {
             let saved = self.git.with_input(&["hash-object", "-w", "--stdin"], &content).await?;
             let saved = String::from_utf8_lossy(&saved).trim().to_owned();
             let entry = format!("100644,{saved},{}", index::MODES);
@@ -269,13 +465,20 @@ impl Snapshots {
         Ok((self.git.line(&["write-tree"]).await?, left_out))
     }
 
-    /// Returns the list of permissions if the index has another one; `known` is the one that was saved last.
+    /// Returns the list of permissions if the index has another one; `known` is the one that was saved last, and
+    /// `touched` the paths at which another permission is possible since.
     async fn unsaved_modes(
         &self,
         known: Option<&(Vec<u8>, String)>,
+        touched: Option<&HashSet<PathBuf>>,
     ) -> Result<Option<Vec<u8>>, SnapshotError> {
         let (index, worktree, hash_size) = (self.git.index(), self.worktree.clone(), self.git.hash_size()?);
-        let list = move || modes::list(&index, &worktree, hash_size);
+        let to_update = known.zip(touched).map(|((content, name), touched)| modes::Known {
+            content: content.clone(),
+            name: name.clone(),
+            touched: touched.clone(),
+        });
+        let list = move || modes::list(&index, &worktree, hash_size, to_update);
         let Some(modes::List { content, saved }) =
             tokio::task::spawn_blocking(list).await.map_err(io::Error::other)??
         else {
@@ -293,7 +496,7 @@ impl Snapshots {
             _ => {}
         }
         self.prepare().await?;
-        self.write(state, listing::unsaved(&self.git).await?).await
+        self.write(state, listing::unsaved(&self.git).await?, None).await
     }
 
     /// Returns the files that differ between two trees, with their diffs where `with_patches` is set.
@@ -380,6 +583,20 @@ impl Snapshots {
 
         let metadata = fs::metadata(self.git.index()).ok()?;
         Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+    }
+}
+
+/// Ends a watch that was not used for some time: a user has few of them, and the system keeps what they are told.
+async fn end_unused(state: Weak<tokio::sync::Mutex<State>>, unused: Duration) {
+    loop {
+        tokio::time::sleep(unused).await;
+        let Some(state) = state.upgrade() else { return };
+        let mut state = state.lock().await;
+        if state.used.is_none_or(|used| used.elapsed() >= unused) {
+            state.watch = None;
+            state.coming_watch = None;
+            return;
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Reads the entries of git's index, without git (gitformat-index).
 
+use std::{fs, io, os::unix::ffi::OsStrExt, path::Path};
+
 use nix::sys::stat::FileStat;
 
 /// The path of the list of permissions in our index; no file of that name is in the worktree.
@@ -14,6 +16,23 @@ pub struct Entry<'a> {
     pub name: &'a [u8],
 }
 
+/// An index that was read.
+pub struct Index {
+    bytes: Vec<u8>,
+    hash_size: usize,
+}
+
+impl Index {
+    pub fn read(path: &Path, hash_size: usize) -> io::Result<Self> {
+        Ok(Self { bytes: fs::read(path)?, hash_size })
+    }
+
+    /// See [`entries`].
+    pub fn entries(&self) -> Option<Vec<Entry<'_>>> {
+        entries(&self.bytes, self.hash_size)
+    }
+}
+
 /// Returns the entries of an index; `None` where it has something that only git understands.
 pub fn entries(bytes: &[u8], hash_size: usize) -> Option<Vec<Entry<'_>>> {
     let mut reader = Reader(bytes);
@@ -22,6 +41,20 @@ pub fn entries(bytes: &[u8], hash_size: usize) -> Option<Vec<Entry<'_>>> {
     }
     let n_entries = reader.number()?;
     (0..n_entries).map(|_| Entry::read(&mut reader, hash_size)).collect()
+}
+
+/// Returns the entry of a path. Entries are in the order of the bytes of their paths.
+pub fn find<'a, 'b>(entries: &'b [Entry<'a>], path: &Path) -> Option<&'b Entry<'a>> {
+    let name = path.as_os_str().as_bytes();
+    entries.binary_search_by(|entry| entry.name.cmp(name)).ok().map(|at| &entries[at])
+}
+
+/// Returns the entries below a directory.
+pub fn below<'a, 'b>(entries: &'b [Entry<'a>], directory: &Path) -> impl Iterator<Item = &'b Entry<'a>> {
+    let mut prefix = directory.as_os_str().as_bytes().to_vec();
+    prefix.push(b'/');
+    let from = entries.partition_point(|entry| entry.name < prefix.as_slice());
+    entries[from..].iter().take_while(move |entry| entry.name.starts_with(&prefix))
 }
 
 impl<'a> Entry<'a> {

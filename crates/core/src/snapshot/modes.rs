@@ -62,6 +62,17 @@ impl Modes {
         }
     }
 
+    /// Looks at the file of an entry. One that went meanwhile is missed by the next snapshot.
+    fn look(&mut self, worktree: &File, entry: &index::Entry<'_>) {
+        let path = Path::new(OsStr::from_bytes(entry.name));
+        if let Ok(found) = stat(worktree, path)
+            && !entry.is_link()
+        {
+            let kind = if entry.is_program() { Kind::Program } else { Kind::File };
+            self.insert(path, kind, found.st_mode);
+        }
+    }
+
     /// Writes the umask, then `<mode> <path>` of each, where the path of a directory ends with a slash.
     fn encode(&self) -> Vec<u8> {
         let mut content = format!("{:o}", self.umask).into_bytes();
@@ -93,8 +104,22 @@ impl Modes {
     }
 }
 
-/// Looks at the files of an index and at their directories; `None` where the index cannot be read.
-pub fn list(index: &Path, worktree: &Path, hash_size: usize) -> io::Result<Option<List>> {
+/// A list that was saved, and the paths at which permissions may be others by now.
+pub struct Known {
+    pub content: Vec<u8>,
+    /// The name of the content.
+    pub name: String,
+    pub touched: HashSet<PathBuf>,
+}
+
+/// Looks at the files of an index and at their directories; `None` where the index cannot be read. Where a list is known
+/// that the index has, only what was touched since is looked at.
+pub fn list(
+    index: &Path,
+    worktree: &Path,
+    hash_size: usize,
+    known: Option<Known>,
+) -> io::Result<Option<List>> {
     let bytes = match fs::read(index) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -104,28 +129,26 @@ pub fn list(index: &Path, worktree: &Path, hash_size: usize) -> io::Result<Optio
     };
     let Some(entries) = index::entries(&bytes, hash_size) else { return Ok(None) };
     let worktree = File::open(worktree)?;
+    let hex = |entry: &index::Entry<'_>| entry.object.iter().map(|byte| format!("{byte:02x}")).collect();
+    let saved: Option<String> = index::find(&entries, Path::new(MODES)).map(hex);
+    let known = known.filter(|known| Some(&known.name) == saved.as_ref());
+    if let Some(known) = known
+        && let Some(modes) = Modes::decode(&known.content).filter(|modes| modes.umask == umask())
+    {
+        let content = updated(modes, &entries, &worktree, known.touched).encode();
+        return Ok(Some(List { content, saved }));
+    }
     let mut modes = empty();
-    let mut saved = None;
     let mut directories: BTreeSet<&Path> = BTreeSet::new();
-    for entry in &entries {
+    for entry in entries.iter().filter(|entry| entry.name != MODES.as_bytes()) {
         let path = Path::new(OsStr::from_bytes(entry.name));
-        if entry.name == MODES.as_bytes() {
-            saved = Some(entry.object.iter().map(|byte| format!("{byte:02x}")).collect());
-            continue;
-        }
         // Most files have the directory of the one before.
         for above in path.ancestors().skip(1).take_while(|above| !above.as_os_str().is_empty()) {
             if !directories.insert(above) {
                 break;
             }
         }
-        // A file that went meanwhile is missed by the next snapshot.
-        if let Ok(found) = stat(&worktree, path)
-            && !entry.is_link()
-        {
-            let kind = if entry.is_program() { Kind::Program } else { Kind::File };
-            modes.insert(path, kind, found.st_mode);
-        }
+        modes.look(&worktree, entry);
     }
     for directory in directories {
         if let Ok(found) = stat(&worktree, directory) {
@@ -133,6 +156,29 @@ pub fn list(index: &Path, worktree: &Path, hash_size: usize) -> io::Result<Optio
         }
     }
     Ok(Some(List { content: modes.encode(), saved }))
+}
+
+/// Looks at touched paths and at the directories above them.
+fn updated(
+    mut modes: Modes,
+    entries: &[index::Entry<'_>],
+    worktree: &File,
+    touched: HashSet<PathBuf>,
+) -> Modes {
+    let above = touched.iter().flat_map(|path| path.ancestors());
+    let above: HashSet<&Path> = above.filter(|above| !above.as_os_str().is_empty()).collect();
+    for path in above {
+        modes.files.remove(path);
+        modes.directories.remove(path);
+        if let Some(entry) = index::find(entries, path) {
+            modes.look(worktree, entry);
+        } else if index::below(entries, path).next().is_some()
+            && let Ok(found) = stat(worktree, path)
+        {
+            modes.insert(path, Kind::Directory, found.st_mode);
+        }
+    }
+    modes
 }
 
 fn empty() -> Modes {

@@ -81,7 +81,7 @@ impl Scene {
     }
 }
 
-fn program() -> Program {
+pub(super) fn program() -> Program {
     Program::new(Some("/usr/local/bin:/usr/bin:/bin"))
 }
 

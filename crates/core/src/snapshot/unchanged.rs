@@ -4,9 +4,9 @@
 use std::{
     collections::HashSet,
     ffi::OsStr,
-    fs::{self, File},
+    fs::{self, File, Metadata},
     io,
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -32,18 +32,26 @@ pub struct Look {
 
 /// A value that changes with the entries of a directory, and with the contents of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+pub struct Stamp {
     inode: u64,
     modified: (i64, i64),
     changed: (i64, i64),
 }
 
 impl Stamp {
-    fn of(stat: &FileStat) -> Self {
+    pub fn of(stat: &FileStat) -> Self {
         Self {
             inode: stat.st_ino,
             modified: (stat.st_mtime, stat.st_mtime_nsec),
             changed: (stat.st_ctime, stat.st_ctime_nsec),
+        }
+    }
+
+    pub fn of_metadata(metadata: &Metadata) -> Self {
+        Self {
+            inode: metadata.ino(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
     }
 }
@@ -51,24 +59,9 @@ impl Stamp {
 impl Look {
     /// Looks at all directories; `None` where a change of one could go unseen.
     pub async fn take(git: &Git, worktree: &Path) -> Result<Option<Self>, SnapshotError> {
-        let ignored = git
-            .run(&["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"])
-            .await?;
-        let mut directories = Vec::new();
-        for path in listing::split(&ignored).filter(|path| path.ends_with(b"/")) {
-            directories.extend_from_slice(b"./");
-            directories.extend_from_slice(path);
-            directories.push(0);
-        }
-        // A directory that holds nothing but ignored files is listed too; another file in it would not be ignored.
-        let ignored = if directories.is_empty() { Vec::new() } else { git.ignored(&directories).await? };
+        let (ignored, others) = (ignored(git, &[]).await?, others(git, &[]).await?);
         let worktree = worktree.to_owned();
-        let walk = tokio::task::spawn_blocking(move || {
-            let ignored =
-                listing::split(&ignored).filter_map(|path| path.strip_prefix(b"./")?.strip_suffix(b"/"));
-            let ignored = ignored.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
-            walk(&worktree, &ignored)
-        });
+        let walk = tokio::task::spawn_blocking(move || walk(&worktree, &ignored, &others));
         Ok(walk.await.map_err(io::Error::other)??.map(|stamps| Self { stamps }))
     }
 
@@ -78,8 +71,31 @@ impl Look {
         let is_same = |(path, stamp): &(PathBuf, Stamp)| {
             stat(&worktree, path).is_ok_and(|now| Stamp::of(&now) == *stamp)
         };
-        self.stamps.iter().all(is_same) && has_all(index, &worktree, hash_size).unwrap_or_default()
+        self.stamps.iter().all(is_same) && has_all_in(index, &worktree, hash_size).unwrap_or_default()
     }
+}
+
+/// Returns the directories that are ignored, in some directories or in the whole worktree.
+pub async fn ignored(git: &Git, within: &[&Path]) -> Result<HashSet<PathBuf>, SnapshotError> {
+    let list = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", "--"];
+    let listed = git.on_paths(&list, within).await?;
+    let mut directories = Vec::new();
+    for path in listing::split(&listed).filter(|path| path.ends_with(b"/")) {
+        directories.extend_from_slice(b"./");
+        directories.extend_from_slice(path);
+        directories.push(0);
+    }
+    // A directory that holds nothing but ignored files is listed too; another file in it would not be ignored.
+    let ignored = if directories.is_empty() { Vec::new() } else { git.ignored(&directories).await? };
+    let ignored = listing::split(&ignored).filter_map(|path| path.strip_prefix(b"./")?.strip_suffix(b"/"));
+    Ok(ignored.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
+}
+
+/// Returns the repositories in some directories or in the whole worktree, which their own git alone searches.
+pub async fn others(git: &Git, within: &[&Path]) -> Result<HashSet<PathBuf>, SnapshotError> {
+    let listed = git.on_paths(&["ls-files", "-z", "--others", "--exclude-standard", "--"], within).await?;
+    let directories = listing::split(&listed).filter_map(|path| path.strip_suffix(b"/"));
+    Ok(directories.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
 }
 
 /// Path lookups below an open directory cost half of those from the root.
@@ -89,7 +105,11 @@ pub fn stat(worktree: &File, path: &Path) -> nix::Result<FileStat> {
 }
 
 /// Returns the directories that are not ignored, and the files in them that say which are.
-fn walk(root: &Path, ignored: &HashSet<PathBuf>) -> io::Result<Option<Vec<(PathBuf, Stamp)>>> {
+fn walk(
+    root: &Path,
+    ignored: &HashSet<PathBuf>,
+    others: &HashSet<PathBuf>,
+) -> io::Result<Option<Vec<(PathBuf, Stamp)>>> {
     let settled = SystemTime::now() - SETTLED;
     let settled = settled.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let settled = (settled.as_secs() as i64, i64::from(settled.subsec_nanos()));
@@ -99,8 +119,7 @@ fn walk(root: &Path, ignored: &HashSet<PathBuf>) -> io::Result<Option<Vec<(PathB
     while let Some(directory) = left.pop() {
         let stamp = Stamp::of(&stat(&worktree, &directory)?);
         let path = root.join(&directory);
-        // A repository within this one is searched by its own git.
-        let is_other = path != root && path.join(".git").exists();
+        let is_other = others.contains(&directory);
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             let path = directory.join(entry.file_name());
@@ -124,9 +143,13 @@ fn walk(root: &Path, ignored: &HashSet<PathBuf>) -> io::Result<Option<Vec<(PathB
     Ok(stamps.iter().all(is_settled).then_some(stamps))
 }
 
-/// Returns true if every file of an index is there with the times and the size that the index has;
-/// `None` where it has something that only git understands.
-fn has_all(index: &Path, worktree: &File, hash_size: usize) -> Option<bool> {
+/// Returns true if every file of an index is there with the times and the size that the index has.
+pub fn has_all(index: &Path, worktree: &Path, hash_size: usize) -> bool {
+    File::open(worktree).is_ok_and(|it| has_all_in(index, &it, hash_size).unwrap_or_default())
+}
+
+/// See [`has_all`]; `None` where the index has something that only git understands.
+fn has_all_in(index: &Path, worktree: &File, hash_size: usize) -> Option<bool> {
     let written = Stamp::of(&fstat(File::open(index).ok()?).ok()?).modified;
     let bytes = fs::read(index).ok()?;
     for entry in index::entries(&bytes, hash_size)? {

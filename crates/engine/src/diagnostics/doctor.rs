@@ -16,6 +16,7 @@ use windlass_base::{
 };
 use windlass_core::{
     config::{Config, Warning, layers, sandbox::wanted, sources::Leaf},
+    snapshot::Snapshots,
     storage::{
         disk,
         health::{self, Integrity},
@@ -27,7 +28,7 @@ use windlass_services::{lsp, tool::bash};
 
 use crate::{
     Engine, EngineError, EngineErrorKind, EngineState, Loaded, Pages, ServerReport, ServerStatus,
-    workspace::servers::reports,
+    turn::file_snapshots, workspace::servers::reports,
 };
 
 /// The time that MCP servers have to connect and to list their tools.
@@ -118,15 +119,16 @@ impl Engine {
             },
         );
         let (engine, for_files) = (self.clone(), loaded.clone());
+        let snapshots = file_snapshots::snapshots(self, &loaded).ok();
         let of_files = tokio::task::spawn_blocking(move || {
             let EngineState { environment, paths, .. } = engine.0.as_ref();
             let read = layers::sources(environment, paths, &for_files.config.directory);
             let mut findings = configuration(&read, &report.warnings);
             findings.extend(keys(&for_files, &answering, &report.leaves));
             findings.push(model(&for_files, &answering, network, &report.leaves));
-            (findings, language_servers(&for_files.config))
+            (findings, language_servers(&for_files.config), snapshots.map(|it| watched(&it)))
         });
-        let (mut findings, of_languages) =
+        let (mut findings, of_languages, of_snapshots) =
             of_files.await.map_err(|error| EngineError::new(EngineErrorKind::Internal, error.to_string()))?;
         findings.extend(reachable);
         findings.extend(servers);
@@ -135,6 +137,7 @@ impl Engine {
         findings.extend(programs);
         findings.push(store);
         findings.extend(room(&self.0.paths.database()));
+        findings.extend(of_snapshots);
         findings.push(boundary(found, &loaded));
         workspace.close().await;
         self.end_plugins(directory).await;
@@ -387,6 +390,19 @@ async fn output(config: &Config, program: &OsStr, args: &[&str]) -> Option<Strin
     };
     let printed = timeout(VERSION_LIMIT, process::output(&spawn, 4096)).await.ok()?.ok()?;
     Some(String::from_utf8_lossy(&printed).into_owned())
+}
+
+/// Returns the way in which snapshots find out which files changed.
+fn watched(snapshots: &Snapshots) -> Finding {
+    let worktree = snapshots.worktree().display();
+    match snapshots.can_watch() {
+        Ok(()) => Finding::ok("snapshots", format!("the system tells which files of {worktree} change")),
+        Err(reason) => Finding::warning(
+            "snapshots",
+            format!("{worktree} is not watched: {reason}"),
+            "nothing is lost: each step looks at every file, which takes longer in a large repository",
+        ),
+    }
 }
 
 /// Returns the sandbox that this machine can hold, and the one that the default agent's commands get.

@@ -124,7 +124,7 @@ async fn restore(
     if patches.is_empty() {
         return Ok(FilesEnd::Unchanged);
     }
-    let now = match unless_cancelled(cancel, CANCELLED_LIMIT, snapshots.track()).await {
+    let now = match unless_cancelled(cancel, CANCELLED_LIMIT, snapshots.track_all()).await {
         Some(Ok(now)) => now,
         Some(Err(error)) => return Ok(FilesEnd::Failed(error)),
         None => return Ok(FilesEnd::Cancelled),

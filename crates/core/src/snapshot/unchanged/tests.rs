@@ -1,11 +1,17 @@
 //! Every kind of change is seen without git, and a worktree without one needs no git.
 
-use std::{fs, os::unix::fs::symlink};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    time::{Duration, Instant},
+};
 
 use crate::snapshot::tests::Scene;
 
 /// Takes snapshots until the worktree is known to be as the newest one.
 async fn settle(scene: &Scene) -> String {
+    // A watch would know it sooner.
+    scene.snapshots.state.lock().await.next_watch = Some(Instant::now() + Duration::from_secs(3600));
     loop {
         let tree = scene.track().await;
         let mut state = scene.snapshots.state.lock().await;
