@@ -378,7 +378,14 @@ impl Snapshots {
             return Ok(newest.tree.clone());
         }
         self.remember_moved(state, &changes).await?;
-        let (tree, left_out) = match self.write(state, changes, None).await {
+        let mut written = self.write(state, changes, None).await;
+        if let Err(SnapshotError::Git(error)) = &written {
+            tracing::debug!(error, "git is asked again, since a file may have changed while it was read");
+            let changes = listing::unsaved(&self.git).await?;
+            written = self.write(state, changes, None).await;
+        }
+        let (tree, left_out) = match written {
+            // Files that are ignored by now leave the tree with that.
             Err(SnapshotError::Git(error)) => {
                 tracing::info!(error, "the index of the snapshots is made anew");
                 self.rewrite(state).await?

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -361,6 +361,14 @@ async fn a_worktree_that_cannot_be_watched_is_looked_at() {
     }
 }
 
+/// Returns the entries of a tree, and the list of its permissions.
+async fn listed(snapshots: &Snapshots, tree: &str) -> String {
+    let modes = format!("{tree}:{}", super::index::MODES);
+    let mut listed = snapshots.git.run(&["ls-tree", "-r", tree]).await.unwrap();
+    listed.extend(snapshots.git.run(&["cat-file", "-p", &modes]).await.unwrap_or_default());
+    String::from_utf8_lossy(&listed).replace('\0', "\n")
+}
+
 /// Numbers from a seed (splitmix64).
 struct Random(u64);
 
@@ -374,6 +382,17 @@ impl Random {
     fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
         all[self.below(all.len())]
     }
+}
+
+/// Opens a file. A pipe that nobody reads is not waited for.
+fn open(options: &mut fs::OpenOptions, path: &Path) -> std::io::Result<fs::File> {
+    options.custom_flags(nix::libc::O_NONBLOCK).open(path)
+}
+
+fn write(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let options = &mut fs::File::options();
+    let mut file = open(options.write(true).create(true).truncate(true), path)?;
+    std::io::Write::write_all(&mut file, content)
 }
 
 /// Does one thing to the worktree. What cannot be done, as it is then, is not.
@@ -391,10 +410,8 @@ fn change(scene: &Scene, random: &mut Random) -> String {
     let content = vec![b'a' + random.below(26) as u8; random.below(4)];
     let kind = random.below(25);
     let done = match kind {
-        0..6 => fs::write(&from, content),
-        6 | 7 => fs::File::options()
-            .append(true)
-            .open(&from)
+        0..6 => write(&from, &content),
+        6 | 7 => open(fs::File::options().append(true), &from)
             .and_then(|mut file| std::io::Write::write_all(&mut file, b"more")),
         8 | 9 => fs::create_dir_all(&from),
         10 | 11 => fs::remove_file(&from),
@@ -406,7 +423,7 @@ fn change(scene: &Scene, random: &mut Random) -> String {
         19 => fs::set_permissions(&from, fs::Permissions::from_mode(MODES[random.below(4)])),
         // Nothing tells of a name in a directory that is ignored.
         20 if ["", "b"].map(Path::new).contains(&second.parent().unwrap()) => fs::hard_link(&from, &to),
-        21 => fs::File::options().write(true).open(&from).and_then(|file| file.set_len(3 << 20)),
+        21 => open(fs::File::options().write(true), &from).and_then(|file| file.set_len(3 << 20)),
         24 => mkfifo(&from, Mode::S_IRWXU).map_err(Into::into),
         22 if random.below(4) == 0 => {
             let rule = random.of(&["ignored\n*.log\n", "ignored/\n", "*.log\n/a/b\n", "/ignored\n!x.log\n"]);
@@ -414,7 +431,7 @@ fn change(scene: &Scene, random: &mut Random) -> String {
         }
         23 if random.below(4) == 0 => {
             let times = fs::FileTimes::new().set_modified(std::time::SystemTime::UNIX_EPOCH);
-            fs::File::open(&from).and_then(|file| file.set_times(times))
+            open(fs::File::options().read(true), &from).and_then(|file| file.set_times(times))
         }
         _ => Ok(()),
     };
@@ -449,7 +466,7 @@ async fn whatever_happens_the_tree_is_the_one_that_git_makes_from_everything() {
             let (work, seed) = (scene.work(), step as u64);
             let writer = tokio::task::spawn_blocking(move || {
                 for number in 0..20 {
-                    let _ = fs::write(work.join(["one", "a/two", "b/three"][number % 3]), seed.to_le_bytes());
+                    let _ = write(&work.join(["one", "a/two", "b/three"][number % 3]), &seed.to_le_bytes());
                 }
             });
             let (_, written) = tokio::join!(scene.track(), writer);
@@ -460,7 +477,17 @@ async fn whatever_happens_the_tree_is_the_one_that_git_makes_from_everything() {
         let (by, tree) = track(&scene).await;
         n_watched += usize::from(by == By::Watch);
         let log = || log[log.len().saturating_sub(20)..].join("\n");
-        assert_eq!(tree, reference.tree().await, "step {step} of seed {seed}, by {by:?}:\n{}", log());
+        let wanted = reference.tree().await;
+        if tree != wanted {
+            let (is, wanted) =
+                (listed(&scene.snapshots, &tree).await, listed(&reference.snapshots, &wanted).await);
+            let only = |of: &str, other: &str| {
+                let lines = of.lines().filter(|line| !other.lines().any(|it| it == *line));
+                lines.collect::<Vec<_>>().join("\n")
+            };
+            let differ = format!("is: {}\nwanted: {}", only(&is, &wanted), only(&wanted, &is));
+            panic!("step {step} of seed {seed}, by {by:?}:\n{differ}\n{}", log());
+        }
         if by == By::Git {
             settle(&scene).await;
         } else if random.below(50) == 0 {
