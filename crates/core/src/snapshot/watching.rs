@@ -116,7 +116,7 @@ impl From<SnapshotError> for Unwatched {
     }
 }
 
-/// What changed since the newest snapshot.
+/// The changes since the newest snapshot.
 pub struct Changed {
     /// The files that a snapshot has to save or to take out.
     pub files: Vec<PathBuf>,

@@ -141,7 +141,7 @@ async fn a_change_costs_what_changed_and_where_that_is_not_known_git_looks() {
         change(&scene);
         let (taken_by, tree) = track(&scene).await;
         assert_eq!((taken_by, &tree), (by, &reference.tree().await), "{name}");
-        // What is known behind it is true as well.
+        // The state behind it is true as well.
         settle(&scene).await;
         assert_eq!(track(&scene).await, (By::Watch, tree), "{name}");
         scene.write("dir/later", b"later");
