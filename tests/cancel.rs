@@ -94,7 +94,7 @@ async fn a_command_dies_with_all_its_processes() {
     agent.llm.reply(Reply::call("call_1", "bash", json!({"command": command})));
     let prompt = agent.send_prompt(&session, "go");
     agent.scratch.appears("started").await;
-    assert!(agent.descendants().len() >= 3);
+    agent.has_descendants(3).await;
     let turn = cancelled(&agent, &session, &prompt).await;
     assert_eq!(turn.tool("call_1")["status"], "failed");
     agent.childless(CANCEL_LIMIT).await;

@@ -342,12 +342,24 @@ impl Agent {
         process::children(self.pid).into_iter().find(|pid| process::is_reaper(*pid))
     }
 
+    /// Waits until the agent has some number of descendants.
+    pub async fn has_descendants(&self, n_descendants: usize) {
+        self.until(DEADLINE, |descendants| descendants.len() >= n_descendants).await;
+    }
+
     /// Waits until all processes that the agent started have ended; fails after `limit`.
     pub async fn childless(&self, limit: Duration) {
+        self.until(limit, <[i32]>::is_empty).await;
+    }
+
+    async fn until(&self, limit: Duration, is_wanted: impl Fn(&[i32]) -> bool) {
         let watch = self.stopwatch();
-        while !self.descendants().is_empty() {
-            let left = self.descendants();
-            assert!(watch.elapsed() < limit, "alive: {}", process::describe(&left));
+        loop {
+            let descendants = self.descendants();
+            if is_wanted(&descendants) {
+                return;
+            }
+            assert!(watch.elapsed() < limit, "alive: {}", process::describe(&descendants));
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

@@ -189,15 +189,15 @@ impl Snapshots {
 
     /// Takes a snapshot of all files that git would not ignore, and returns its tree.
     pub async fn track(&self) -> Result<String, SnapshotError> {
-        self.tracked(true).await
+        self.take(true).await
     }
 
     /// Like [`Snapshots::track`], but looks at every file: nothing that it holds may be overwritten.
     pub async fn track_all(&self) -> Result<String, SnapshotError> {
-        self.tracked(false).await
+        self.take(false).await
     }
 
-    async fn tracked(&self, by_watch: bool) -> Result<String, SnapshotError> {
+    async fn take(&self, by_watch: bool) -> Result<String, SnapshotError> {
         let mut state = self.state.lock().await;
         let _lock = locking::lock(self.git.directory()).await?;
         // After a month without a snapshot, another process may have removed the directory.
@@ -211,12 +211,12 @@ impl Snapshots {
         }
         let had_newest = state.newest.is_some();
         // Changes from here on are told to the next snapshot.
-        let known = match self.told(&mut state).await {
+        let known = match self.take_watch(&mut state).await {
             Some(Told { watch, changes, is_all: true }) if by_watch => {
-                self.track_told(&mut state, watch, changes).await
+                self.track_changes(&mut state, watch, changes).await
             }
             Some(Told { watch, changes, .. }) => {
-                state.watch = self.followed(watch, changes).await;
+                state.watch = self.follow(watch, changes).await;
                 None
             }
             None => None,
@@ -238,7 +238,7 @@ impl Snapshots {
     }
 
     /// Takes the watch with what it was told since the last snapshot.
-    async fn told(&self, state: &mut State) -> Option<Told> {
+    async fn take_watch(&self, state: &mut State) -> Option<Told> {
         if let Some(coming) = state.coming_watch.take_if(|coming| coming.is_finished()) {
             match coming.await {
                 Ok(Ok(watch)) => state.watch = Some(watch),
@@ -262,7 +262,7 @@ impl Snapshots {
     }
 
     /// Returns a watch for which git has to look at everything, with new directories watched as well.
-    async fn followed(&self, watch: Watch, changes: Changes) -> Option<Watch> {
+    async fn follow(&self, watch: Watch, changes: Changes) -> Option<Watch> {
         if changes.is_empty() {
             return Some(watch);
         }
@@ -271,7 +271,7 @@ impl Snapshots {
     }
 
     /// Takes a snapshot of what a watch was told; `None` where only git knows what changed.
-    async fn track_told(&self, state: &mut State, mut watch: Watch, changes: Changes) -> Option<String> {
+    async fn track_changes(&self, state: &mut State, mut watch: Watch, changes: Changes) -> Option<String> {
         let newest = state.newest.as_ref()?.tree.clone();
         if changes.is_empty() {
             watch.look_around(&self.git, &self.worktree);
@@ -286,7 +286,7 @@ impl Snapshots {
                 return None;
             }
         };
-        let tree = match self.save_told(state, newest, changed).await {
+        let tree = match self.save_changes(state, newest, changed).await {
             Ok(tree) => tree,
             Err(error) => {
                 tracing::debug!(%error, "git looks at everything");
@@ -299,7 +299,7 @@ impl Snapshots {
     }
 
     /// Saves changed files and returns the tree of all; `newest` is the one without them.
-    async fn save_told(
+    async fn save_changes(
         &self,
         state: &mut State,
         newest: String,

@@ -34,6 +34,18 @@ impl Scene {
         scene
     }
 
+    /// Makes a repository with files in directories, of which some are ignored.
+    pub(super) async fn with_ignored() -> Self {
+        let scene = Self::new().await;
+        for name in ["dir/below/file", "dir/other", "ignored/file"] {
+            scene.write(name, b"first");
+        }
+        scene.write(".gitignore", b"/ignored\n*.log\n");
+        scene.write("logs/old.log", b"ignored by its name");
+        fs::create_dir_all(scene.path("empty/one")).unwrap();
+        scene
+    }
+
     async fn without_commits() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let work = directory.path().join("work");

@@ -73,8 +73,6 @@ pub struct Watch {
     ignored: HashSet<PathBuf>,
     /// The newest snapshot has all that was told until now.
     pub is_based: bool,
-    /// The newest snapshot has looked at everything.
-    pub is_whole: bool,
     /// The time at which all files were last looked at.
     looked: Instant,
     /// A look at all files; true if they are as the index has them.
@@ -139,7 +137,6 @@ impl Watch {
                 linked: HashMap::new(),
                 ignored: HashSet::new(),
                 is_based: false,
-                is_whole: false,
                 looked: Instant::now(),
                 look: None,
             };
@@ -306,7 +303,6 @@ impl Watch {
     /// Notes that a snapshot has looked at everything, or has all that was told.
     pub fn is_based_on(&mut self, is_whole: bool) {
         self.is_based = true;
-        self.is_whole = is_whole;
         if is_whole {
             self.look = None;
             self.looked = Instant::now();

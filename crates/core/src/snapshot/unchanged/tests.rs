@@ -27,17 +27,6 @@ async fn is_unchanged(scene: &Scene) -> bool {
     scene.snapshots.unchanged(&mut state).await.is_some()
 }
 
-async fn scene() -> Scene {
-    let scene = Scene::new().await;
-    for name in ["dir/below/file", "dir/other", "ignored/file", ".gitignore"] {
-        scene.write(name, b"first");
-    }
-    scene.write(".gitignore", b"/ignored\n*.log\n");
-    scene.write("logs/old.log", b"ignored by its name");
-    fs::create_dir_all(scene.path("empty/one")).unwrap();
-    scene
-}
-
 #[tokio::test]
 async fn every_change_is_seen() {
     type Change = fn(&Scene);
@@ -61,7 +50,7 @@ async fn every_change_is_seen() {
         ("a file that is ignored no more", |it| it.write(".gitignore", b"*.log\n")),
     ];
     for (name, change) in changes {
-        let scene = scene().await;
+        let scene = Scene::with_ignored().await;
         let before = settle(&scene).await;
         assert!(is_unchanged(&scene).await, "{name}");
         change(&scene);
@@ -72,7 +61,7 @@ async fn every_change_is_seen() {
 
 #[tokio::test]
 async fn an_ignored_directory_may_change() {
-    let scene = scene().await;
+    let scene = Scene::with_ignored().await;
     settle(&scene).await;
     scene.write("ignored/deep/new", b"new");
     assert!(is_unchanged(&scene).await);
@@ -80,7 +69,7 @@ async fn an_ignored_directory_may_change() {
 
 #[tokio::test]
 async fn an_index_that_only_git_understands_is_left_to_git() {
-    let scene = scene().await;
+    let scene = Scene::with_ignored().await;
     settle(&scene).await;
     let index = scene.snapshots.git.directory().join("index");
     let bytes = fs::read(&index).unwrap();

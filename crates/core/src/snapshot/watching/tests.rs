@@ -40,10 +40,10 @@ enum By {
 
 /// Takes a snapshot, and tells whether the watch was enough.
 async fn track(scene: &Scene) -> (By, String) {
+    let n_before = scene.snapshots.state.lock().await.n_by_watch;
     let tree = scene.track().await;
-    let state = scene.snapshots.state.lock().await;
-    let is_told = state.watch.as_ref().is_some_and(|watch| watch.is_based && !watch.is_whole);
-    (if is_told { By::Watch } else { By::Git }, tree)
+    let is_by_watch = scene.snapshots.state.lock().await.n_by_watch > n_before;
+    (if is_by_watch { By::Watch } else { By::Git }, tree)
 }
 
 /// Snapshots of the same worktree by git alone, which looks at everything each time. They are taken at the same moments:
@@ -72,17 +72,6 @@ impl Reference {
 }
 
 const NEVER: Duration = Duration::from_secs(24 * 3600);
-
-async fn scene() -> Scene {
-    let scene = Scene::new().await;
-    for name in ["dir/below/file", "dir/other", "ignored/file", ".gitignore"] {
-        scene.write(name, b"first");
-    }
-    scene.write(".gitignore", b"/ignored\n*.log\n");
-    scene.write("logs/old.log", b"ignored by its name");
-    fs::create_dir_all(scene.path("empty/one")).unwrap();
-    scene
-}
 
 #[tokio::test]
 async fn a_change_costs_what_changed_and_where_that_is_not_known_git_looks() {
@@ -135,7 +124,7 @@ async fn a_change_costs_what_changed_and_where_that_is_not_known_git_looks() {
         }),
     ];
     for (name, by, change) in changes {
-        let scene = scene().await;
+        let scene = Scene::with_ignored().await;
         settle(&scene).await;
         let reference = Reference::new(&scene).await;
         change(&scene);
@@ -151,7 +140,7 @@ async fn a_change_costs_what_changed_and_where_that_is_not_known_git_looks() {
 
 #[tokio::test]
 async fn what_happens_before_a_watch_is_relied_upon_is_in_it() {
-    let scene = scene().await;
+    let scene = Scene::with_ignored().await;
     let reference = Reference::new(&scene).await;
     scene.track().await;
     scene.track().await;
@@ -249,7 +238,7 @@ async fn rows_of_changes_are_seen_one_by_one() {
         ),
     ];
     for (name, changes) in rows {
-        let scene = scene().await;
+        let scene = Scene::with_ignored().await;
         changes[0](&scene);
         settle(&scene).await;
         let reference = Reference::new(&scene).await;
@@ -274,7 +263,7 @@ fn repository(scene: &Scene, name: &str) {
 
 #[tokio::test]
 async fn an_open_file_that_got_another_name_is_seen_when_it_is_written() {
-    let scene = scene().await;
+    let scene = Scene::with_ignored().await;
     settle(&scene).await;
     let reference = Reference::new(&scene).await;
     let mut open = fs::File::create(scene.path("first")).unwrap();
@@ -288,7 +277,7 @@ async fn an_open_file_that_got_another_name_is_seen_when_it_is_written() {
 
 #[tokio::test]
 async fn a_watch_that_nobody_uses_ends() {
-    let scene = scene().await;
+    let scene = Scene::with_ignored().await;
     settle(&scene).await;
     let state = std::sync::Arc::downgrade(&scene.snapshots.state);
     end_unused(state, Duration::from_millis(1)).await;
@@ -299,7 +288,7 @@ async fn a_watch_that_nobody_uses_ends() {
 
 #[tokio::test]
 async fn a_file_of_several_names_is_looked_at_for_each_snapshot() {
-    let scene = scene().await;
+    let scene = Scene::with_ignored().await;
     fs::hard_link(scene.path("dir/other"), scene.path("../elsewhere")).unwrap();
     settle(&scene).await;
     let reference = Reference::new(&scene).await;
@@ -311,7 +300,7 @@ async fn a_file_of_several_names_is_looked_at_for_each_snapshot() {
 
 #[tokio::test]
 async fn what_is_told_of_by_nothing_is_found_by_a_look_at_everything() {
-    let scene = scene().await;
+    let scene = Scene::with_ignored().await;
     let before = settle(&scene).await;
     let reference = Reference::new(&scene).await;
     fs::hard_link(scene.path("dir/other"), scene.path("../elsewhere")).unwrap();
@@ -339,7 +328,7 @@ async fn what_is_told_of_by_nothing_is_found_by_a_look_at_everything() {
 
 #[tokio::test]
 async fn a_worktree_that_cannot_be_watched_is_looked_at() {
-    let scene = scene().await;
+    let scene = Scene::with_ignored().await;
     settle(&scene).await;
     let reference = Reference::new(&scene).await;
     // More files with several names than are looked at each time, in a worktree that was moved away and back.
