@@ -77,6 +77,31 @@ async fn a_prompt_runs_a_tool_and_its_events_come_in_order() {
 }
 
 #[tokio::test]
+async fn a_step_that_changes_files_has_the_trees_around_it_and_their_difference() {
+    let server = Server::start().await;
+    let id = server.session().await;
+    let input = json!({"command": "echo four >> a.txt", "description": "change a file"});
+    server.llm.reply(Reply::call("call_1", "bash", input));
+    server.llm.reply(Reply::text("done"));
+    let mut events = server.events("/event").await;
+    server.prompt(&id, "go").await;
+    // The second tree is taken beside the next request, and is worth no event of its own.
+    let seen = events.until("session.idle").await;
+    let kinds = seen.iter().map(|it| &it["properties"]["part"]["type"]);
+    let kinds: Vec<&Value> = kinds.filter(|kind| *kind == "step-finish" || *kind == "patch").collect();
+    assert_eq!(kinds.len(), 3, "{kinds:?}");
+    let messages = server.get(&format!("/session/{id}/message")).await.ok();
+    let parts = messages[1]["parts"].as_array().unwrap();
+    let kinds: Vec<&Value> = parts.iter().map(|part| &part["type"]).collect();
+    assert_eq!(kinds, ["step-start", "tool", "step-finish", "patch"]);
+    let (start, finish, patch) = (&parts[0], &parts[2], &parts[3]);
+    assert_eq!(start["snapshot"], patch["hash"]);
+    assert!(finish["snapshot"].is_string() && finish["snapshot"] != patch["hash"], "{finish}");
+    assert_eq!(patch["files"], json!([server.scratch.path("a.txt")]));
+    server.finish().await;
+}
+
+#[tokio::test]
 async fn messages_are_paged_from_the_end() {
     let server = Server::start().await;
     let id = server.session().await;

@@ -14,6 +14,7 @@ pub mod model_request;
 pub mod named_lines;
 pub mod offered;
 pub mod older_messages;
+pub mod open_step;
 pub mod prompt;
 pub mod refused_media;
 pub mod run;

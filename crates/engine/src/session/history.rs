@@ -5,6 +5,7 @@ use std::{collections::HashSet, ops::Deref};
 use windlass_protocol::opencode::{
     id::MessageId,
     message::{Message, MessageWithParts, UserSummary},
+    part::Part,
 };
 
 /// A session's messages, read as a slice, oldest first.
@@ -33,6 +34,18 @@ impl History {
     pub fn older_mut(&mut self, message_idx: usize) -> Option<&mut MessageWithParts> {
         self.generation += 1;
         self.messages.get_mut(message_idx)
+    }
+
+    /// Adds parts to a message, or has them take the place of those with their ids. No model may see them, so that values
+    /// made from the message hold.
+    pub fn note(&mut self, id: &MessageId, parts: Vec<Part>) {
+        let Some(message) = self.messages.iter_mut().rfind(|message| message.info.id() == id) else { return };
+        for part in parts {
+            match message.parts.iter_mut().find(|known| known.id == part.id) {
+                Some(known) => *known = part,
+                None => message.parts.push(part),
+            }
+        }
     }
 
     /// Notes the outcome of a prompt. No model sees it, so values made from the message hold.

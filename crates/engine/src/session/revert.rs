@@ -16,7 +16,7 @@ use super::{
     request::RevertTo,
     state::{Journal, SessionState},
 };
-use crate::{EngineError, EngineErrorKind, turn::file_snapshots::OpenStep};
+use crate::{EngineError, EngineErrorKind, turn::open_step::OpenStep};
 
 /// Effect of undo or redo.
 #[derive(Debug, Clone, PartialEq, Eq)]

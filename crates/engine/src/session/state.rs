@@ -28,6 +28,7 @@ use crate::{
     turn::{
         encoded_history::EncodedHistoryCache,
         older_messages::{Gathered, OlderMessages},
+        open_step::{After, ComingChanges},
         refused_media::RefusedMedia,
     },
 };
@@ -67,6 +68,10 @@ pub struct TurnState {
     pub switch: Option<AgentSwitch>,
     /// The newest snapshot of the files, while nothing but the model's answer came since.
     pub newest_tree: Option<String>,
+    /// The snapshot to take behind the running step.
+    pub after: Option<After>,
+    /// The snapshot behind the step before, which is being taken.
+    pub coming_changes: Option<ComingChanges>,
     /// Tokens that subagents and automatic summaries used since the turn last looked.
     pub child_tokens: Tokens,
 }
@@ -272,6 +277,11 @@ impl Journal {
 
     pub fn part(&mut self, part: &Part) {
         self.changes.push(Change::Part(part.clone().into()));
+    }
+
+    /// Notes a change of a part that is worth no event.
+    pub fn note_part(&mut self, part: &Part) {
+        self.write(Write::Part(part.clone().into()));
     }
 
     /// Notes more output of a running command that had printed `offset` bytes.

@@ -1,4 +1,7 @@
 //! Takes snapshots of the files around the tool calls of a step, and stores which files the calls changed.
+//!
+//! The snapshot behind the calls is taken beside the next request to the model; the next calls that may change files wait
+//! for it, and so does the end of the turn.
 
 use std::{
     future::Future,
@@ -15,22 +18,24 @@ use windlass_core::snapshot::{Change, ComingTree, SnapshotError, Snapshots, Step
 use windlass_protocol::opencode::{
     event::EventPayload,
     file_diff::FileDiff,
+    id::{MessageId, SessionId},
     message::{Message, MessageWithParts, UserSummary},
-    part::{Part, PartKind, ToolState},
+    part::{Part, PartKind},
     session::SessionSummary,
-    tool::Kind,
 };
-use windlass_services::tool;
 
 use super::{
     answer::Call,
     calls::{self, CallsEnd},
+    open_step::{After, ComingChanges, Found, OpenStep, may_change},
     toolbox::Toolbox,
 };
 use crate::{
     Engine, EngineError,
+    compaction::summary::is_summary,
     session::{
         context::{SessionCx, TurnCx},
+        revert,
         state::{Journal, SessionState},
     },
     workspace::loaded::Loaded,
@@ -71,7 +76,8 @@ pub struct Before {
 }
 
 enum Tree {
-    Taken(String),
+    /// That behind the calls of the step before: nothing but the model's answer came since.
+    Newest,
     Coming(ComingTree),
 }
 
@@ -79,13 +85,8 @@ impl Before {
     /// Begins the snapshot before a step; `None` where there are none.
     pub fn begin(cx: &TurnCx<'_>, state: &mut SessionState) -> Option<Self> {
         let snapshots = snapshots(&cx.session.engine, &cx.loaded).ok()?;
-        let tree = match state.turn.newest_tree.take() {
-            Some(tree) => Tree::Taken(tree),
-            None => {
-                let snapshots = snapshots.clone();
-                Tree::Coming(AbortOnDropHandle::new(tokio::spawn(async move { snapshots.track().await })))
-            }
-        };
+        let is_known = state.turn.newest_tree.is_some() || state.turn.coming_changes.is_some();
+        let tree = if is_known { Tree::Newest } else { Tree::Coming(track(&snapshots)) };
         Some(Self { snapshots, tree })
     }
 
@@ -96,12 +97,17 @@ impl Before {
         state: &mut SessionState,
         calls: &[Call],
     ) -> Result<Option<After>, EngineError> {
+        let newest = state.turn.newest_tree.take();
         if !calls.iter().any(|call| may_change(&call.tool)) {
             return Ok(None);
         }
-        let taken = match self.tree {
-            Tree::Taken(tree) => Ok(tree),
-            Tree::Coming(mut coming) => {
+        let coming = match self.tree {
+            Tree::Newest => newest.ok_or_else(|| track(&self.snapshots)),
+            Tree::Coming(coming) => Err(coming),
+        };
+        let taken = match coming {
+            Ok(tree) => Ok(tree),
+            Err(mut coming) => {
                 let taken = tokio::select! {
                     biased;
                     () = cx.cancel.cancelled() => return Ok(None),
@@ -140,6 +146,11 @@ impl Before {
     }
 }
 
+fn track(snapshots: &Arc<Snapshots>) -> ComingTree {
+    let snapshots = snapshots.clone();
+    AbortOnDropHandle::new(tokio::spawn(async move { snapshots.track().await }))
+}
+
 /// Lets a snapshot go on that no call waits for, so that the next one is quick; one of a session is enough.
 fn leave(state: &mut SessionState, coming: ComingTree) {
     if state.background_snapshot.as_ref().is_none_or(AbortOnDropHandle::is_finished) {
@@ -155,6 +166,12 @@ pub async fn run_calls(
     calls: Vec<Call>,
     before: Option<Before>,
 ) -> Result<CallsEnd, EngineError> {
+    if state.turn.coming_changes.is_some() {
+        settle(cx.session, state, &cx.cancel).await?;
+        if cx.cancel.is_cancelled() {
+            return Ok(CallsEnd::Interrupted);
+        }
+    }
     let after = match before {
         Some(before) => before.finish(cx, state, &calls).await?,
         None => {
@@ -164,8 +181,10 @@ pub async fn run_calls(
         }
     };
     let end = calls::run(cx, state, toolbox, calls).await?;
-    if let Some(after) = after {
-        after.take(cx, state, end == CallsEnd::Interrupted).await?;
+    state.turn.after = after;
+    if end == CallsEnd::Interrupted {
+        begin_after(cx.session, state);
+        settle(cx.session, state, &cx.cancel).await?;
     }
     Ok(end)
 }
@@ -177,58 +196,90 @@ pub fn begin_before(cx: &TurnCx<'_>, state: &mut SessionState, calls: &[Call], b
     }
 }
 
-/// Returns true for a tool that may change files. Tools from elsewhere may do anything.
-fn may_change(tool: &str) -> bool {
-    match tool::look(tool).kind {
-        Kind::Execute | Kind::Edit | Kind::Other => true,
-        // A subagent thinks, and works.
-        Kind::Think => tool == "task",
-        Kind::Read | Kind::Search | Kind::Fetch | Kind::SwitchMode => false,
+/// Begins the snapshot behind the newest step, if its calls may have changed files.
+pub fn begin_after(cx: &SessionCx, state: &mut SessionState) {
+    let Some(after) = state.turn.after.take() else { return };
+    let Some(message) = state.history.last() else { return };
+    let message_id = message.info.id().clone();
+    let finish = message.parts.iter().rfind(|part| matches!(part.kind, PartKind::StepFinish { .. })).cloned();
+    let (engine, session_id, cut) = (cx.engine.clone(), cx.id.clone(), CancellationToken::new());
+    let found = find(engine, (session_id, message_id.clone()), after, finish, cut.clone());
+    let found = AbortOnDropHandle::new(tokio::spawn(found));
+    state.turn.coming_changes = Some(ComingChanges { message_id, cut, found });
+}
+
+/// Takes the snapshot behind a step and stores the files that changed; `finish` is the end of the step, if it has one.
+async fn find(
+    engine: Engine,
+    (session_id, message_id): (SessionId, MessageId),
+    after: After,
+    finish: Option<Part>,
+    cut: CancellationToken,
+) -> Result<Found, EngineError> {
+    let After { snapshots, before, began } = after;
+    let taken = async {
+        let tree = snapshots.track().await?;
+        let changes = snapshots.changes_since(began, &before, &tree).await?;
+        Ok((tree, changes))
+    };
+    let (tree, changes) = tokio::select! {
+        biased;
+        taken = taken => match taken {
+            Ok(taken) => taken,
+            Err(error) => return Ok(Found::Failed(error)),
+        },
+        () = cut.cancelled() => return Ok(Found::Cut),
+    };
+    let (mut journal, mut parts) = (Journal::default(), Vec::new());
+    // An interrupted step has no end that would tell it from one with unknown changes.
+    if changes != StepChanges::default() || finish.is_none() {
+        let kind = patch(snapshots.worktree(), before, changes);
+        let part = Part { id: ids::part(), session_id, message_id, kind };
+        journal.part(&part);
+        parts.push(part);
     }
+    if let Some(mut finish) = finish
+        && let PartKind::StepFinish { snapshot, .. } = &mut finish.kind
+    {
+        *snapshot = Some(tree.clone());
+        journal.note_part(&finish);
+        parts.push(finish);
+    }
+    journal.commit(engine.storage(), engine.bus()).await?;
+    Ok(Found::Changes { tree, parts })
 }
 
-/// The snapshot behind a step's calls, once they have run.
-struct After {
-    snapshots: Arc<Snapshots>,
-    before: String,
-    /// The time at which the calls began.
-    began: SystemTime,
-}
-
-impl After {
-    /// Takes the snapshot and stores the files that changed.
-    async fn take(
-        self,
-        cx: &TurnCx<'_>,
-        state: &mut SessionState,
-        is_interrupted: bool,
-    ) -> Result<(), EngineError> {
-        let tracked = async {
-            let tree = self.snapshots.track().await?;
-            let changes = self.snapshots.changes_since(self.began, &self.before, &tree).await?;
-            Ok::<_, SnapshotError>((tree, changes))
-        };
-        let (tree, changes) = match unless_cancelled(&cx.cancel, CANCELLED_LIMIT, tracked).await {
-            Some(Ok(tracked)) => tracked,
-            None => {
-                tracing::warn!(session = %cx.session.id, "a turn was cancelled before its snapshot was taken");
-                return Ok(());
-            }
-            Some(Err(error)) => {
-                tracing::warn!(session = %cx.session.id, %error, "the files that a step changed are not known");
-                return Ok(());
-            }
-        };
-        // An interrupted step has no end that would tell it from one with unknown changes.
-        if changes != StepChanges::default() || is_interrupted {
-            let mut journal = Journal::default();
-            let patch = patch(self.snapshots.worktree(), self.before, changes);
-            state.push_part(patch, &mut journal);
-            cx.commit(&mut journal).await?;
+/// Waits for the snapshot behind the last step, if one is being taken.
+async fn settle(
+    cx: &SessionCx,
+    state: &mut SessionState,
+    cancel: &CancellationToken,
+) -> Result<(), EngineError> {
+    let Some(ComingChanges { message_id, cut, mut found }) = state.turn.coming_changes.take() else {
+        return Ok(());
+    };
+    let ended = match unless_cancelled(cancel, CANCELLED_LIMIT, &mut found).await {
+        Some(ended) => ended,
+        None => {
+            cut.cancel();
+            found.await
         }
-        state.turn.newest_tree = Some(tree);
-        Ok(())
+    };
+    match ended {
+        Ok(Ok(Found::Changes { tree, parts })) => {
+            state.history.note(&message_id, parts);
+            state.turn.newest_tree = Some(tree);
+        }
+        Ok(Ok(Found::Failed(error))) => {
+            tracing::warn!(session = %cx.id, %error, "the files that a step changed are not known");
+        }
+        Ok(Ok(Found::Cut)) => {
+            tracing::warn!(session = %cx.id, "a turn was cancelled before its snapshot was taken");
+        }
+        Ok(Err(error)) => return Err(error),
+        Err(error) => tracing::warn!(session = %cx.id, %error, "a snapshot ended early"),
     }
+    Ok(())
 }
 
 /// Returns the part that names the files which a step changed.
@@ -240,58 +291,10 @@ fn patch(worktree: &Path, before: String, changes: StepChanges) -> PartKind {
     PartKind::Patch { hash: before, files, left_out }
 }
 
-/// A step with calls that may have changed files, and behind which no snapshot was taken.
-#[derive(Debug, PartialEq, Eq)]
-pub struct OpenStep<'a> {
-    /// The tree before its calls.
-    before: &'a str,
-    /// The time at which the first of them began.
-    began: SystemTime,
-}
-
-impl<'a> OpenStep<'a> {
-    /// Finds the open step of a message.
-    pub fn of(message: &'a MessageWithParts) -> Option<Self> {
-        let mut before = None;
-        let mut starts = Vec::new();
-        for part in &message.parts {
-            match &part.kind {
-                PartKind::StepStart { snapshot } => {
-                    before = snapshot.as_deref();
-                    starts.clear();
-                }
-                PartKind::Patch { .. } | PartKind::StepFinish { snapshot: Some(_), .. } => before = None,
-                PartKind::Tool(tool) if may_change(&tool.tool) => match &tool.state {
-                    ToolState::Pending { .. } => {}
-                    ToolState::Running { time, .. } => starts.push(time.start),
-                    ToolState::Completed { time, .. } | ToolState::Error { time, .. } => {
-                        starts.push(time.start)
-                    }
-                },
-                PartKind::StepFinish { snapshot: None, .. }
-                | PartKind::Tool(_)
-                | PartKind::Text(_)
-                | PartKind::Reasoning(_)
-                | PartKind::File(_)
-                | PartKind::Agent { .. }
-                | PartKind::Subtask { .. }
-                | PartKind::Compaction { .. }
-                | PartKind::Snapshot { .. }
-                | PartKind::Retry { .. } => {}
-            }
-        }
-        let began = u64::try_from(*starts.iter().min()?).unwrap_or_default();
-        Some(Self { before: before?, began: SystemTime::UNIX_EPOCH + Duration::from_millis(began) })
-    }
-}
-
 /// Finds out which files the newest step changed, if a sudden end or a cancellation came before the snapshot behind it,
 /// and stores them. Where that fails, an undo says so.
 pub async fn recover(cx: &SessionCx, state: &mut SessionState) -> Result<(), EngineError> {
-    let is_answer = |message: &MessageWithParts| matches!(message.info, Message::Assistant(_));
-    let Some(message_idx) = state.history.iter().rposition(is_answer) else { return Ok(()) };
-    let message = &state.history[message_idx];
-    let Some(OpenStep { before, began }) = OpenStep::of(message) else { return Ok(()) };
+    let Some((message_id, OpenStep { before, began })) = newest_open(&state.history) else { return Ok(()) };
     // The files of a subagent's step are known by its parent's.
     if state.info.parent_id.is_some() {
         return Ok(());
@@ -310,17 +313,33 @@ pub async fn recover(cx: &SessionCx, state: &mut SessionState) -> Result<(), Eng
     };
     let part = Part {
         id: ids::part(),
-        session_id: message.info.session_id().clone(),
-        message_id: message.info.id().clone(),
+        session_id: cx.id.clone(),
+        message_id: message_id.clone(),
         kind: patch(snapshots.worktree(), before.to_owned(), changes),
     };
     let mut journal = Journal::default();
     journal.part(&part);
     cx.commit(&mut journal).await?;
-    if let Some(message) = state.history.older_mut(message_idx) {
-        message.parts.push(part);
-    }
+    let message_id = part.message_id.clone();
+    state.history.note(&message_id, vec![part]);
     Ok(())
+}
+
+/// Finds the newest step that is open. Only an answer that broke off may be behind it, before any of its calls was run:
+/// others waited for the snapshot, as later prompts did.
+fn newest_open(history: &[MessageWithParts]) -> Option<(&MessageId, OpenStep<'_>)> {
+    for message in history.iter().rev().take_while(|message| !revert::is_prompt(message)) {
+        if let Some(open) = OpenStep::of(message) {
+            return Some((message.info.id(), open));
+        }
+        let has_been_behind = |part: &Part| {
+            matches!(part.kind, PartKind::StepStart { snapshot: Some(_) } | PartKind::StepFinish { .. })
+        };
+        if !is_summary(message) && message.parts.iter().any(has_been_behind) {
+            return None;
+        }
+    }
+    None
 }
 
 /// Does work until the turn is cancelled, and then for `limit` more; `None` if it is not done by then.
@@ -344,6 +363,7 @@ pub async fn report(
     state: &mut SessionState,
     cancel: &CancellationToken,
 ) -> Result<(), EngineError> {
+    settle(cx, state, cancel).await?;
     state.turn.newest_tree = None;
     if cancel.is_cancelled() {
         state.background_snapshot = None;

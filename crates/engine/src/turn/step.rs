@@ -18,7 +18,7 @@ use windlass_provider::{self as provider, Finish, Model, Prompt, ProviderError, 
 use super::{
     answer::{Answer, Call},
     calls::CallsEnd,
-    file_snapshots::{Before, begin_before, run_calls},
+    file_snapshots::{Before, begin_after, begin_before, run_calls},
     hooks, prompt, structured,
     toolbox::Toolbox,
 };
@@ -493,12 +493,7 @@ pub async fn end(
     let mut journal = Journal::default();
     let reason = finish.name().to_owned();
     state.push_part(
-        PartKind::StepFinish {
-            reason: reason.clone(),
-            snapshot: state.turn.newest_tree.clone(),
-            cost,
-            tokens,
-        },
+        PartKind::StepFinish { reason: reason.clone(), snapshot: None, cost, tokens },
         &mut journal,
     );
     if let Some(answer) = state.answer_mut() {
@@ -519,7 +514,9 @@ pub async fn end(
     state.info.tokens.add(&tokens);
     state.touch();
     journal.session(&state.info);
-    cx.commit(&mut journal).await
+    cx.commit(&mut journal).await?;
+    begin_after(cx.session, state);
+    Ok(())
 }
 
 /// Closes the model's message after the turn was cancelled.
