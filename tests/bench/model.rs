@@ -10,7 +10,10 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     ops::Range,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -28,6 +31,7 @@ const HEAD: &[u8] =
 pub struct Model {
     address: SocketAddr,
     exchanges: Arc<Mutex<Vec<Exchange>>>,
+    pause_ms: Arc<AtomicU64>,
 }
 
 /// A request with tools; the time between its two moments is the model's own.
@@ -39,13 +43,14 @@ pub struct Exchange {
 impl Model {
     pub fn start() -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
-        let model = Self { address: listener.local_addr()?, exchanges: Arc::default() };
-        let exchanges = model.exchanges.clone();
+        let model =
+            Self { address: listener.local_addr()?, exchanges: Arc::default(), pause_ms: Arc::default() };
+        let (exchanges, pause_ms) = (model.exchanges.clone(), model.pause_ms.clone());
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let exchanges = exchanges.clone();
+                let (exchanges, pause_ms) = (exchanges.clone(), pause_ms.clone());
                 // An agent that hangs up ends its connection's thread.
-                thread::spawn(move || serve(stream, &exchanges).ok());
+                thread::spawn(move || serve(stream, &exchanges, &pause_ms).ok());
             }
         });
         Ok(model)
@@ -53,6 +58,11 @@ impl Model {
 
     pub fn url(&self) -> String {
         format!("http://{}/v1", self.address)
+    }
+
+    /// Sets the time before each answer; none is set at first.
+    pub fn think(&self, pause: Duration) {
+        self.pause_ms.store(pause.as_millis().try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// Returns the exchanges since the last call.
@@ -98,7 +108,7 @@ struct Message<'a> {
     content: Option<&'a RawValue>,
 }
 
-fn serve(mut stream: TcpStream, exchanges: &Mutex<Vec<Exchange>>) -> Result<()> {
+fn serve(mut stream: TcpStream, exchanges: &Mutex<Vec<Exchange>>, pause_ms: &AtomicU64) -> Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::with_capacity(PIECE, stream.try_clone()?);
     let mut body = Vec::new();
@@ -106,6 +116,7 @@ fn serve(mut stream: TcpStream, exchanges: &Mutex<Vec<Exchange>>) -> Result<()> 
         let received = Instant::now();
         let request: Request = serde_json::from_slice(&body)?;
         if !request.tools.is_empty() {
+            thread::sleep(Duration::from_millis(pause_ms.load(Ordering::Relaxed)));
             let exchange = Exchange { received, understood: Instant::now() };
             exchanges.lock().unwrap_or_else(PoisonError::into_inner).push(exchange);
         }

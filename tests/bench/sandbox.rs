@@ -5,6 +5,7 @@ use std::{
     io::{Read, Write},
     net::TcpListener,
     thread,
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -17,6 +18,8 @@ use crate::{
 };
 
 const N_STEPS: usize = 60;
+/// Time for an answer of the model; a real one takes longer. What the next command needs is made meanwhile.
+const THOUGHT: Duration = Duration::from_millis(20);
 const N_CONNECTION_STEPS: usize = 9;
 const N_CONNECTIONS: u32 = 200;
 
@@ -99,7 +102,10 @@ fn step(
     agent.prompt(&session, "hello")?;
     model.take_exchanges();
     let call = json!({"command": command_line, "description": "Is timed"});
-    agent.prompt(&session, &format!("TOOLS {n_steps} bash {call}"))?;
+    model.think(THOUGHT);
+    let prompted = agent.prompt(&session, &format!("TOOLS {n_steps} bash {call}"));
+    model.think(Duration::ZERO);
+    prompted?;
     let exchanges = model.take_exchanges();
     if exchanges.len() != n_steps + 1 {
         return Err(format!("{} requests for {n_steps} steps", exchanges.len()).into());

@@ -1,5 +1,5 @@
 //! The cost of snapshots in small and large repositories: behind a command that changes nothing, and behind one that changes
-//! ten files. `git status` of the same files stands beside it.
+//! ten files, where the model answers at once and where it thinks. `git status` of the same files stands beside it.
 
 use std::{
     fs,
@@ -24,6 +24,8 @@ const N_FILES_EACH: usize = 10;
 const N_STEPS: usize = 12;
 /// Time after which the times of files say that they did not change.
 const SETTLED: Duration = Duration::from_secs(3);
+/// Time that a quick model takes for an answer.
+const THOUGHT: Duration = Duration::from_millis(500);
 const NOTHING: &str = "true %N";
 /// Writes files in which the number of the step is.
 const TEN_FILES: &str = "for i in 0 1 2 3 4 5 6 7 8 9; do echo %N > directory$i/file$i.txt; done";
@@ -40,8 +42,12 @@ fn worktree(subject: &mut Subject, model: &Model) -> Result<()> {
         subject.add(&format!("a step in {n_files} files, ms"), unchanged);
         if n_files > 0 {
             subject.add(&format!("git status of {n_files} files, ms"), status(&root)?);
-            let changed = step(subject, model, &root, TEN_FILES)?;
-            subject.add(&format!("a step that changes ten of {n_files} files, ms"), changed);
+            let hasty = step(subject, model, &root, TEN_FILES)?;
+            subject.add(&format!("a step that changes ten of {n_files} files, model at once, ms"), hasty);
+            model.think(THOUGHT);
+            let changed = step(subject, model, &root, TEN_FILES);
+            model.think(Duration::ZERO);
+            subject.add(&format!("a step that changes ten of {n_files} files, ms"), changed?);
         }
         let small = *small.get_or_insert(unchanged);
         if n_files == SIZES[2] {
