@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use axum::{extract::State, http::StatusCode};
+use axum::{extract::State, http::StatusCode, response::Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_engine::SessionFilter;
-use windlass_protocol::opencode::{id::SessionId, session::Session};
+use windlass_protocol::opencode::id::SessionId;
 
 use super::{
-    body::{Answer, Id, Params, Payload, list_limit, number},
+    body::{Answer, Id, Params, Payload, list_limit, number, raw_json},
     error::{Failure, Piece},
     here::{Here, required},
     routes::{Routes, get, post},
@@ -107,7 +107,7 @@ struct SessionsParams {
 async fn sessions(
     State(server): State<Shared>,
     Params(params): Params<SessionsParams>,
-) -> Result<Answer<Vec<Session>>, Failure> {
+) -> Result<Response, Failure> {
     let filter = SessionFilter {
         directory: params.directory.filter(|directory| !directory.is_empty()),
         is_root: params.roots.as_deref() == Some("true"),
@@ -117,7 +117,7 @@ async fn sessions(
         limit: list_limit(params.limit.as_deref()),
         ..SessionFilter::default()
     };
-    Ok(Answer(server.engine.filter_sessions(filter).await?))
+    Ok(raw_json(StatusCode::OK, server.engine.encode_sessions(filter).await?.into()))
 }
 
 #[derive(Debug, Deserialize)]

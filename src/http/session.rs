@@ -1,6 +1,6 @@
 //! Routes of sessions: making, listing, reading, changing and deleting them.
 
-use axum::extract::State;
+use axum::{extract::State, http::StatusCode, response::Response};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use windlass_engine::{NewSession, SessionFilter, SessionPatch};
@@ -11,7 +11,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    body::{Answer, Id, Params, Payload, list_limit, number},
+    body::{Answer, Id, Params, Payload, list_limit, number, raw_json},
     error::{Failure, Piece},
     routes::{Routes, get, post},
     selection::Selected,
@@ -85,7 +85,7 @@ async fn list(
     State(server): State<Shared>,
     selected: Selected,
     Params(params): Params<ListParams>,
-) -> Result<Answer<Vec<Session>>, Failure> {
+) -> Result<Response, Failure> {
     let is_root = match params.roots.as_deref() {
         None | Some("false") => false,
         Some("true") => true,
@@ -108,7 +108,7 @@ async fn list(
     } else {
         filter.directory = Some(selected.text());
     }
-    Ok(Answer(server.engine.filter_sessions(filter).await?))
+    Ok(raw_json(StatusCode::OK, server.engine.encode_sessions(filter).await?.into()))
 }
 
 async fn read(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<Session>, Failure> {

@@ -250,7 +250,7 @@ fn make_older(database: &std::path::Path) {
         .execute_batch(
             "ALTER TABLE session DROP COLUMN chosen_title; ALTER TABLE session DROP COLUMN chosen_agent; \
              ALTER TABLE session DROP COLUMN chosen_model; ALTER TABLE session DROP COLUMN patch; ALTER TABLE project DROP COLUMN settings; \
-             DROP TABLE spent_message; DROP TABLE noted_file; DROP TABLE approval; PRAGMA user_version = 1",
+             DROP INDEX session_by_directory; DROP TABLE spent_message; DROP TABLE noted_file; DROP TABLE approval; PRAGMA user_version = 1",
         )
         .unwrap();
 }

@@ -50,6 +50,28 @@ async fn a_session_is_made_listed_changed_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_list_has_each_session_as_it_is_read_alone() {
+    let server = Server::start().await;
+    let titled = server.post("/session", json!({"title": "with \"quotes\""})).await.ok();
+    let untitled = server.session().await;
+    server.llm.reply(Reply::text("done"));
+    server.prompt(&untitled, "the first words").await;
+    let changed = server.post("/session", json!({"title": "first"})).await.ok();
+    let change = json!({"title": "second", "time": {"archived": 5}, "metadata": {"title": "none"}});
+    server.send("PATCH", &format!("/session/{}", changed["id"].as_str().unwrap()), change).await.ok();
+    server.post("/session", json!({"parentID": titled["id"]})).await.ok();
+    for list in ["/session", "/session?scope=project", "/experimental/session?archived=true"] {
+        let listed = server.get(list).await.ok();
+        assert_eq!(listed.as_array().unwrap().len(), 4, "{list}");
+        for session in listed.as_array().unwrap() {
+            let path = format!("/session/{}", session["id"].as_str().unwrap());
+            assert_eq!(*session, server.get(&path).await.ok(), "{list}");
+        }
+    }
+    server.finish().await;
+}
+
+#[tokio::test]
 async fn messages_of_a_session_that_another_process_has_in_memory_are_not_changed() {
     let server = Server::start().await;
     let session = server.session().await;

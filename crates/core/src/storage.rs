@@ -654,12 +654,14 @@ fn known_files(connection: &Connection, id: &SessionId) -> Result<Vec<KnownFile>
 fn list(connection: &Connection, query: &SessionQuery) -> Result<Vec<Session>, StorageError> {
     let (updated, id) = query.after.clone().unwrap_or((i64::MAX, String::new()));
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
-    let mut statement = connection.prepare_cached(
+    // A condition that may hold for all would keep the index from being used.
+    let of_directory = if query.directory.is_some() { "directory = ?1" } else { "?1 IS NULL" };
+    let mut statement = connection.prepare_cached(&format!(
         "SELECT project_id, data, chosen_title, chosen_agent, chosen_model, patch FROM session WHERE parent_id IS NULL \
-         AND (?1 IS NULL OR directory = ?1) AND (updated, id) < (?2, ?3) \
+         AND {of_directory} AND (updated, id) < (?2, ?3) \
          AND (?5 IS NULL OR ?5 = (iif(patch IS NULL, data ->> '$.time.archived', patch ->> 'archived') IS NOT NULL)) \
          ORDER BY updated DESC, id DESC LIMIT ?4",
-    )?;
+    ))?;
     let is_archived = match query.archived {
         ArchiveFilter::Exclude => Some(false),
         ArchiveFilter::Include => None,

@@ -474,7 +474,7 @@ impl Engine {
     pub async fn session(&self, id: &SessionId) -> Result<Session, EngineError> {
         let stored = self.0.storage.session(id.clone()).await?;
         let mut session = stored.ok_or_else(|| EngineError::session_not_found(id))?;
-        self.entitle(std::slice::from_mut(&mut session)).await?;
+        self.entitle([&mut session]).await?;
         Ok(session)
     }
 

@@ -1,6 +1,9 @@
 //! Sessions by their subject, and the end of a session's messages, for clients that page backwards.
 
-use rusqlite::{Connection, params};
+use std::borrow::Cow;
+
+use rusqlite::{Connection, Row, params, types::ValueRef};
+use serde::Deserialize;
 use windlass_protocol::opencode::{
     id::{MessageId, PartId, SessionId},
     message::MessageWithParts,
@@ -33,10 +36,28 @@ pub struct SessionFilter {
     pub limit: usize,
 }
 
+/// A session of a list.
+pub enum Listed {
+    /// Its JSON, as it is stored.
+    Encoded(String),
+    /// One whose JSON is not all that is known of it, or whose title is to be changed.
+    Decoded(Box<Session>),
+}
+
 impl Storage {
     /// Reads the wanted sessions.
     pub async fn filter_sessions(&self, filter: SessionFilter) -> Result<Vec<Session>, StorageError> {
-        self.reader.read(move |connection| filtered(connection, &filter)).await
+        self.reader.read(move |connection| filtered(connection, &filter, decode_session)).await
+    }
+
+    /// Reads the wanted sessions, and decodes those alone whose title `is_changed`, or of which more is stored than their
+    /// JSON.
+    pub async fn list_sessions(
+        &self,
+        filter: SessionFilter,
+        is_changed: fn(&str) -> bool,
+    ) -> Result<Vec<Listed>, StorageError> {
+        self.reader.read(move |connection| filtered(connection, &filter, |row| listed(row, is_changed))).await
     }
 
     /// Reads the last messages of a session, before one of them or at its end, oldest first.
@@ -80,10 +101,39 @@ impl Storage {
     }
 }
 
-fn filtered(connection: &Connection, filter: &SessionFilter) -> Result<Vec<Session>, StorageError> {
-    let mut statement = connection.prepare_cached(
+/// Reads a row that [`decode_session`] takes.
+fn listed(row: &Row<'_>, is_changed: fn(&str) -> bool) -> Result<Listed, StorageError> {
+    #[derive(Deserialize)]
+    struct Head<'a> {
+        #[serde(rename = "projectID", borrow)]
+        project_id: Cow<'a, str>,
+        #[serde(borrow)]
+        title: Cow<'a, str>,
+    }
+    let text = |column| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
+    for column in 2..=5 {
+        if !matches!(row.get_ref(column)?, ValueRef::Null) {
+            return decode_session(row).map(|session| Listed::Decoded(session.into()));
+        }
+    }
+    let data = text(1)?;
+    let head: Head<'_> = serde_json::from_str(data)?;
+    if head.project_id == text(0)? && !is_changed(&head.title) {
+        return Ok(Listed::Encoded(data.to_owned()));
+    }
+    decode_session(row).map(|session| Listed::Decoded(session.into()))
+}
+
+fn filtered<T>(
+    connection: &Connection,
+    filter: &SessionFilter,
+    decode: impl Fn(&Row<'_>) -> Result<T, StorageError>,
+) -> Result<Vec<T>, StorageError> {
+    // A condition that may hold for all would keep the index from being used.
+    let of_directory = if filter.directory.is_some() { "directory = ?1" } else { "?1 IS NULL" };
+    let mut statement = connection.prepare_cached(&format!(
         "SELECT project_id, data, chosen_title, chosen_agent, chosen_model, patch FROM session \
-         WHERE (?1 IS NULL OR directory = ?1) \
+         WHERE {of_directory} \
          AND (?2 IS NULL OR project_id = ?2 OR directory = ?10 OR substr(directory, 1, length(?10) + 1) = ?10 || '/') \
          AND (?3 IS NULL OR parent_id = ?3) AND (NOT ?4 OR parent_id IS NULL) \
          AND (?5 IS NULL OR updated >= ?5) AND (?6 IS NULL OR updated < ?6) \
@@ -91,7 +141,7 @@ fn filtered(connection: &Connection, filter: &SessionFilter) -> Result<Vec<Sessi
          AND (?9 IS NULL OR data ->> 'path' = ?9 OR substr(data ->> 'path', 1, length(?9) + 1) = ?9 || '/') \
          AND (NOT ?11 OR iif(patch IS NULL, data ->> '$.time.archived', patch ->> 'archived') IS NULL) \
          ORDER BY updated DESC, id DESC LIMIT ?8",
-    )?;
+    ))?;
     let SessionFilter {
         directory,
         project,
@@ -123,7 +173,7 @@ fn filtered(connection: &Connection, filter: &SessionFilter) -> Result<Vec<Sessi
     ])?;
     let mut sessions = Vec::new();
     while let Some(row) = rows.next()? {
-        sessions.push(decode_session(row)?);
+        sessions.push(decode(row)?);
     }
     Ok(sessions)
 }

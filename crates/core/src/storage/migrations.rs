@@ -59,6 +59,9 @@ const STEPS: &[&str] = &[
         data TEXT NOT NULL) WITHOUT ROWID;
     CREATE INDEX spent_message_by_session ON spent_message (session_id);
 ",
+    "
+    CREATE INDEX session_by_directory ON session (directory, updated DESC, id DESC);
+",
 ];
 
 /// The version that all steps lead to.

@@ -1,12 +1,14 @@
 //! Sessions and messages as clients page through them, newest first, without opening anything.
 
 pub use windlass_core::storage::listing::SessionFilter;
+use windlass_core::storage::{StorageError, listing::Listed};
 use windlass_protocol::opencode::{
     id::{MessageId, PartId, SessionId},
     message::MessageWithParts,
     session::{Session, Todo},
 };
 
+use super::title;
 use crate::{Engine, EngineError};
 
 impl Engine {
@@ -15,6 +17,31 @@ impl Engine {
         let mut sessions = self.storage().filter_sessions(filter).await?;
         self.entitle(&mut sessions).await?;
         Ok(sessions)
+    }
+
+    /// Lists sessions as a JSON array, most recently changed first. What is stored is shown as it is, where nothing is to
+    /// be changed in it.
+    pub async fn encode_sessions(&self, filter: SessionFilter) -> Result<Vec<u8>, EngineError> {
+        let mut listed = self.storage().list_sessions(filter, title::is_default).await?;
+        let decoded = listed.iter_mut().filter_map(|listed| match listed {
+            Listed::Decoded(session) => Some(&mut **session),
+            Listed::Encoded(_) => None,
+        });
+        self.entitle(decoded).await?;
+        let mut encoded = vec![b'['];
+        for listed in listed {
+            if encoded.len() > 1 {
+                encoded.push(b',');
+            }
+            match listed {
+                Listed::Encoded(json) => encoded.extend(json.into_bytes()),
+                Listed::Decoded(session) => {
+                    serde_json::to_writer(&mut encoded, &session).map_err(StorageError::from)?;
+                }
+            }
+        }
+        encoded.push(b']');
+        Ok(encoded)
     }
 
     /// Reads the last messages of a session before one of them or at its end, oldest first; the undone ones too.

@@ -62,7 +62,7 @@ impl Engine {
         if let Some(place) = place {
             place.send(Command::Patched);
         }
-        self.entitle(std::slice::from_mut(&mut info)).await?;
+        self.entitle([&mut info]).await?;
         let event = SessionInfo { session_id: id.clone(), info: info.clone().into() };
         self.bus().publish(EventPayload::SessionUpdated(event));
         Ok(info)

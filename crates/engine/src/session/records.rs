@@ -43,7 +43,7 @@ impl Engine {
     pub async fn record(&self, id: &SessionId) -> Result<Record, EngineError> {
         let stored = self.0.storage.load(id.clone()).await?;
         let mut stored = stored.ok_or_else(|| EngineError::session_not_found(id))?;
-        self.entitle(std::slice::from_mut(&mut stored.info)).await?;
+        self.entitle([&mut stored.info]).await?;
         let children = self.0.storage.descendants(id.clone()).await?;
         Ok(Record { info: stored.info, messages: stored.messages, todos: stored.todos, children })
     }
@@ -101,7 +101,11 @@ impl Engine {
     }
 
     /// Gives sessions that never got a title the first words that were said in them.
-    pub(crate) async fn entitle(&self, sessions: &mut [Session]) -> Result<(), EngineError> {
+    pub(crate) async fn entitle(
+        &self,
+        sessions: impl IntoIterator<Item = &mut Session>,
+    ) -> Result<(), EngineError> {
+        let sessions: Vec<&mut Session> = sessions.into_iter().collect();
         let untitled = sessions.iter().filter(|session| title::is_default(&session.title));
         let first = self.0.storage.first_said(untitled.map(|session| session.id.clone()).collect()).await?;
         for session in sessions {
