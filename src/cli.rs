@@ -42,6 +42,7 @@ mod serve;
 mod server_keys;
 mod session;
 mod stats;
+mod stdio;
 mod trace;
 mod trust;
 mod view;

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, binary, requests::prompt_params},
+    agent::{Agent, Builder, binary, requests::prompt_params},
     llm::{Gate, Llm, Reply, Wire, provider_config},
     message::text,
     process,
@@ -25,13 +25,20 @@ const SIGNAL_LIMIT: Duration = Duration::from_secs(2);
 /// lavish.
 const MAX_COPIES: u64 = 12;
 
+/// Clients on Node and libuv give their children sockets, others pipes.
+fn by_pipes_and_by_sockets() -> [Builder; 2] {
+    [Agent::builder(), Agent::builder().on_sockets()]
+}
+
 #[tokio::test]
 async fn the_end_of_input_ends_an_idle_agent_at_once() {
-    let mut agent = Agent::start().await;
-    agent.new_session().await;
-    agent.close_stdin();
-    assert_eq!(agent.wait_exit_within(END_LIMIT).await.code(), Some(0));
-    agent.finish().await;
+    for builder in by_pipes_and_by_sockets() {
+        let mut agent = builder.start().await;
+        agent.new_session().await;
+        agent.close_stdin();
+        assert_eq!(agent.wait_exit_within(END_LIMIT).await.code(), Some(0));
+        agent.finish().await;
+    }
 }
 
 #[tokio::test]
@@ -235,97 +242,107 @@ fn a_pipeline_that_ends_says_nothing_but_its_answers() {
 
 #[tokio::test]
 async fn a_signal_ends_an_agent_whose_client_does_not_read() {
-    let mut agent = Agent::start().await;
-    let session = agent.new_session().await;
-    let stalled = Gate::new();
-    agent.llm.reply(Reply::deltas((0..100_000).map(|n| format!("delta {n} "))).reporting_stall(&stalled));
-    agent.stop_reading();
-    let _prompt = agent.send_prompt(&session, "go");
-    stalled.reached().await;
-    process::rests(agent.pid).await;
-    agent.signal(Signal::SIGTERM);
-    agent.wait_exit_within(SIGNAL_LIMIT).await;
-    agent.allow_cut_output();
-    agent.finish().await;
+    for builder in by_pipes_and_by_sockets() {
+        let mut agent = builder.start().await;
+        let session = agent.new_session().await;
+        let stalled = Gate::new();
+        agent.llm.reply(Reply::deltas((0..100_000).map(|n| format!("delta {n} "))).reporting_stall(&stalled));
+        agent.stop_reading();
+        let _prompt = agent.send_prompt(&session, "go");
+        stalled.reached().await;
+        process::rests(agent.pid).await;
+        agent.signal(Signal::SIGTERM);
+        agent.wait_exit_within(SIGNAL_LIMIT).await;
+        agent.allow_cut_output();
+        agent.finish().await;
+    }
 }
 
 #[tokio::test]
 async fn a_client_that_neither_reads_nor_closes_after_its_input_does_not_keep_the_agent() {
-    let mut agent = Agent::start().await;
-    let session = agent.new_session().await;
-    let stalled = Gate::new();
-    agent.llm.reply(Reply::deltas((0..100_000).map(|n| format!("delta {n} "))).reporting_stall(&stalled));
-    agent.stop_reading();
-    let _prompt = agent.send_prompt(&session, "go");
-    stalled.reached().await;
-    process::rests(agent.pid).await;
-    agent.close_stdin();
-    agent.wait_exit().await;
-    agent.allow_cut_output();
-    agent.finish().await;
+    for builder in by_pipes_and_by_sockets() {
+        let mut agent = builder.start().await;
+        let session = agent.new_session().await;
+        let stalled = Gate::new();
+        agent.llm.reply(Reply::deltas((0..100_000).map(|n| format!("delta {n} "))).reporting_stall(&stalled));
+        agent.stop_reading();
+        let _prompt = agent.send_prompt(&session, "go");
+        stalled.reached().await;
+        process::rests(agent.pid).await;
+        agent.close_stdin();
+        agent.wait_exit().await;
+        agent.allow_cut_output();
+        agent.finish().await;
+    }
 }
 
 #[tokio::test]
 async fn a_broken_stdout_cancels_everything_and_ends() {
-    let mut agent = Agent::start().await;
-    let session = agent.new_session().await;
-    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch begun; sleep 600"})));
-    let other = agent.new_session().await;
-    let gate = Gate::new();
-    agent.llm.reply_to("other", Reply::text("x ").and_gate(&gate).and_text("y").and_text("z"));
-    let _other = agent.send_prompt(&other, "other");
-    gate.reached().await;
-    let _prompt = agent.send_prompt(&session, "go");
-    agent
-        .wait_for("the command to run", |message| message["params"]["update"]["status"] == "in_progress")
-        .await;
-    agent.close_stdout().await;
-    gate.open();
-    agent.wait_exit().await;
-    agent.allow_cut_output();
-    agent.finish().await;
+    for builder in by_pipes_and_by_sockets() {
+        let mut agent = builder.start().await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "touch begun; sleep 600"})));
+        let other = agent.new_session().await;
+        let gate = Gate::new();
+        agent.llm.reply_to("other", Reply::text("x ").and_gate(&gate).and_text("y").and_text("z"));
+        let _other = agent.send_prompt(&other, "other");
+        gate.reached().await;
+        let _prompt = agent.send_prompt(&session, "go");
+        agent
+            .wait_for("the command to run", |message| message["params"]["update"]["status"] == "in_progress")
+            .await;
+        agent.close_stdout().await;
+        gate.open();
+        agent.wait_exit().await;
+        agent.allow_cut_output();
+        agent.finish().await;
+    }
 }
 
 #[tokio::test]
 async fn a_client_that_stops_reading_makes_the_agent_wait_not_grow() {
-    let agent = Agent::start().await;
-    let session = agent.new_session().await;
-    agent.llm.reply(Reply::text("warm"));
-    agent.prompt(&session, "go").await;
-    let before = process::memory(agent.pid, "VmRSS");
-    let stalled = Gate::new();
-    let deltas: Vec<String> = (0..1500).map(|n| format!("{n} {}", "x".repeat(10_000))).collect();
-    let whole = deltas.concat();
-    let n_unread = whole.len() as u64;
-    agent.llm.reply(Reply::deltas(deltas).reporting_stall(&stalled));
-    agent.stop_reading();
-    let prompt = agent.send_prompt(&session, "go");
-    stalled.reached().await;
-    process::rests(agent.pid).await;
-    let held = process::memory(agent.pid, "VmRSS");
-    assert!(held < before + n_unread / 2, "{} MB, {} MB before", held >> 20, before >> 20);
-    agent.go_on_reading();
-    let turn = prompt.turn().await;
-    assert!(turn.text() == whole, "{} of {} bytes arrived", turn.text().len(), whole.len());
-    let peak = process::memory(agent.pid, "VmHWM");
-    assert!(peak < before + MAX_COPIES * n_unread, "{} MB, {} MB before", peak >> 20, before >> 20);
-    agent.finish().await;
+    for builder in by_pipes_and_by_sockets() {
+        let agent = builder.start().await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::text("warm"));
+        agent.prompt(&session, "go").await;
+        let before = process::memory(agent.pid, "VmRSS");
+        let stalled = Gate::new();
+        let deltas: Vec<String> = (0..1500).map(|n| format!("{n} {}", "x".repeat(10_000))).collect();
+        let whole = deltas.concat();
+        let n_unread = whole.len() as u64;
+        agent.llm.reply(Reply::deltas(deltas).reporting_stall(&stalled));
+        agent.stop_reading();
+        let prompt = agent.send_prompt(&session, "go");
+        stalled.reached().await;
+        process::rests(agent.pid).await;
+        let held = process::memory(agent.pid, "VmRSS");
+        assert!(held < before + n_unread / 2, "{} MB, {} MB before", held >> 20, before >> 20);
+        agent.go_on_reading();
+        let turn = prompt.turn().await;
+        assert!(turn.text() == whole, "{} of {} bytes arrived", turn.text().len(), whole.len());
+        let peak = process::memory(agent.pid, "VmHWM");
+        assert!(peak < before + MAX_COPIES * n_unread, "{} MB, {} MB before", peak >> 20, before >> 20);
+        agent.finish().await;
+    }
 }
 
 #[tokio::test]
 async fn a_stuck_client_can_still_cancel() {
-    let agent = Agent::start().await;
-    let session = agent.new_session().await;
-    let stalled = Gate::new();
-    agent.llm.reply(Reply::deltas((0..100_000).map(|n| format!("delta {n} "))).reporting_stall(&stalled));
-    agent.stop_reading();
-    let prompt = agent.send_prompt(&session, "go");
-    stalled.reached().await;
-    process::rests(agent.pid).await;
-    agent.cancel(&session);
-    agent.go_on_reading();
-    assert_eq!(prompt.turn().await.stop, "cancelled");
-    agent.finish().await;
+    for builder in by_pipes_and_by_sockets() {
+        let agent = builder.start().await;
+        let session = agent.new_session().await;
+        let stalled = Gate::new();
+        agent.llm.reply(Reply::deltas((0..100_000).map(|n| format!("delta {n} "))).reporting_stall(&stalled));
+        agent.stop_reading();
+        let prompt = agent.send_prompt(&session, "go");
+        stalled.reached().await;
+        process::rests(agent.pid).await;
+        agent.cancel(&session);
+        agent.go_on_reading();
+        assert_eq!(prompt.turn().await.stop, "cancelled");
+        agent.finish().await;
+    }
 }
 
 #[tokio::test]

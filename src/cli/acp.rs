@@ -4,16 +4,13 @@ use std::{future::Future, io::IsTerminal, path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use serde::de::IgnoredAny;
-use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest, unix::AsyncFd},
-    net::unix::pipe,
-};
+use tokio::io::{AsyncRead, AsyncReadExt, Interest, unix::AsyncFd};
 use tokio_util::sync::CancellationToken;
 use windlass_base::sandbox;
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::Engine;
 
-use super::{attach, daemon::http::CredentialArgs, input, output, runtime};
+use super::{attach, daemon::http::CredentialArgs, input, output, runtime, stdio};
 use crate::acp;
 
 /// Bytes of a first line that is looked at; no prompt is as long.
@@ -103,7 +100,7 @@ async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<ExitC
              as `{program} acp`; `windlass editor NAME` prints its entry. To talk here, run `windlass chat`. Ctrl-C ends it."
         ));
     }
-    let mut input = tokio::io::stdin();
+    let mut input = stdio::input();
     let mut first = Vec::new();
     if args.is_bare {
         let is_protocol = tokio::select! {
@@ -127,8 +124,7 @@ async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<ExitC
     let options = acp::Options { trace, login_command: login_command(), max_line, stop, hung_up };
     let engine = Engine::new(environment, paths);
     runtime::serve_plugins(&engine);
-    let result =
-        acp::serve(engine, std::io::Cursor::new(first).chain(input), standard_output(), options).await;
+    let result = acp::serve(engine, std::io::Cursor::new(first).chain(input), stdio::output(), options).await;
     signals.abort();
     hangup.abort();
     watched.abort();
@@ -155,16 +151,6 @@ async fn begins_with_protocol(
         if first.len() >= MAX_FIRST_LINE {
             return Ok(true);
         }
-    }
-}
-
-/// Returns the output. A pipe is written by the task that has something to say; anything else by a thread that
-/// may wait.
-pub fn standard_output() -> Box<dyn AsyncWrite + Send + Unpin> {
-    // Opened anew: the description that was inherited may be shared with programs that expect its writes to wait.
-    match pipe::OpenOptions::new().open_sender("/proc/self/fd/1") {
-        Ok(pipe) => Box::new(pipe),
-        Err(_) => Box::new(tokio::io::stdout()),
     }
 }
 

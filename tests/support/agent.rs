@@ -13,6 +13,7 @@ mod seen;
 pub mod wire;
 
 use std::{
+    os::{fd::OwnedFd, unix::net::UnixStream},
     path::PathBuf,
     process::{ExitStatus, Stdio},
     sync::{Arc, Mutex, atomic::AtomicI64},
@@ -22,6 +23,7 @@ use std::{
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     process::{Child, Command},
     sync::{mpsc, watch},
     task::JoinHandle,
@@ -62,6 +64,7 @@ pub struct Builder {
     llm: Option<Llm>,
     policy: Option<Answer>,
     deadline: Duration,
+    has_sockets: bool,
 }
 
 impl Builder {
@@ -79,6 +82,12 @@ impl Builder {
 
     pub fn arguments(mut self, arguments: &[&str]) -> Self {
         self.arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        self
+    }
+
+    /// Speaks by sockets, as clients on Node and libuv do, and not by pipes.
+    pub fn on_sockets(mut self) -> Self {
+        self.has_sockets = true;
         self
     }
 
@@ -154,21 +163,33 @@ impl Builder {
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
+        let sockets = self.has_sockets.then(|| {
+            let [input, output] = [(); 2].map(|()| UnixStream::pair().unwrap());
+            command.stdin(OwnedFd::from(input.1)).stdout(OwnedFd::from(output.1));
+            [input.0, output.0].map(|socket| {
+                socket.set_nonblocking(true).unwrap();
+                tokio::net::UnixStream::from_std(socket).unwrap()
+            })
+        });
         let mut child = command.spawn().unwrap();
+        // The parent's copies of the child's ends are closed with it.
+        drop(command);
         let pid = i32::try_from(child.id().unwrap()).unwrap();
 
-        let (input, commands) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared { pid, state: Mutex::default(), version: watch::Sender::new(0), input });
+        let (queue, commands) = mpsc::unbounded_channel();
+        let (state, version) = (Mutex::default(), watch::Sender::new(0));
+        let shared = Arc::new(Shared { pid, state, version, input: queue });
         shared.state.lock().unwrap().policy = self.policy;
         let reading = watch::Sender::new(true);
         let stderr = child.stderr.take().unwrap();
-        let writer = tokio::spawn(wire::write_input(child.stdin.take().unwrap(), commands));
+        let (input, output): (Box<dyn AsyncWrite + Send + Unpin>, Box<dyn AsyncRead + Send + Unpin>) =
+            match sockets {
+                Some([input, output]) => (Box::new(input), Box::new(output)),
+                None => (Box::new(child.stdin.take().unwrap()), Box::new(child.stdout.take().unwrap())),
+            };
+        let writer = tokio::spawn(wire::write_input(input, commands));
         let stderr = tokio::spawn(wire::collect_stderr(stderr, shared.clone()));
-        let reader = tokio::spawn(wire::read_output(
-            child.stdout.take().unwrap(),
-            shared.clone(),
-            reading.subscribe(),
-        ));
+        let reader = tokio::spawn(wire::read_output(output, shared.clone(), reading.subscribe()));
         Agent {
             llm,
             scratch,
@@ -236,6 +257,7 @@ impl Agent {
             llm: None,
             policy: None,
             deadline: DEADLINE,
+            has_sockets: false,
         }
     }
 

@@ -14,7 +14,7 @@ use tokio_tungstenite::{
     },
 };
 
-use super::super::{daemon::http::Http, run::failure::Failure};
+use super::super::{daemon::http::Http, run::failure::Failure, stdio};
 use crate::acp::MAX_LINE;
 
 /// Carries lines until the server has answered everything that was asked before the input ended.
@@ -38,7 +38,7 @@ pub async fn run(http: &Http) -> Result<(), Failure> {
 async fn carry(socket: WebSocketStream<Upgraded>) -> io::Result<bool> {
     let (mut sender, mut receiver) = socket.split();
     let sending = async {
-        let mut input = BufReader::new(tokio::io::stdin());
+        let mut input = BufReader::new(stdio::input());
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -59,7 +59,7 @@ async fn carry(socket: WebSocketStream<Upgraded>) -> io::Result<bool> {
         sender.send(Message::text("")).await.is_ok()
     };
     let receiving = async {
-        let mut output = tokio::io::stdout();
+        let mut output = stdio::output();
         while let Some(Ok(message)) = receiver.next().await {
             let Message::Text(text) = message else { continue };
             output.write_all(text.as_bytes()).await?;

@@ -8,7 +8,7 @@ use windlass_base::sandbox;
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::Engine;
 
-use super::super::{acp, output, runtime};
+use super::super::{acp, output, runtime, stdio};
 use crate::mcp_server;
 
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub fn run(environment: Environment, args: ServeArgs) -> ExitCode {
         let paths = Paths::new(&environment);
         let engine = Engine::new(environment, paths);
         runtime::serve_plugins(&engine);
-        let (input, output) = (tokio::io::stdin(), acp::standard_output());
+        let (input, output) = (stdio::input(), stdio::output());
         let served = mcp_server::serve(engine, directory, input, output, stop).await;
         signals.abort();
         hangup.abort();

@@ -8,8 +8,8 @@ use std::{
 
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    process::{ChildStderr, ChildStdin, ChildStdout},
+    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
+    process::ChildStderr,
     sync::{mpsc, watch},
 };
 
@@ -95,7 +95,10 @@ pub(super) enum Input {
     Close,
 }
 
-pub(super) async fn write_input(mut stdin: ChildStdin, mut commands: mpsc::UnboundedReceiver<Input>) {
+pub(super) async fn write_input(
+    mut stdin: impl AsyncWrite + Unpin,
+    mut commands: mpsc::UnboundedReceiver<Input>,
+) {
     while let Some(Input::Bytes(bytes)) = commands.recv().await {
         // Some tests write to an agent that has exited.
         if stdin.write_all(&bytes).await.is_err() {
@@ -117,7 +120,7 @@ pub(super) async fn collect_stderr(mut stderr: ChildStderr, shared: Arc<Shared>)
 }
 
 pub(super) async fn read_output(
-    stdout: ChildStdout,
+    stdout: impl AsyncRead + Unpin,
     shared: Arc<Shared>,
     mut reading: watch::Receiver<bool>,
 ) {
