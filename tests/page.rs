@@ -1,18 +1,14 @@
 //! The exported page in a real browser: nothing that anybody said becomes part of the page.
 
-use std::{path::Path, process::Stdio, time::Duration};
+use std::path::Path;
 
 use serde_json::{Value, json};
-use tokio::{process::Command, time::timeout};
 
 use crate::{
     cli::Machine,
     sessions_seen::{exchange, store},
-    support::browser,
+    support::browser::{self, Page},
 };
-
-/// Time that a browser may take to show a page.
-const LIMIT: Duration = Duration::from_secs(120);
 
 /// Tries to become part of the page in text, attributes, styles, comments and Markdown.
 const HOSTILE: &str = "<img src=x onerror=\"console.log('pwned')\">\"'><script>console.log('pwned')</script></style></title>\
@@ -119,25 +115,10 @@ const LOOK: &str = "<script>
     document.body.textContent = 'SEEN' + encodeURIComponent(JSON.stringify(seen)) + 'END';
 </script>";
 
-/// Returns a page as the browser renders it, and the messages of its console.
-async fn shown(program: &str, home: &Path, page: &Path) -> (String, Vec<String>) {
-    let _alone = browser::alone().await;
-    let child = Command::new(program)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])
-        .args(["--enable-logging=stderr", "--virtual-time-budget=2000", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", home.join("browser").display()))
-        .arg(format!("file://{}", page.display()))
-        .env("HOME", home)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let output = timeout(LIMIT, child.wait_with_output()).await.expect("the browser does not end").unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect();
-    (String::from_utf8_lossy(&output.stdout).into_owned(), said)
+/// Returns a file as the browser renders it, and the messages of its console.
+async fn shown(page: &mut Page, file: &Path) -> (String, Vec<String>) {
+    let said = page.visit(&format!("file://{}", file.display())).await;
+    (page.read("document.documentElement.outerHTML").await.as_str().unwrap().to_owned(), said)
 }
 
 /// Returns the same value with every text in it hostile that no shape fixes.
@@ -230,14 +211,16 @@ async fn nothing_that_was_said_becomes_part_of_the_page() {
     store(&machine, "ses_hostile", HOSTILE, hostile).await;
     let exported = machine.run(&["session", "export", "ses_hostile", "-o", "page.html"]).await;
     assert_eq!(exported.code, Some(0), "{exported:?}");
-    let page = machine.scratch.read("page.html");
+    let html = machine.scratch.read("page.html");
+
+    let mut page = Page::open(browser, &machine.scratch.home, "about:blank").await;
 
     // Without its policy, so that anything that got in would also run, and with a script that looks at the result.
-    let start = page.find("<meta http-equiv=\"Content-Security-Policy\"").unwrap();
-    let end = start + page[start..].find(">\n").unwrap() + 2;
-    let bare = format!("{}{}", &page[..start], &page[end..]);
+    let start = html.find("<meta http-equiv=\"Content-Security-Policy\"").unwrap();
+    let end = start + html[start..].find(">\n").unwrap() + 2;
+    let bare = format!("{}{}", &html[..start], &html[end..]);
     machine.scratch.write("bare.html", bare.replace("</body>", &format!("{LOOK}</body>")));
-    let (dom, said) = shown(browser, &machine.scratch.home, &machine.scratch.work.join("bare.html")).await;
+    let (dom, said) = shown(&mut page, &machine.scratch.work.join("bare.html")).await;
     assert_eq!(said, Vec::<String>::new());
     let seen =
         dom.split_once("SEEN").and_then(|(_, rest)| rest.split_once("END")).expect("the script has run").0;
@@ -255,9 +238,10 @@ async fn nothing_that_was_said_becomes_part_of_the_page() {
     assert_eq!((&seen["metas"], &seen["shown"]), (&json!(4), &json!(true)), "{seen}");
 
     // As it is written: its own style is allowed, and nothing is complained about.
-    let (dom, said) = shown(browser, &machine.scratch.home, &machine.scratch.work.join("page.html")).await;
+    let (dom, said) = shown(&mut page, &machine.scratch.work.join("page.html")).await;
     assert_eq!(said, Vec::<String>::new());
     assert!(dom.contains("class=\"turn\""), "{dom}");
+    page.close().await;
     machine.finish().await;
 }
 

@@ -40,7 +40,9 @@ pub async fn alone() -> MutexGuard<'static, ()> {
 pub struct Page {
     socket: WebSocketStream<Upgraded>,
     last_id: u64,
-    _child: Child,
+    /// What the console and the log got, while they are listened to.
+    said: Vec<String>,
+    child: Child,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -71,6 +73,8 @@ impl Page {
         };
         // Its later output must not fill the pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        // Several clients may install it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder().no_proxy().http1_only().build().unwrap();
         let target = client.put(format!("http://{address}/json/new?{url}")).send().await.unwrap();
         let target: Value = serde_json::from_slice(&target.bytes().await.unwrap()).unwrap();
@@ -81,7 +85,7 @@ impl Page {
         let request = request.header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
         let upgraded = request.send().await.unwrap().upgrade().await.unwrap();
         let socket = WebSocketStream::from_raw_socket(upgraded, Role::Client, None).await;
-        Self { socket, last_id: 0, _child: child, _alone: alone }
+        Self { socket, last_id: 0, said: Vec::new(), child, _alone: alone }
     }
 
     /// Gives the browser a command and returns its result.
@@ -102,7 +106,30 @@ impl Page {
             if answer["id"] == self.last_id {
                 return answer;
             }
+            let said = match answer["method"].as_str() {
+                Some("Log.entryAdded") => &answer["params"]["entry"]["text"],
+                Some("Runtime.consoleAPICalled") => &answer["params"]["args"],
+                _ => continue,
+            };
+            self.said.push(said.to_string());
         }
+    }
+
+    /// Ends the browser, and waits until it has ended.
+    pub async fn close(mut self) {
+        self.ask("Browser.close", json!({})).await;
+        timeout(DEADLINE, self.child.wait()).await.expect("the browser does not end").unwrap();
+    }
+
+    /// Goes to another page, and returns what is said on its console until it is there.
+    pub async fn visit(&mut self, url: &str) -> Vec<String> {
+        for domain in ["Log", "Runtime", "Page"] {
+            self.send(&format!("{domain}.enable"), json!({})).await;
+        }
+        self.said.clear();
+        self.send("Page.navigate", json!({"url": url})).await;
+        self.until(&format!("location.href === {url:?} && document.readyState === 'complete'")).await;
+        std::mem::take(&mut self.said)
     }
 
     /// Evaluates an expression in the page.
