@@ -2,7 +2,8 @@
 //! ARG…`.
 //!
 //! `REFERENCE="opencode acp"` measures another agent in the same run; the default is `opencode` if it is
-//! installed, and an empty value omits it. `RUNS` (7) is the number of repetitions of the short measures. `turns` runs
+//! installed, and an empty value omits it. Where there is a C compiler, the floor is measured too: a program that does
+//! the least that an agent can do. `RUNS` (7) is the number of repetitions of the short measures. `turns` runs
 //! only when it is named; `TURNS` (20000) is its number of turns.
 #![allow(
     clippy::print_stdout,
@@ -17,7 +18,9 @@ mod connections;
 mod doctor;
 mod endurance;
 mod export;
+mod floor;
 mod history;
+mod http;
 mod idle;
 mod model;
 mod models;
@@ -80,6 +83,11 @@ fn measure(settings: Settings) -> Result<bool> {
     if let Some(command) = settings.reference {
         subjects.push(Subject::new("reference", command, Vec::new(), &model)?);
     }
+    let floor_home = tempfile::tempdir()?;
+    match floor::command(floor_home.path(), &model) {
+        Ok(command) => subjects.push(Subject::new(floor::NAME, command, Vec::new(), &model)?),
+        Err(error) => eprintln!("without the floor: {error}"),
+    }
     let mut is_whole = true;
     let is_named = |scenario: &&Scenario| {
         settings.only.as_ref().is_some_and(|only| only.iter().any(|name| name == scenario.name))
@@ -94,7 +102,7 @@ fn measure(settings: Settings) -> Result<bool> {
         for run in 0..runs {
             for (subject, has_failed) in subjects.iter_mut().zip(&mut failed) {
                 // A failed measure is not repeated.
-                if *has_failed {
+                if *has_failed || subject.name == floor::NAME && !floor::SCENARIOS.contains(&scenario.name) {
                     continue;
                 }
                 eprintln!("{}, {} of {runs}: {}", scenario.name, run + 1, subject.name);

@@ -60,6 +60,10 @@ impl Model {
         format!("http://{}/v1", self.address)
     }
 
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
     /// Sets the time before each answer; none is set at first.
     pub fn think(&self, pause: Duration) {
         self.pause_ms.store(pause.as_millis().try_into().unwrap_or(u64::MAX), Ordering::Relaxed);

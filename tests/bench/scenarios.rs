@@ -54,6 +54,7 @@ pub const SCENARIOS: &[Scenario] = &[
     crate::setup::SETUP,
     crate::doctor::DOCTOR,
     crate::connections::CONNECTIONS,
+    crate::http::HTTP,
     crate::models::MODELS,
     crate::terminal::TERMINAL,
     crate::export::EXPORT,

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::{
     Result,
     model::Model,
-    scenarios::{LIMIT, Scenario, Subject, median, milliseconds},
+    scenarios::{LIMIT, Scenario, Subject, median, megabytes, milliseconds},
 };
 
 pub const WORKTREE: Scenario = Scenario { name: "worktree", is_long: true, run: worktree };
@@ -22,6 +22,7 @@ pub const WORKTREE: Scenario = Scenario { name: "worktree", is_long: true, run: 
 const SIZES: [usize; 3] = [0, 11_000, 80_000];
 const N_FILES_EACH: usize = 10;
 const N_STEPS: usize = 12;
+const N_SESSIONS: usize = 21;
 /// Time after which the times of files say that they did not change.
 const SETTLED: Duration = Duration::from_secs(3);
 /// Time that a quick model takes for an answer.
@@ -38,6 +39,7 @@ fn worktree(subject: &mut Subject, model: &Model) -> Result<()> {
             make(&root, n_files)?;
             sleep(SETTLED);
         }
+        open(subject, &root, n_files)?;
         let unchanged = step(subject, model, &root, NOTHING)?;
         subject.add(&format!("a step in {n_files} files, ms"), unchanged);
         if n_files > 0 {
@@ -55,6 +57,25 @@ fn worktree(subject: &mut Subject, model: &Model) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Measures how a client begins there, and what its sessions take.
+fn open(subject: &mut Subject, root: &Path, n_files: usize) -> Result<()> {
+    let cwd = root.display().to_string();
+    let mut agent = subject.start_in(subject.home(), LIMIT)?;
+    agent.initialize()?;
+    let began = Instant::now();
+    let session = agent.new_session(&cwd)?;
+    subject.add(&format!("first session/new in {n_files} files, ms"), milliseconds(began.elapsed()));
+    let began = Instant::now();
+    agent.prompt(&session, "hello")?;
+    subject.add(&format!("first prompt in {n_files} files, ms"), milliseconds(began.elapsed()));
+    for _ in 1..N_SESSIONS {
+        agent.new_session(&cwd)?;
+    }
+    let memory = agent.memory()?;
+    subject.add(&format!("memory of 21 sessions in {n_files} files, RSS MB"), megabytes(memory.rss));
+    agent.stop().map(drop)
 }
 
 fn make(root: &Path, n_files: usize) -> Result<()> {
