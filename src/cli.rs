@@ -1,6 +1,6 @@
 //! The command line: one file per command.
 
-use std::{io::IsTerminal, process::ExitCode};
+use std::{ffi::OsString, io::IsTerminal, process::ExitCode};
 
 use clap::{
     Args, CommandFactory, Parser, Subcommand,
@@ -93,6 +93,21 @@ struct Bare {
     /// First prompt of the chat.
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
+}
+
+impl Cli {
+    /// Returns the arguments of `windlass acp`, as editors start it. The parser of all commands takes a tenth of a start,
+    /// and is not made for that.
+    fn of_editor(arguments: impl IntoIterator<Item = OsString>) -> Option<Self> {
+        let is_plain = arguments.into_iter().skip(1).eq(["acp"]);
+        is_plain.then(|| Self {
+            global: Global::default(),
+            version: None,
+            login: false,
+            bare: Bare::default(),
+            command: Some(Command::Acp(acp::AcpArgs::default())),
+        })
+    }
 }
 
 impl From<Bare> for chat::ChatArgs {
@@ -198,7 +213,11 @@ pub fn run() -> ExitCode {
     if let Some(code) = sandbox::launch(std::env::args_os()) {
         return code;
     }
-    let cli = match Cli::try_parse() {
+    let parsed = match Cli::of_editor(std::env::args_os()) {
+        Some(cli) => Ok(cli),
+        None => Cli::try_parse(),
+    };
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
             let error = with_command(error);
@@ -319,4 +338,23 @@ fn with_command(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
     }
     error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_of_an_editor_mean_what_the_parser_makes_of_them() {
+        let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        let plain = words(&["windlass", "acp"]);
+        let of_editor = Cli::of_editor(plain.clone()).expect("it is plain");
+        assert_eq!(
+            format!("{of_editor:?}"),
+            format!("{:?}", Cli::try_parse_from(plain).expect("it is known"))
+        );
+        for other in [&["windlass"][..], &["windlass", "acp", "--login"], &["windlass", "serve"]] {
+            assert!(Cli::of_editor(words(other)).is_none());
+        }
+    }
 }
