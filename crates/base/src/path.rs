@@ -1,9 +1,9 @@
 //! Resolution of paths, including paths that do not exist.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     ffi::OsString,
-    fs,
+    fs, io,
     path::{Component, Path, PathBuf},
 };
 
@@ -27,25 +27,56 @@ pub fn absolute(base: &Path, path: impl AsRef<Path>) -> PathBuf {
 
 /// Resolves every symlink, even if the path or a link's target does not exist: writing there would create it.
 pub fn real(path: &Path) -> PathBuf {
-    let mut done = PathBuf::from("/");
-    let mut ahead: VecDeque<OsString> = path.components().map(|it| it.as_os_str().to_owned()).collect();
-    let mut n_links = 0;
-    while let Some(name) = ahead.pop_front() {
-        if name == "." {
-            continue;
-        }
-        if name == ".." {
-            done.pop();
-            continue;
-        }
-        let next = done.join(&name);
-        match fs::read_link(&next) {
-            Ok(link) if n_links < MAX_LINKS => {
-                n_links += 1;
-                link.components().rev().for_each(|it| ahead.push_front(it.as_os_str().to_owned()));
+    Links::default().real(path)
+}
+
+/// Links as they are read once, for many paths with the same beginnings.
+#[derive(Default)]
+pub struct Links(HashMap<PathBuf, Entry>);
+
+/// An entry of a directory, as far as links are followed.
+#[derive(Clone)]
+enum Entry {
+    Link(PathBuf),
+    /// It and what is below it leads nowhere else.
+    Missing,
+    Other,
+}
+
+impl Links {
+    /// Resolves a path as [`real`] does.
+    pub fn real(&mut self, path: &Path) -> PathBuf {
+        let mut done = PathBuf::from("/");
+        let mut ahead: VecDeque<OsString> = path.components().map(|it| it.as_os_str().to_owned()).collect();
+        let (mut n_links, mut is_missing) = (0, false);
+        while let Some(name) = ahead.pop_front() {
+            if name == "." {
+                continue;
             }
-            Ok(_) | Err(_) => done = next,
+            if name == ".." {
+                done.pop();
+                is_missing = false;
+                continue;
+            }
+            let next = done.join(&name);
+            match if is_missing { Entry::Missing } else { self.read(&next) } {
+                Entry::Link(link) if n_links < MAX_LINKS => {
+                    n_links += 1;
+                    link.components().rev().for_each(|it| ahead.push_front(it.as_os_str().to_owned()));
+                }
+                Entry::Missing => (done, is_missing) = (next, true),
+                Entry::Link(_) | Entry::Other => done = next,
+            }
         }
+        done
     }
-    done
+
+    fn read(&mut self, path: &Path) -> Entry {
+        let read = || match fs::read_link(path) {
+            Ok(link) => Entry::Link(link),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Entry::Missing,
+            Err(_) => Entry::Other,
+        };
+        self.0.entry(path.to_owned()).or_insert_with(read).clone()
+    }
 }

@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Map, Value};
 use windlass_base::{
     home,
-    path::{absolute, real},
+    path::{Links, absolute},
 };
 
 use super::{Config, layer::Layer, reader};
@@ -48,17 +48,17 @@ pub struct ProtectedPaths {
 impl ProtectedPaths {
     /// Does blocking reads of links.
     pub(super) fn new(config: &Config, layers: &[Layer]) -> Self {
-        let mut acc = Self::default();
+        let (mut acc, links) = (Self::default(), &mut Links::default());
         let Config { paths, environment, directory, .. } = config;
         for named in &config.directories {
-            add(&mut acc.directories, named);
-            SUBDIRECTORIES.iter().for_each(|name| add(&mut acc.trees, &named.join(name)));
-            PACKAGE_FILES.iter().for_each(|name| add(&mut acc.files, &named.join(name)));
+            add(&mut acc.directories, links, named);
+            SUBDIRECTORIES.iter().for_each(|name| add(&mut acc.trees, links, &named.join(name)));
+            PACKAGE_FILES.iter().for_each(|name| add(&mut acc.files, links, &named.join(name)));
         }
         for root in reader::market_directories(environment, layers) {
-            add(&mut acc.trees, &root);
+            add(&mut acc.trees, links, &root);
         }
-        add(&mut acc.trees, &paths.cache());
+        add(&mut acc.trees, links, &paths.cache());
         // Remembered permissions are in the store, and the choice of an organisation is in the credentials.
         let own = [
             paths.database(),
@@ -71,7 +71,7 @@ impl ProtectedPaths {
         ];
         let programs = programs(&config.raw, directory, &environment.home);
         for file in config.watched.iter().chain(&own).chain(&programs) {
-            add(&mut acc.files, file);
+            add(&mut acc.files, links, file);
         }
         let Self { files, trees, directories } = &mut acc;
         files.retain(|file| !directories.contains(file) && !trees.contains(file));
@@ -79,13 +79,13 @@ impl ProtectedPaths {
     }
 }
 
-fn add(paths: &mut BTreeSet<PathBuf>, path: &Path) {
+fn add(paths: &mut BTreeSet<PathBuf>, links: &mut Links, path: &Path) {
     // The kernel takes `..` behind a link for the parent of the link's target.
     let text = absolute(Path::new("/"), path);
     if text.as_os_str() != path.as_os_str() {
-        paths.insert(real(path));
+        paths.insert(links.real(path));
     }
-    paths.extend([real(&text), text]);
+    paths.extend([links.real(&text), text]);
 }
 
 /// Returns the files among the words by which servers, formatters, hooks, plugins and the shell are started.
