@@ -63,6 +63,21 @@ impl PartialEq for Account {
     }
 }
 
+/// The reason why a request is not signed: a sentence without a full stop.
+#[derive(Debug, thiserror::Error)]
+pub enum NotSigned {
+    /// Credentials are missing, wrong or refused; the sentence names the way out.
+    #[error("{0}")]
+    Refused(String),
+    /// A service of AWS does not answer, or is out of order: another try may do better.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+fn refused(sentence: impl Into<String>) -> NotSigned {
+    NotSigned::Refused(sentence.into())
+}
+
 impl Account {
     /// Reads the settings of the environment under those of the configuration. Does blocking reads if a profile may
     /// name the region.
@@ -108,15 +123,15 @@ impl Account {
             || has("AWS_CONTAINER_CREDENTIALS_FULL_URI")
     }
 
-    /// Returns the headers that sign a request. Fetches credentials where they are kept elsewhere; an error is a
-    /// sentence without a full stop.
+    /// Returns the headers that sign a request. Fetches credentials where they are kept elsewhere.
     pub async fn sign(
         &self,
         client: &reqwest::Client,
         url: &str,
         body: &[u8],
-    ) -> Result<Vec<(&'static str, String)>, String> {
-        let url = Url::parse(url).map_err(|error| format!("the address cannot be read ({error})"))?;
+    ) -> Result<Vec<(&'static str, String)>, NotSigned> {
+        let url =
+            Url::parse(url).map_err(|error| refused(format!("the address cannot be read ({error})")))?;
         let credentials = self.credentials(client).await?;
         let request = sigv4::Request { method: "POST", url: &url, headers: &[], body };
         // The two endpoints are services of their own.
@@ -133,7 +148,7 @@ impl Account {
         }
     }
 
-    async fn credentials(&self, client: &reqwest::Client) -> Result<Credentials, String> {
+    async fn credentials(&self, client: &reqwest::Client) -> Result<Credentials, NotSigned> {
         let fetched = self.fetched.lock().ok().and_then(|fetched| fetched.clone());
         let is_fresh =
             |it: &Credentials| it.expires_ms.is_none_or(|expires| expires - MARGIN_MS > clock::now_ms());

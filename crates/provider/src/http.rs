@@ -20,8 +20,11 @@ use windlass_core::config::{Environment, secrets};
 
 use self::{credential::Credential, decode::Decode, exchange::Granted, framing::Framing};
 use super::{
-    Delta, Exchange, Model, Prompt, ProviderError, Quirk, Wire, anthropic, aws::Account, bedrock, google,
-    login::tokens::Tokens, openai_chat, openai_responses,
+    Delta, Exchange, Model, Prompt, ProviderError, Quirk, Wire, anthropic,
+    aws::{Account, NotSigned},
+    bedrock, google,
+    login::tokens::Tokens,
+    openai_chat, openai_responses,
 };
 
 pub(super) mod blocks;
@@ -348,7 +351,12 @@ async fn send(
     let http = client.for_model(model).map_err(|error| origin.named(error))?;
     if let Some(account) = signing_account(model) {
         let signed = account.sign(&http, url, body).await;
-        let signed = signed.map_err(|message| origin.named(ProviderError::Auth { message }))?;
+        let signed = signed.map_err(|error| {
+            origin.named(match error {
+                NotSigned::Refused(message) => ProviderError::Auth { message },
+                NotSigned::Unavailable(message) => ProviderError::Transport { message },
+            })
+        })?;
         insert_headers(signed.iter().map(|(name, value)| (*name, value)), &mut headers)
             .map_err(|error| origin.named(error))?;
     }

@@ -17,8 +17,9 @@ use windlass_base::{
 };
 
 use super::{
-    Account, Credentials,
+    Account, Credentials, NotSigned,
     profiles::{Profile, Profiles},
+    refused,
     service::{LIMIT, MAX_BODY, address, domain, send, tag, time},
     sign_in,
     sigv4::{self, Request, Scope},
@@ -34,16 +35,16 @@ const REMEDY: &str =
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or AWS_BEARER_TOKEN_BEDROCK";
 
 /// Returns the text of a file of profiles; an empty one where there is none.
-async fn read(file: &Path) -> Result<String, String> {
+async fn read(file: &Path) -> Result<String, NotSigned> {
     match fs::read_to_string(file).await {
         Ok(text) => Ok(text),
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(String::new()),
-        Err(error) => Err(format!("{} cannot be read ({error}); correct the file", file.display())),
+        Err(error) => Err(refused(format!("{} cannot be read ({error}); correct the file", file.display()))),
     }
 }
 
-/// Finds credentials. An error is a sentence without a full stop that names the remedy.
-pub(super) async fn find(account: &Account, client: &reqwest::Client) -> Result<Credentials, String> {
+/// Finds credentials.
+pub(super) async fn find(account: &Account, client: &reqwest::Client) -> Result<Credentials, NotSigned> {
     if account.profile.is_none()
         && let Some(credentials) = of_variables(account)
     {
@@ -59,9 +60,9 @@ pub(super) async fn find(account: &Account, client: &reqwest::Client) -> Result<
             return of_profile(account, client, &profiles, name, profile).await;
         }
         None if named.is_some() => {
-            return Err(format!(
+            return Err(refused(format!(
                 "there is no AWS profile `{name}`; correct AWS_PROFILE or `options.profile`"
-            ));
+            )));
         }
         Some(_) | None => {}
     }
@@ -98,7 +99,7 @@ async fn of_profile(
     profiles: &Profiles,
     name: &str,
     profile: &Profile,
-) -> Result<Credentials, String> {
+) -> Result<Credentials, NotSigned> {
     // The profiles from the named one to the one that has credentials of its own.
     let mut roles: Vec<&Profile> = Vec::new();
     let (mut name, mut profile) = (name, profile);
@@ -109,9 +110,9 @@ async fn of_profile(
             break;
         }
         name = source;
-        profile = profiles
-            .find(source)
-            .ok_or_else(|| format!("there is no AWS profile `{source}`, which `source_profile` names"))?;
+        profile = profiles.find(source).ok_or_else(|| {
+            refused(format!("there is no AWS profile `{source}`, which `source_profile` names"))
+        })?;
     }
     let is_own_source = roles.last().is_some_and(|role| std::ptr::eq(*role, profile));
     let mut credentials = of_source(account, client, profiles, name, profile, is_own_source).await?;
@@ -129,7 +130,7 @@ async fn of_source(
     name: &str,
     profile: &Profile,
     is_own_source: bool,
-) -> Result<Credentials, String> {
+) -> Result<Credentials, NotSigned> {
     if let (Some(role), Some(file)) = (profile.get("role_arn"), profile.get("web_identity_token_file")) {
         let session = profile.get("role_session_name").map(String::as_str);
         return of_web_identity(account, client, &account.expand(file), role, session).await;
@@ -137,11 +138,11 @@ async fn of_source(
     if let (Some(_), Some(place)) = (profile.get("role_arn"), profile.get("credential_source")) {
         let source = match place.as_str() {
             "Environment" => {
-                of_variables(account).ok_or_else(|| format!("the environment has none: {REMEDY}"))?
+                of_variables(account).ok_or_else(|| refused(format!("the environment has none: {REMEDY}")))?
             }
             "EcsContainer" => {
                 let found = of_container(account).await?;
-                found.ok_or_else(|| format!("the container has none: {REMEDY}"))?
+                found.ok_or_else(|| refused(format!("the container has none: {REMEDY}")))?
             }
             _ => of_instance(account).await?,
         };
@@ -162,11 +163,11 @@ async fn of_source(
     if let Some(command) = profile.get("credential_process") {
         return of_program(account, name, command).await;
     }
-    Err(format!("the AWS profile `{name}` has no credentials; {REMEDY}"))
+    Err(refused(format!("the AWS profile `{name}` has no credentials; {REMEDY}")))
 }
 
 /// Runs the program that a profile names for its credentials, with a shell as AWS's own programs do.
-async fn of_program(account: &Account, name: &str, command: &str) -> Result<Credentials, String> {
+async fn of_program(account: &Account, name: &str, command: &str) -> Result<Credentials, NotSigned> {
     let spawn = Spawn {
         program: "/bin/sh".as_ref(),
         args: &["-c".into(), command.into()],
@@ -179,11 +180,13 @@ async fn of_program(account: &Account, name: &str, command: &str) -> Result<Cred
     let program = || format!("the program of the AWS profile `{name}` (`credential_process`)");
     let printed = match timeout(PROGRAM_LIMIT, process::output(&spawn, MAX_BODY as u64)).await {
         Ok(Ok(printed)) => printed,
-        Ok(Err(error)) => return Err(format!("{} cannot be run ({error})", program())),
-        Err(_) => return Err(format!("{} did not end within {} s", program(), PROGRAM_LIMIT.as_secs())),
+        Ok(Err(error)) => return Err(refused(format!("{} cannot be run ({error})", program()))),
+        Err(_) => {
+            return Err(refused(format!("{} did not end within {} s", program(), PROGRAM_LIMIT.as_secs())));
+        }
     };
     let found = of_json(&String::from_utf8_lossy(&printed));
-    found.ok_or_else(|| format!("{} printed no credentials; run it by hand to see why", program()))
+    found.ok_or_else(|| refused(format!("{} printed no credentials; run it by hand to see why", program())))
 }
 
 async fn of_web_identity(
@@ -192,9 +195,9 @@ async fn of_web_identity(
     file: &Path,
     role: &str,
     session: Option<&str>,
-) -> Result<Credentials, String> {
+) -> Result<Credentials, NotSigned> {
     let token = fs::read_to_string(file).await;
-    let token = token.map_err(|error| format!("cannot read {} ({error})", file.display()))?;
+    let token = token.map_err(|error| refused(format!("cannot read {} ({error})", file.display())))?;
     let fields = [
         ("Action", "AssumeRoleWithWebIdentity"),
         ("Version", "2011-06-15"),
@@ -205,7 +208,8 @@ async fn of_web_identity(
     let request = client.post(token_service(account)?);
     let request = request.header("content-type", FORM).body(form(&fields));
     let answer = send(request, LIMIT, "AWS's token service").await?;
-    of_xml(&answer).ok_or_else(|| format!("AWS's token service gave no credentials for the role {role}"))
+    of_xml(&answer)
+        .ok_or_else(|| refused(format!("AWS's token service gave no credentials for the role {role}")))
 }
 
 async fn assume_role(
@@ -213,12 +217,12 @@ async fn assume_role(
     client: &reqwest::Client,
     profile: &Profile,
     source: &Credentials,
-) -> Result<Credentials, String> {
+) -> Result<Credentials, NotSigned> {
     let role = profile.get("role_arn").map(String::as_str).unwrap_or_default();
     if profile.contains_key("mfa_serial") {
-        return Err(format!(
+        return Err(refused(format!(
             "the role {role} asks for a one-time code; run `aws sts assume-role` and set the variables that it gives"
-        ));
+        )));
     }
     let mut fields = vec![
         ("Action", "AssumeRole"),
@@ -239,7 +243,8 @@ async fn assume_role(
         request = request.header(name, value);
     }
     let answer = send(request, LIMIT, "AWS's token service").await?;
-    of_xml(&answer).ok_or_else(|| format!("AWS's token service gave no credentials for the role {role}"))
+    of_xml(&answer)
+        .ok_or_else(|| refused(format!("AWS's token service gave no credentials for the role {role}")))
 }
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -250,13 +255,13 @@ fn form(fields: &[(&str, &str)]) -> String {
     pairs.join("&")
 }
 
-fn token_service(account: &Account) -> Result<Url, String> {
+fn token_service(account: &Account) -> Result<Url, NotSigned> {
     let default = || format!("https://sts.{}.{}", account.region, domain(&account.region));
     address(&account.variable("AWS_ENDPOINT_URL_STS").map_or_else(default, str::to_owned))
 }
 
 /// Returns the credentials of the container's own server; `None` outside of a container.
-async fn of_container(account: &Account) -> Result<Option<Credentials>, String> {
+async fn of_container(account: &Account) -> Result<Option<Credentials>, NotSigned> {
     let relative = account.variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
     let url = match (relative, account.variable("AWS_CONTAINER_CREDENTIALS_FULL_URI")) {
         (Some(path), _) => address(&format!("http://169.254.170.2{path}"))?,
@@ -267,15 +272,15 @@ async fn of_container(account: &Account) -> Result<Option<Credentials>, String> 
     let host = url.host_str().unwrap_or_default();
     let is_near = ["localhost", "127.0.0.1", "[::1]"].contains(&host) || CONTAINERS.contains(&host);
     if url.scheme() != "https" && !is_near {
-        return Err(format!(
+        return Err(refused(format!(
             "AWS_CONTAINER_CREDENTIALS_FULL_URI names {host}, which is neither near nor encrypted"
-        ));
+        )));
     }
     let mut request = direct()?.get(url);
     let token = match account.variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
         Some(file) => {
             let token = fs::read_to_string(file).await;
-            Some(token.map_err(|error| format!("cannot read {file} ({error})"))?)
+            Some(token.map_err(|error| refused(format!("cannot read {file} ({error})")))?)
         }
         None => account.variable("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(str::to_owned),
     };
@@ -283,12 +288,12 @@ async fn of_container(account: &Account) -> Result<Option<Credentials>, String> 
         request = request.header("authorization", token.trim());
     }
     let answer = send(request, LIMIT, "the container's credentials").await?;
-    of_json(&answer).map(Some).ok_or_else(|| "the container gave no AWS credentials".to_owned())
+    of_json(&answer).map(Some).ok_or_else(|| refused("the container gave no AWS credentials"))
 }
 
 /// Returns the credentials of the machine, if it is one of Amazon's.
-async fn of_instance(account: &Account) -> Result<Credentials, String> {
-    let none = || format!("no AWS credentials were found; {REMEDY}");
+async fn of_instance(account: &Account) -> Result<Credentials, NotSigned> {
+    let none = || refused(format!("no AWS credentials were found; {REMEDY}"));
     if account.variable("AWS_EC2_METADATA_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
         return Err(none());
     }
@@ -311,11 +316,11 @@ async fn of_instance(account: &Account) -> Result<Credentials, String> {
 }
 
 /// Makes a client for addresses of the machine itself, which no proxy serves.
-fn direct() -> Result<reqwest::Client, String> {
+fn direct() -> Result<reqwest::Client, NotSigned> {
     let builder = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
     builder
         .build()
-        .map_err(|error| format!("the HTTP client cannot be set up ({})", cause::innermost(&error)))
+        .map_err(|error| refused(format!("the HTTP client cannot be set up ({})", cause::innermost(&error))))
 }
 
 fn of_json(text: &str) -> Option<Credentials> {

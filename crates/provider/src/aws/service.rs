@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use reqwest::{RequestBuilder, Url};
+use reqwest::{RequestBuilder, StatusCode, Url};
 use tokio::time::timeout;
 use windlass_base::cause;
+
+use super::{NotSigned, refused};
 
 /// Time that an answer may take.
 pub(super) const LIMIT: Duration = Duration::from_secs(10);
@@ -17,12 +19,12 @@ pub(super) fn domain(region: &str) -> &'static str {
     if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" }
 }
 
-pub(super) fn address(url: &str) -> Result<Url, String> {
-    Url::parse(url).map_err(|error| format!("the address {url} cannot be read ({error})"))
+pub(super) fn address(url: &str) -> Result<Url, NotSigned> {
+    Url::parse(url).map_err(|error| refused(format!("the address {url} cannot be read ({error})")))
 }
 
 /// Returns the body of a successful answer.
-pub(super) async fn send(request: RequestBuilder, limit: Duration, whom: &str) -> Result<String, String> {
+pub(super) async fn send(request: RequestBuilder, limit: Duration, whom: &str) -> Result<String, NotSigned> {
     let exchange = async {
         let mut response = request.send().await?;
         let mut body = Vec::new();
@@ -37,12 +39,15 @@ pub(super) async fn send(request: RequestBuilder, limit: Duration, whom: &str) -
         Ok(Ok((status, body))) if status.is_success() => Ok(body),
         Ok(Ok((status, body))) => {
             let reason = tag(&body, "Message").map(|reason| format!(": {reason}")).unwrap_or_default();
-            Err(format!("{whom} answered {}{reason}", status.as_u16()))
+            let sentence = format!("{whom} answered {}{reason}", status.as_u16());
+            let may_recover = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+            Err(if may_recover { NotSigned::Unavailable(sentence) } else { NotSigned::Refused(sentence) })
         }
         Ok(Err(error)) => {
-            Err(format!("{whom} cannot be reached ({})", cause::innermost(&error.without_url())))
+            let reason = cause::innermost(&error.without_url());
+            Err(NotSigned::Unavailable(format!("{whom} cannot be reached ({reason})")))
         }
-        Err(_) => Err(format!("{whom} did not answer within {} s", limit.as_secs())),
+        Err(_) => Err(NotSigned::Unavailable(format!("{whom} did not answer within {} s", limit.as_secs()))),
     }
 }
 

@@ -13,8 +13,9 @@ use serde_json::{Map, Value, json};
 use windlass_base::{blocking::blocking, clock, json_number};
 
 use super::{
-    Account, Credentials,
+    Account, Credentials, NotSigned,
     profiles::{Profile, Profiles},
+    refused,
     service::{self, LIMIT, address},
     sigv4,
 };
@@ -45,18 +46,19 @@ struct SignIn<'a> {
     file: PathBuf,
 }
 
-/// Finds the credentials of a profile that signs in. An error is a sentence without a full stop.
+/// Finds the credentials of a profile that signs in.
 pub(super) async fn find(
     account: &Account,
     client: &reqwest::Client,
     profiles: &Profiles,
     name: &str,
     profile: &Profile,
-) -> Result<Credentials, String> {
+) -> Result<Credentials, NotSigned> {
     let session_name = profile.get("sso_session");
     let session = session_name.and_then(|session| profiles.session(session));
     let setting = |key: &str| session.and_then(|session| session.get(key)).or(profile.get(key));
-    let missing = |key: &str| format!("the AWS profile `{name}` has no `{key}`; run `aws configure sso`");
+    let missing =
+        |key: &str| refused(format!("the AWS profile `{name}` has no `{key}`; run `aws configure sso`"));
     let region = setting("sso_region").ok_or_else(|| missing("sso_region"))?;
     let account_id = setting("sso_account_id").ok_or_else(|| missing("sso_account_id"))?;
     let role = setting("sso_role_name").ok_or_else(|| missing("sso_role_name"))?;
@@ -74,14 +76,15 @@ impl SignIn<'_> {
         format!("run `aws sso login --profile {}`", self.profile)
     }
 
-    async fn read(&self) -> Result<Token, String> {
-        let failed = |why: &str| format!("the AWS profile `{}` {why}; {}", self.profile, self.again());
+    async fn read(&self) -> Result<Token, NotSigned> {
+        let failed =
+            |why: &str| refused(format!("the AWS profile `{}` {why}; {}", self.profile, self.again()));
         let text = tokio::fs::read_to_string(&self.file).await.map_err(|_| failed("is not signed in"))?;
         serde_json::from_str(&text).map_err(|_| failed("has a sign-in that cannot be read"))
     }
 
     /// Returns the token that holds; renews one that is about to end.
-    async fn token(&self, account: &Account, client: &reqwest::Client) -> Result<String, String> {
+    async fn token(&self, account: &Account, client: &reqwest::Client) -> Result<String, NotSigned> {
         let token = self.read().await?;
         if !ends_within(&token, EARLY_MS) {
             return Ok(token.access_token);
@@ -89,7 +92,8 @@ impl SignIn<'_> {
         // Another process, or another session of this one, may be about to renew it.
         let path = self.file.clone();
         let locked = blocking(move || lock(&path)).await;
-        let _lock = locked.map_err(|error| format!("cannot lock {} ({error})", self.file.display()))?;
+        let _lock =
+            locked.map_err(|error| refused(format!("cannot lock {} ({error})", self.file.display())))?;
         let token = self.read().await?;
         if !ends_within(&token, EARLY_MS) {
             return Ok(token.access_token);
@@ -104,9 +108,13 @@ impl SignIn<'_> {
         match renewed.unwrap_or(Err(NotRenewed::NoMeans)) {
             Ok(renewed) => Ok(renewed),
             Err(_) if is_good => Ok(known),
+            Err(NotRenewed::Failed(error @ NotSigned::Unavailable(_))) => Err(error),
             Err(reason) => {
                 let profile = self.profile;
-                Err(format!("the sign-in of the AWS profile `{profile}` has ended{reason}; {}", self.again()))
+                Err(refused(format!(
+                    "the sign-in of the AWS profile `{profile}` has ended{reason}; {}",
+                    self.again()
+                )))
             }
         }
     }
@@ -118,7 +126,7 @@ impl SignIn<'_> {
         token: &str,
         role: &str,
         account_id: &str,
-    ) -> Result<Credentials, String> {
+    ) -> Result<Credentials, NotSigned> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Answer {
@@ -139,9 +147,13 @@ impl SignIn<'_> {
         url.query_pairs_mut().append_pair("role_name", role).append_pair("account_id", account_id);
         let request = client.get(url).header("x-amz-sso_bearer_token", token);
         let answer = service::send(request, LIMIT, "AWS's sign-in").await;
-        let answer = answer.map_err(|error| format!("{error}; {}", self.again()))?;
+        let answer = answer.map_err(|error| match error {
+            NotSigned::Refused(sentence) => refused(format!("{sentence}; {}", self.again())),
+            NotSigned::Unavailable(_) => error,
+        })?;
         let Answer { role_credentials: it } = serde_json::from_str(&answer).map_err(|_| {
-            format!("AWS's sign-in gave no credentials for the profile `{}`; {}", self.profile, self.again())
+            let (profile, again) = (self.profile, self.again());
+            refused(format!("AWS's sign-in gave no credentials for the profile `{profile}`; {again}"))
         })?;
         Ok(Credentials {
             access_key_id: it.access_key_id,
@@ -159,7 +171,7 @@ enum NotRenewed {
     #[error("")]
     NoMeans,
     #[error(" and cannot be renewed ({0})")]
-    Failed(String),
+    Failed(NotSigned),
 }
 
 /// Renews a token and stores it where AWS's own programs find it.
@@ -187,11 +199,11 @@ async fn renew(
     let request = request.header("content-type", "application/json").body(body.to_string());
     let answer = service::send(request, LIMIT, "AWS's sign-in").await.map_err(NotRenewed::Failed)?;
     let renewed: Renewed = serde_json::from_str(&answer)
-        .map_err(|_| NotRenewed::Failed("the answer holds no token".to_owned()))?;
+        .map_err(|_| NotRenewed::Failed(refused("the answer holds no token")))?;
     let life_ms = (renewed.expires_in.unwrap_or(DEFAULT_LIFE_S) * 1000.0) as i64;
     let ends_ms = clock::now_ms().saturating_add(life_ms);
-    let ends =
-        jiff::Timestamp::from_millisecond(ends_ms).map_err(|error| NotRenewed::Failed(error.to_string()))?;
+    let ends = jiff::Timestamp::from_millisecond(ends_ms)
+        .map_err(|error| NotRenewed::Failed(refused(error.to_string())))?;
     let mut changes = Map::new();
     changes.insert("accessToken".to_owned(), renewed.access_token.clone().into());
     changes.insert("expiresAt".to_owned(), ends.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into());

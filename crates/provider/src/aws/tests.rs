@@ -8,7 +8,7 @@ use tokio::{
 };
 use windlass_core::config::Environment;
 
-use super::{Account, Credentials, chain};
+use super::{Account, Credentials, NotSigned, chain};
 
 fn account(home: &Path, profile: Option<&str>, variables: &[(&str, &str)]) -> Account {
     let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
@@ -39,7 +39,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-async fn find(account: &Account) -> Result<Credentials, String> {
+async fn find(account: &Account) -> Result<Credentials, NotSigned> {
     chain::find(account, &reqwest::Client::builder().no_proxy().build().unwrap()).await
 }
 
@@ -47,13 +47,17 @@ async fn find(account: &Account) -> Result<Credentials, String> {
 fn a_file_that_cannot_be_read_is_named_and_counts_not_as_an_empty_one() {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir_all(home.path().join(".aws/credentials")).unwrap();
-    let error = run(find(&account(home.path(), None, &[]))).unwrap_err();
+    let error = run(find(&account(home.path(), None, &[]))).unwrap_err().to_string();
     let file = home.path().join(".aws/credentials");
     assert!(error.starts_with(&format!("{} cannot be read", file.display())), "{error}");
 }
 
 /// Answers requests one after another and returns these requests.
 async fn serve(listener: TcpListener, answers: &[&str]) -> Vec<String> {
+    serve_with("200 OK", listener, answers).await
+}
+
+async fn serve_with(status: &str, listener: TcpListener, answers: &[&str]) -> Vec<String> {
     let mut asked = Vec::new();
     for answer in answers {
         let (mut socket, _) = listener.accept().await.unwrap();
@@ -70,7 +74,7 @@ async fn serve(listener: TcpListener, answers: &[&str]) -> Vec<String> {
             assert_ne!(socket.read_buf(&mut request).await.unwrap(), 0);
         }
         let answer = format!(
-            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{answer}",
+            "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{answer}",
             answer.len()
         );
         socket.write_all(answer.as_bytes()).await.unwrap();
@@ -134,10 +138,10 @@ fn a_sign_in_is_exchanged_for_the_credentials_of_its_role() {
         let account = account(home.path(), Some("work"), &[("AWS_ENDPOINT_URL_SSO", &url)]);
         // AWS's own program names the file so: the hash of the session's name.
         let file = home.path().join(".aws/sso/cache/ee0bfd2552fbd840c02cc48b6e823320543c450f.json");
-        let error = find(&account).await.unwrap_err();
+        let error = find(&account).await.unwrap_err().to_string();
         assert!(error.contains("is not signed in; run `aws sso login --profile work`"), "{error}");
         fs::write(&file, r#"{"accessToken": "at", "expiresAt": "2020-01-01T00:00:00Z"}"#).unwrap();
-        let error = find(&account).await.unwrap_err();
+        let error = find(&account).await.unwrap_err().to_string();
         assert!(error.contains("has ended; run `aws sso login --profile work`"), "{error}");
         fs::write(&file, r#"{"accessToken": "at", "expiresAt": "2999-01-01T00:00:00Z"}"#).unwrap();
         let answer = r#"{"roleCredentials": {"accessKeyId": "ASIA3", "secretAccessKey": "s3",
@@ -150,6 +154,33 @@ fn a_sign_in_is_exchanged_for_the_credentials_of_its_role() {
             "{asked:?}"
         );
         assert!(asked[0].contains("x-amz-sso_bearer_token: at\r\n"), "{asked:?}");
+    });
+}
+
+#[test]
+fn a_sign_in_that_is_out_of_order_may_do_better_and_one_that_refuses_names_the_way_out() {
+    run(async {
+        let home = home(
+            "[profile work]\nsso_session = corp\nsso_account_id = 1234\nsso_role_name = Dev\n\
+             [sso-session corp]\nsso_region = eu-west-1\nsso_start_url = https://corp.example/start\n",
+            "",
+        );
+        let file = home.path().join(".aws/sso/cache/ee0bfd2552fbd840c02cc48b6e823320543c450f.json");
+        fs::write(&file, r#"{"accessToken": "at", "expiresAt": "2999-01-01T00:00:00Z"}"#).unwrap();
+        let (closed, nowhere) = listen().await;
+        drop(closed);
+        let unreachable = account(home.path(), Some("work"), &[("AWS_ENDPOINT_URL_SSO", &nowhere)]);
+        let error = find(&unreachable).await.unwrap_err();
+        assert!(matches!(&error, NotSigned::Unavailable(_)), "{error:?}");
+        for (status, is_refusal) in [("503 Busy", false), ("429 Slow Down", false), ("403 No", true)] {
+            let (listener, url) = listen().await;
+            let account = account(home.path(), Some("work"), &[("AWS_ENDPOINT_URL_SSO", &url)]);
+            let (found, _) = tokio::join!(find(&account), serve_with(status, listener, &["no"]));
+            let error = found.unwrap_err();
+            assert_eq!(matches!(&error, NotSigned::Refused(_)), is_refusal, "{error:?}");
+            let remedy = "; run `aws sso login --profile work`";
+            assert_eq!(error.to_string().ends_with(remedy), is_refusal, "{error}");
+        }
     });
 }
 
@@ -261,7 +292,8 @@ fn a_container_is_asked_with_its_token_and_only_nearby() {
             asked[0].starts_with("GET /v1/credentials ") && asked[0].contains("authorization: Basic abc")
         );
         let elsewhere = [("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://elsewhere.example/")];
-        let error = find(&super::tests::account(home.path(), None, &elsewhere)).await.unwrap_err();
+        let error =
+            find(&super::tests::account(home.path(), None, &elsewhere)).await.unwrap_err().to_string();
         assert!(error.contains("neither near nor encrypted"), "{error}");
     });
 }
@@ -304,7 +336,7 @@ fn what_is_missing_is_said_with_the_way_out() {
         ),
         (Some("code"), "the role r asks for a one-time code"),
     ] {
-        let error = run(find(&account(home.path(), profile, &off))).unwrap_err();
+        let error = run(find(&account(home.path(), profile, &off))).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{profile:?}: {error}");
     }
 }
