@@ -2,7 +2,7 @@
 
 use std::{
     io::Write,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Mutex, OnceLock, Weak},
 };
 
 use axum::body::Bytes;
@@ -20,8 +20,19 @@ pub struct Catalogs(Mutex<Vec<(Weak<Loaded>, Arc<EncodedCatalog>)>>);
 /// A catalog as it is sent.
 pub struct EncodedCatalog {
     pub plain: Bytes,
-    pub packed: Bytes,
+    packed: OnceLock<Bytes>,
     pub tag: String,
+}
+
+impl EncodedCatalog {
+    /// Returns its compressed form, which is made once it is asked for.
+    pub async fn packed(self: &Arc<Self>) -> Bytes {
+        if let Some(packed) = self.packed.get() {
+            return packed.clone();
+        }
+        let catalog = self.clone();
+        blocking(move || catalog.packed.get_or_init(|| pack(&catalog.plain)).clone()).await
+    }
 }
 
 impl Catalogs {
@@ -50,8 +61,11 @@ impl Catalogs {
 }
 
 fn write(plain: Vec<u8>) -> EncodedCatalog {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    let packed = encoder.write_all(&plain).and_then(|()| encoder.finish()).unwrap_or_default();
     let tag = format!("\"{:08x}-{:x}\"", crc32fast::hash(&plain), plain.len());
-    EncodedCatalog { plain: plain.into(), packed: packed.into(), tag }
+    EncodedCatalog { plain: plain.into(), packed: OnceLock::new(), tag }
+}
+
+fn pack(plain: &[u8]) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(plain).and_then(|()| encoder.finish()).unwrap_or_default().into()
 }

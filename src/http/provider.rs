@@ -47,11 +47,11 @@ async fn all(State(server): State<Shared>, Here(workspace): Here, headers: Heade
     let tag = HeaderValue::from_str(&written.tag);
     let is_known =
         text(header::IF_NONE_MATCH).split(',').any(|it| it.trim().trim_start_matches("W/") == written.tag);
-    let takes_packed = text(header::ACCEPT_ENCODING).contains("gzip") && !written.packed.is_empty();
+    let takes_packed = text(header::ACCEPT_ENCODING).contains("gzip");
     let mut response = if is_known {
         StatusCode::NOT_MODIFIED.into_response()
     } else if takes_packed {
-        let mut response = raw_json(StatusCode::OK, written.packed.clone());
+        let mut response = raw_json(StatusCode::OK, written.packed().await);
         response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         response
     } else {

@@ -146,10 +146,7 @@ impl Loaded {
     /// Returns every known provider with its models, as JSON. Takes a while.
     pub async fn all_providers(self: &Arc<Self>) -> Vec<u8> {
         let loaded = self.clone();
-        blocking(move || {
-            serde_json::to_vec(&listing::all(&loaded.config, &loaded.catalog)).unwrap_or_default()
-        })
-        .await
+        blocking(move || listing::encode_all(&loaded.config, &loaded.catalog).unwrap_or_default()).await
     }
 
     /// Returns where keys and logins were found, without themselves: as the newer clients' connections, by provider.

@@ -1,6 +1,7 @@
 //! The whole catalog: every provider with its models, the usable ones first, and no key.
 
 use windlass_core::config::{Environment, layers, paths::Paths};
+use windlass_protocol::opencode::provider::AllProviders;
 
 use crate::{
     auth::Credentials,
@@ -21,7 +22,7 @@ fn every_provider_is_listed_and_the_usable_ones_are_named() {
     let paths = Paths::new(&environment);
     let (config, _) = layers::load(&environment, &paths, home.path(), &[], None);
     let (catalog, _) = resolve(&config, &Credentials::default());
-    let all = listing::all(&config, &catalog);
+    let all: AllProviders = serde_json::from_slice(&listing::encode_all(&config, &catalog).unwrap()).unwrap();
     assert_eq!(all.connected.first().map(String::as_str), Some("own"));
     assert!(all.connected.contains(&"anthropic".to_owned()));
     assert!(all.all.len() > 100, "{}", all.all.len());
