@@ -352,10 +352,11 @@ impl Agent {
         exit
     }
 
-    /// Returns the agent's descendants, without its reaper.
+    /// Returns the agent's descendants, without its reaper, and without git, which comes and goes by itself.
     pub fn descendants(&self) -> Vec<i32> {
         let living = process::living(&self.scratch.home).into_iter();
-        living.filter(|pid| *pid != self.pid && !process::is_reaper(*pid)).collect()
+        let is_passed_over = |pid| pid == self.pid || process::is_reaper(pid) || process::is_git(pid);
+        living.filter(|pid| !is_passed_over(*pid)).collect()
     }
 
     /// Returns the process that kills the agent's children if the agent is killed. It belongs to one agent

@@ -111,6 +111,11 @@ pub fn is_reaper(pid: i32) -> bool {
     cmdline.split(|byte| *byte == 0).nth(1) == Some(b"reap")
 }
 
+/// Returns true for git, which windlass may have look at files beside a session.
+pub fn is_git(pid: i32) -> bool {
+    std::fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name == b"git\n")
+}
+
 /// Returns the processes that this one has started.
 pub fn children(pid: i32) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
