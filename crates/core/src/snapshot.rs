@@ -17,7 +17,7 @@ use std::{
 use tokio_util::task::AbortOnDropHandle;
 use windlass_base::{
     git::Program,
-    hash, ids,
+    hash, ids, memory,
     watch::{Changes, TreeWatch},
 };
 
@@ -58,6 +58,8 @@ const WATCH_AGAIN: Duration = Duration::from_secs(10 * 60);
 const FEW: u32 = 5;
 /// Time without a snapshot after which a worktree is watched no longer.
 const UNUSED: Duration = Duration::from_secs(10 * 60);
+/// Bytes of an index whose reading leaves memory behind that is worth to be given back.
+const LARGE_INDEX: u64 = 1 << 20;
 const CLEAN_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// A failure to take or to use a snapshot.
@@ -209,7 +211,7 @@ impl Snapshots {
             self.clean().await;
             state.cleaned = Some(Instant::now());
         }
-        let had_newest = state.newest.is_some();
+        let before = state.newest.as_ref().map(|newest| newest.tree.clone());
         // Changes from here on are told to the next snapshot.
         let known = match self.take_watch(&mut state).await {
             Some(Told { watch, changes, is_all: true }) if by_watch => {
@@ -231,8 +233,12 @@ impl Snapshots {
         state.used = Some(Instant::now());
         if let Some(watch) = &mut state.watch {
             watch.is_based_on(is_whole);
-        } else if had_newest {
+        } else if before.is_some() {
             self.begin_watch(&mut state);
+        }
+        let is_large = state.newest.as_ref().is_some_and(|newest| newest.index.1 > LARGE_INDEX);
+        if is_large && (is_whole || before.as_ref() != Some(&tree)) {
+            tokio::task::spawn_blocking(memory::give_back).await.map_err(io::Error::other)?;
         }
         Ok(tree)
     }

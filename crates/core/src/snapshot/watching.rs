@@ -37,7 +37,10 @@ use tokio::{
     task::spawn_blocking,
 };
 use tokio_util::task::AbortOnDropHandle;
-use windlass_base::watch::{Changes, TreeWatch};
+use windlass_base::{
+    memory,
+    watch::{Changes, TreeWatch},
+};
 
 use super::{
     SnapshotError,
@@ -141,6 +144,7 @@ impl Watch {
                 look: None,
             };
             watch.follow(&root, vec![PathBuf::new()], &known)?;
+            memory::give_back();
             Ok::<_, io::Error>(watch)
         });
         let watch = begun.await.map_err(io::Error::other)??;
@@ -295,7 +299,11 @@ impl Watch {
         }
         let Ok(hash_size) = git.hash_size() else { return };
         let (index, worktree) = (git.index(), worktree.to_owned());
-        let look = spawn_blocking(move || unchanged::has_all(&index, &worktree, hash_size));
+        let look = spawn_blocking(move || {
+            let is_unchanged = unchanged::has_all(&index, &worktree, hash_size);
+            memory::give_back();
+            is_unchanged
+        });
         self.look = Some(AbortOnDropHandle::new(look));
         self.looked = Instant::now();
     }
