@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     lsp::{ask, logged, toys, until_logged},
-    support::{agent::Agent, llm::Reply},
+    support::{agent::Agent, llm::Reply, scratch::Scratch},
 };
 
 const OF_FILE: &str = "\n\nLSP errors detected in this file, please fix:\n\
@@ -86,18 +86,19 @@ async fn a_server_that_does_not_answer_for_a_file_holds_changes_up_once_and_for_
     agent.finish().await;
 }
 
-#[tokio::test]
-async fn what_a_server_says_late_is_told_once_with_the_next_result_or_prompt() {
-    let agent = toys("gated").start().await;
-    let session = agent.new_session().await;
-    let since = |name: &str| {
-        format!(
-            "LSP errors found since in {name}, please fix:\n\
-             <diagnostics file=\"{name}\">\nERROR [1:3] line 0 is wrong\n</diagnostics>"
-        )
-    };
-    let write = |name: &str, text: &str| json!({"filePath": name, "content": text});
-    // With the result of a later call of the same turn.
+fn since(name: &str) -> String {
+    format!(
+        "LSP errors found since in {name}, please fix:\n\
+         <diagnostics file=\"{name}\">\nERROR [1:3] line 0 is wrong\n</diagnostics>"
+    )
+}
+
+fn write(name: &str, text: &str) -> Value {
+    json!({"filePath": name, "content": text})
+}
+
+/// Has the model write a file whose errors come late, and returns what it was told until the end of the turn.
+async fn told_late(agent: &Agent, session: &str) -> String {
     let open = "echo > gate; until grep -q published lsp.log; do sleep 0.02; done";
     agent.llm.reply(Reply::call("call_1", "write", write("b.toy", "all wrong\n")));
     agent.llm.reply(Reply::call("call_2", "bash", json!({"command": open, "description": "Open"})));
@@ -106,9 +107,34 @@ async fn what_a_server_says_late_is_told_once_with_the_next_result_or_prompt() {
         agent.llm.reply(Reply::call(&format!("call_{n}"), "bash", wait));
     }
     agent.llm.reply(Reply::text("done"));
-    agent.prompt(&session, "go").await;
+    agent.prompt(session, "go").await;
     let told = agent.llm.last_request().body.to_string();
     assert!(told.contains("Wrote file successfully.\""), "nothing is said in time: {told}");
+    told
+}
+
+#[tokio::test]
+async fn a_hook_that_fails_behind_a_call_takes_no_late_errors_with_it() {
+    let plugin = Scratch::new();
+    let fails = "if (input.tool === 'bash') throw new Error('on purpose')";
+    let hooks = format!("({{ 'tool.execute.after': async (input) => {{ {fails} }} }})");
+    plugin.write("fails.js", format!("export const Fails = async () => {hooks}"));
+    let file = format!("file://{}", plugin.path("fails.js"));
+    let agent = toys("gated").config(json!({"plugin": [file]})).start().await;
+    let session = agent.new_session().await;
+    let told = told_late(&agent, &session).await;
+    let said = json!(since("b.toy")).to_string();
+    assert_eq!(told.matches(said.trim_matches('"')).count(), 1, "{told}");
+    assert!(told.contains("on purpose"), "{told}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn what_a_server_says_late_is_told_once_with_the_next_result_or_prompt() {
+    let agent = toys("gated").start().await;
+    let session = agent.new_session().await;
+    // With the result of a later call of the same turn.
+    let told = told_late(&agent, &session).await;
     let said = json!(since("b.toy")).to_string();
     assert_eq!(told.matches(said.trim_matches('"')).count(), 1, "{told}");
 

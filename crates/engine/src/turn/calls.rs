@@ -409,15 +409,15 @@ async fn after_tool(
     tool_output: ToolOutput,
 ) -> Result<ToolOutput, ToolError> {
     let mut tool_output = truncate::apply(cx, tool_output).await?;
-    if !job.is_users {
-        tool_output.output.push_str(&job.host.late_errors.take().await);
-    }
-    match (&job.plugins, args) {
-        (Some(plugins), Some(args)) => {
-            hooks::change_result(&plugins.host, &job.tool, &job.host, args, tool_output).await
-        }
-        (Some(_) | None, _) => Ok(tool_output),
-    }
+    let late = if job.is_users { String::new() } else { job.host.late_errors.take().await };
+    tool_output.output.push_str(&late);
+    let (Some(plugins), Some(args)) = (&job.plugins, args) else { return Ok(tool_output) };
+    let changed = hooks::change_result(&plugins.host, &job.tool, &job.host, args, tool_output).await;
+    changed.map_err(|error| match error {
+        // They are told once, and a hook that fails takes the result with it.
+        ToolError::Model(message) => ToolError::Model(message + &late),
+        error => error,
+    })
 }
 
 /// Shows the reports of running tools.
