@@ -240,6 +240,29 @@ fn a_pipeline_that_ends_says_nothing_but_its_answers() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
 
+#[test]
+fn the_end_of_a_named_pipe_is_seen_whose_writer_has_gone_before() {
+    let scratch = Scratch::new();
+    let pipe = scratch.root().join("requests");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::write(pipe, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"nothing\"}\n").unwrap()
+    });
+    let requests = std::fs::File::open(&pipe).unwrap();
+    writer.join().unwrap();
+    let output = Command::new(binary())
+        .arg("acp")
+        .env_clear()
+        .env("PATH", std::env::var("PATH").unwrap())
+        .env("HOME", &scratch.home)
+        .stdin(requests)
+        .output()
+        .unwrap();
+    let answers = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && answers.lines().count() == 1, "{output:?} {answers}");
+}
+
 #[tokio::test]
 async fn a_signal_ends_an_agent_whose_client_does_not_read() {
     for builder in by_pipes_and_by_sockets() {

@@ -387,7 +387,7 @@ async fn a_step_whose_snapshot_was_not_taken_before_a_cancel_is_undone() {
 }
 
 #[tokio::test]
-async fn what_the_user_changes_during_the_next_answer_is_not_undone_after_a_kill() {
+async fn changes_of_the_user_during_the_next_answer_survive_an_undo_after_a_kill() {
     let agent = Agent::builder().spawn().await;
     agent.initialize_with(json!({"_meta": {"windlass/events": ["message.part.updated"]}})).await;
     let session = agent.new_session().await;

@@ -2,7 +2,7 @@
 //! their children sockets.
 
 use std::{
-    io,
+    fs, io,
     os::fd::{AsFd, AsRawFd, OwnedFd},
     pin::Pin,
     task::{Context, Poll, ready},
@@ -16,8 +16,11 @@ use tokio::{
 
 /// Returns standard input. Must be called within the runtime.
 pub fn input() -> Box<dyn AsyncRead + Send + Unpin> {
-    // Opened anew: the description that was inherited may be shared with programs that expect its calls to wait.
-    if let Ok(pipe) = pipe::OpenOptions::new().open_receiver("/proc/self/fd/0") {
+    // Opened anew: the description that was inherited may be shared with programs that expect its calls to wait. Of a pipe
+    // with a name the new one would not be told that its writers have gone before.
+    let is_nameless = fs::read_link("/proc/self/fd/0")
+        .is_ok_and(|it| it.as_os_str().as_encoded_bytes().starts_with(b"pipe:"));
+    if is_nameless && let Ok(pipe) = pipe::OpenOptions::new().open_receiver("/proc/self/fd/0") {
         return Box::new(pipe);
     }
     match Socket::of(io::stdin(), Interest::READABLE) {

@@ -40,7 +40,7 @@ pub async fn alone() -> MutexGuard<'static, ()> {
 pub struct Page {
     socket: WebSocketStream<Upgraded>,
     last_id: u64,
-    /// What the console and the log got, while they are listened to.
+    /// Messages of the console and the log since they are listened to.
     said: Vec<String>,
     child: Child,
     _alone: MutexGuard<'static, ()>,

@@ -38,7 +38,7 @@ pub struct Links(HashMap<PathBuf, Entry>);
 #[derive(Clone)]
 enum Entry {
     Link(PathBuf),
-    /// It and what is below it leads nowhere else.
+    /// There is nothing at its path, and so nothing below it.
     Missing,
     Other,
 }

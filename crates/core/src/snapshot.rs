@@ -58,7 +58,7 @@ const WATCH_AGAIN: Duration = Duration::from_secs(10 * 60);
 const FEW: u32 = 5;
 /// Time without a snapshot after which a worktree is watched no longer.
 const UNUSED: Duration = Duration::from_secs(10 * 60);
-/// Bytes of an index whose reading leaves memory behind that is worth to be given back.
+/// Bytes of an index whose reading leaves memory behind worth giving back.
 const LARGE_INDEX: u64 = 1 << 20;
 const CLEAN_EVERY: Duration = Duration::from_secs(60 * 60);
 
@@ -238,7 +238,8 @@ impl Snapshots {
         }
         let is_large = state.newest.as_ref().is_some_and(|newest| newest.index.1 > LARGE_INDEX);
         if is_large && (is_whole || before.as_ref() != Some(&tree)) {
-            tokio::task::spawn_blocking(memory::give_back).await.map_err(io::Error::other)?;
+            // No snapshot depends on it.
+            tokio::task::spawn_blocking(memory::give_back);
         }
         Ok(tree)
     }

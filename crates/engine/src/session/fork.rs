@@ -19,9 +19,7 @@ use super::{
     revert,
     state::SessionState,
 };
-use crate::{
-    Engine, EngineError, EngineErrorKind, project, turn::open_step::OpenStep, workspace::directory::Workspace,
-};
+use crate::{Engine, EngineError, EngineErrorKind, project, workspace::directory::Workspace};
 
 impl Engine {
     /// Copies a stored session, up to the message `before` if there is one; the session stays as it is.
@@ -136,10 +134,7 @@ fn copies(forked: &Session, messages: Vec<MessageWithParts>) -> Vec<Write> {
         messages.iter().map(|message| (message.info.id().clone(), ids::message())).collect();
     let new_id = |id: &MessageId| new_ids.get(id).unwrap_or(id).clone();
     let mut writes = Vec::new();
-    for message in messages {
-        // Its files are found out for the session itself.
-        let is_open = OpenStep::of(&message).is_some();
-        let MessageWithParts { info, parts } = message;
+    for MessageWithParts { info, parts } in messages {
         let message_id = new_id(info.id());
         let copy = match info {
             Message::User(mut user) => {
@@ -163,10 +158,6 @@ fn copies(forked: &Session, messages: Vec<MessageWithParts>) -> Vec<Write> {
                 && let ToolState::Completed { attachments: Some(attachments), .. } = &mut tool.state
             {
                 attachments.iter_mut().for_each(|it| own(it, forked, &message_id));
-            } else if let PartKind::StepStart { snapshot } = &mut kind
-                && is_open
-            {
-                *snapshot = None;
             }
             let (session_id, message_id) = (forked.id.clone(), message_id.clone());
             writes.push(Write::Part(Part { id: ids::part(), session_id, message_id, kind }.into()));

@@ -19,8 +19,8 @@ impl Engine {
         Ok(sessions)
     }
 
-    /// Lists sessions as a JSON array, most recently changed first. What is stored is shown as it is, where nothing is to
-    /// be changed in it.
+    /// Lists sessions as a JSON array, most recently changed first. A session that needs no change goes out as it is
+    /// stored.
     pub async fn encode_sessions(&self, filter: SessionFilter) -> Result<Vec<u8>, EngineError> {
         let mut listed = self.storage().list_sessions(filter, title::is_default).await?;
         let decoded = listed.iter_mut().filter_map(|listed| match listed {

@@ -1,7 +1,7 @@
 //! Takes snapshots of the files around the tool calls of a step, and stores which files the calls changed.
 //!
-//! The snapshot behind the calls is taken beside the next request to the model; the next calls that may change files wait
-//! for it, and so does the end of the turn.
+//! The snapshot behind the calls is taken beside the next request to the model; whatever the answer is, it is waited for
+//! before the answer is dealt with, and so it is before a prompt is taken in and at the end of the turn.
 
 use std::{
     future::Future,
@@ -101,13 +101,13 @@ impl Before {
         if !calls.iter().any(|call| may_change(&call.tool)) {
             return Ok(None);
         }
-        let coming = match self.tree {
-            Tree::Newest => newest.ok_or_else(|| track(&self.snapshots)),
-            Tree::Coming(coming) => Err(coming),
-        };
-        let taken = match coming {
-            Ok(tree) => Ok(tree),
-            Err(mut coming) => {
+        let taken = match (self.tree, newest) {
+            (Tree::Newest, Some(tree)) => Ok(tree),
+            (tree, _) => {
+                let mut coming = match tree {
+                    Tree::Newest => track(&self.snapshots),
+                    Tree::Coming(coming) => coming,
+                };
                 let taken = tokio::select! {
                     biased;
                     () = cx.cancel.cancelled() => return Ok(None),
@@ -250,7 +250,7 @@ async fn find(
 }
 
 /// Waits for the snapshot behind the last step, if one is being taken.
-async fn settle(
+pub async fn settle(
     cx: &SessionCx,
     state: &mut SessionState,
     cancel: &CancellationToken,
@@ -295,8 +295,10 @@ fn patch(worktree: &Path, before: String, changes: StepChanges) -> PartKind {
 /// and stores them. Where that fails, an undo says so.
 pub async fn recover(cx: &SessionCx, state: &mut SessionState) -> Result<(), EngineError> {
     let Some((message_id, OpenStep { before, began })) = newest_open(&state.history) else { return Ok(()) };
-    // The files of a subagent's step are known by its parent's.
-    if state.info.parent_id.is_some() {
+    // The files of a subagent's step are known by its parent's, and those of a copied one by the session that ran it.
+    let created = u64::try_from(state.info.time.created).unwrap_or_default();
+    let is_copied = began < SystemTime::UNIX_EPOCH + Duration::from_millis(created);
+    if state.info.parent_id.is_some() || is_copied {
         return Ok(());
     }
     let Ok(snapshots) = snapshots(&cx.engine, &cx.workspace.loaded()) else { return Ok(()) };

@@ -28,7 +28,7 @@ pub struct After {
 /// The changes of a step, which are found out and stored beside the work.
 pub struct ComingChanges {
     pub message_id: MessageId,
-    /// Ends the snapshot, but not the storing of what it told.
+    /// Ends the snapshot; its changes, once found, are stored all the same.
     pub cut: CancellationToken,
     pub found: AbortOnDropHandle<Result<Found, EngineError>>,
 }

@@ -524,7 +524,12 @@ async fn add_unanswered(
     state: &mut SessionState,
     inbox: &mut Inbox,
 ) -> Result<(), EngineError> {
-    for (ticket, mut input) in inbox.take_unanswered() {
+    let unanswered = inbox.take_unanswered();
+    if !unanswered.is_empty() {
+        // What a step changed is told before the prompts behind it.
+        file_snapshots::settle(cx.session, state, &cx.cancel).await?;
+    }
+    for (ticket, mut input) in unanswered {
         if cx.session.tickets.begin(ticket).is_none() {
             continue;
         }

@@ -83,7 +83,9 @@ fn in_threads<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> V
     };
     let n_threads = thread::available_parallelism().map_or(1, NonZero::get).min(MAX_THREADS);
     let mut done = thread::scope(|scope| {
-        let helpers: Vec<_> = (1..n_threads).map(|_| scope.spawn(run)).collect();
+        // Where there are no more threads, this one does the work alone.
+        let helpers = (1..n_threads).map(|_| thread::Builder::new().spawn_scoped(scope, run));
+        let helpers: Vec<_> = helpers.filter_map(Result::ok).collect();
         let mut done = run();
         for helper in helpers {
             match helper.join() {
@@ -97,8 +99,9 @@ fn in_threads<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> V
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Problems of the catalog were told when the models were resolved.
+/// Reads the catalog that holds.
 fn table(config: &Config) -> Table {
+    // Its problems were told when the models were resolved.
     source::load(&config.environment, &config.paths, &mut Vec::new())
 }
 
