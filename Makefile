@@ -42,9 +42,11 @@ clients: build
 clients-update:
 	sh tests/clients/update.sh
 
-# Rewrites the catalog in the binary from FROM, a file in the form of models.dev's api.json or one provider a line.
+# Rewrites the catalog in the binary, and the entries that are shown of it, from FROM, a file in the form of models.dev's
+# api.json or one provider a line.
 catalog:
 	python3 .ci/pack-catalog $(FROM) crates/provider/src/catalog/table.bin
+	UPDATE_EXPECT=1 $(CARGO) test -p windlass-provider --lib prepared::tests::the_entries_in_the_binary
 
 # Bundles the packages that plugins import; their versions are in crates/services/src/plugin/library/package.json.
 plugin-library:

@@ -1,6 +1,6 @@
-//! Routes of providers, their models and their keys. The whole catalog is written once and served as it is.
+//! Routes of providers, their models and their keys. The whole catalog is made once and served as it is.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, io};
 
 use axum::{
     extract::{Path, State},
@@ -40,28 +40,36 @@ async fn usable(Here(workspace): Here) -> Answer<UsableProviders> {
     Answer(workspace.loaded().usable_providers().await)
 }
 
-async fn all(State(server): State<Shared>, Here(workspace): Here, headers: HeaderMap) -> Response {
-    let written = server.catalogs.get(&workspace.loaded()).await;
+async fn all(
+    State(server): State<Shared>,
+    Here(workspace): Here,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
+    let catalog = server.catalogs.get(&workspace.loaded()).await.map_err(no_listing)?;
     let text =
         |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default();
-    let tag = HeaderValue::from_str(&written.tag);
+    let tag = HeaderValue::from_str(&catalog.tag);
     let is_known =
-        text(header::IF_NONE_MATCH).split(',').any(|it| it.trim().trim_start_matches("W/") == written.tag);
+        text(header::IF_NONE_MATCH).split(',').any(|it| it.trim().trim_start_matches("W/") == catalog.tag);
     let takes_packed = text(header::ACCEPT_ENCODING).contains("gzip");
     let mut response = if is_known {
         StatusCode::NOT_MODIFIED.into_response()
     } else if takes_packed {
-        let mut response = raw_json(StatusCode::OK, written.packed().await);
+        let mut response = raw_json(StatusCode::OK, catalog.packed.clone());
         response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         response
     } else {
-        raw_json(StatusCode::OK, written.plain.clone())
+        raw_json(StatusCode::OK, catalog.plain().await.map_err(no_listing)?)
     };
     if let Ok(tag) = tag {
         response.headers_mut().insert(header::ETAG, tag);
     }
     response.headers_mut().append(header::VARY, HeaderValue::from_static("accept-encoding"));
-    response
+    Ok(response)
+}
+
+fn no_listing(error: io::Error) -> Failure {
+    Failure::unknown(format!("the catalog cannot be shown: {error}"))
 }
 
 /// Returns the ways to log in to each known provider: by browser or code where it has them, and by a key.

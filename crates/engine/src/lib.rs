@@ -113,7 +113,7 @@ pub use windlass_core::{
     permission::denying_rules,
     pty::{Reader as TerminalReader, Terminal},
 };
-pub use windlass_provider::{Model, unusable::Unusable};
+pub use windlass_provider::{Model, catalog::listing::EncodedListing, unusable::Unusable};
 pub use windlass_services::{
     lsp::Program as LanguageServer,
     mcp::{

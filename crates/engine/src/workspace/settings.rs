@@ -1,6 +1,7 @@
 //! The configuration as clients see and change it.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -17,7 +18,7 @@ use windlass_core::{
 use windlass_protocol::opencode::{permission::Rule, provider::UsableProviders};
 use windlass_provider::catalog::{
     keys::{self as key_sources, Found, KeySource},
-    listing,
+    listing::{self, EncodedListing},
 };
 
 use crate::{Engine, EngineError, EngineErrorKind, EngineState, Loaded, Workspace};
@@ -143,10 +144,13 @@ impl Loaded {
         blocking(move || listing::usable(&loaded.config, &loaded.catalog)).await
     }
 
-    /// Returns every known provider with its models, as JSON. Takes a while.
-    pub async fn all_providers(self: &Arc<Self>) -> Vec<u8> {
-        let loaded = self.clone();
-        blocking(move || listing::encode_all(&loaded.config, &loaded.catalog).unwrap_or_default()).await
+    /// Returns every known provider with its models. Does blocking reads.
+    ///
+    /// # Errors
+    ///
+    /// If the entries of the catalog cannot be made.
+    pub fn encode_providers(&self) -> io::Result<EncodedListing> {
+        listing::encode(&self.config, &self.catalog)
     }
 
     /// Returns where keys and logins were found, without themselves: as the newer clients' connections, by provider.

@@ -34,6 +34,9 @@ mod address;
 pub(super) mod describe;
 mod exchange;
 mod foreign;
+mod stated;
+
+pub(super) use stated::Stated;
 
 /// A provider as far as it is known without the configuration.
 pub(super) struct Known<'a> {
@@ -151,7 +154,8 @@ fn entry(
     }
     let key_variable = variables.first().filter(|_| !is_foreign).map(|name| Arc::from(name.as_str()));
     let stored = address::stored(credentials.get(id));
-    let base_of = base(known, config, environment, provider_config);
+    let stated = Stated::of(config, id, &unconfigured);
+    let base_of = base(known, &Stated { environment, ..stated });
     let Found { api_key, login, aws, cloud } = found;
     let mut base = Base { api_key, key_variable, aws, cloud, stored, is_foreign, ..base_of };
     if let Some(login) = login {
@@ -185,7 +189,7 @@ fn entry(
         || base.login.as_ref().and_then(|login| login.plan).is_some_and(|plan| plan.lists_models);
     let served = unlisted.as_ref().ok().filter(|_| is_asked);
     let served = served.and_then(|model| served::kept(&config.paths, &model.base_url));
-    let (mut models, barred) = offered_models(known, config, own_server.is_some(), is_free, served);
+    let (mut models, barred) = offered_models(known, &stated, own_server.is_some(), is_free, served);
     if let Some(plan) = base.login.as_ref().and_then(|login| login.plan) {
         models.retain(|id, _| (plan.serves)(id) || provider_config.models.contains_key(id));
     }
@@ -298,17 +302,13 @@ fn explain(lack: &Lack) -> String {
     }
 }
 
-fn base<'a>(
-    known: &Known<'a>,
-    config: &'a Config,
-    environment: &'a Environment,
-    provider_config: &'a ProviderConfig,
-) -> Base<'a> {
+fn base<'a>(known: &Known<'a>, stated: &Stated<'a>) -> Base<'a> {
     let Known { id, listed, .. } = *known;
+    let Stated { provider: provider_config, wire, environment } = *stated;
     let options = &provider_config.options;
     let row = rows::find(id);
     let own_server = own_server(environment).filter(|_| id == "openai");
-    let npm = match config.settings.windlass.wire.get(id) {
+    let npm = match wire {
         Some(wire) => packages::of_wire(*wire),
         // Servers that are put into OpenAI's place speak chat completions.
         None if own_server.is_some() && provider_config.npm.is_none() => "@ai-sdk/openai-compatible",
@@ -418,14 +418,12 @@ fn list_served(models: &mut BTreeMap<String, Offered>, served: Vec<Served>) {
 /// Returns the models that a provider offers, and the names of those that it does not.
 fn offered_models(
     known: &Known<'_>,
-    config: &Config,
+    stated: &Stated<'_>,
     has_own_server: bool,
     is_free: bool,
     served: Option<Vec<Served>>,
 ) -> (BTreeMap<String, Offered>, Vec<String>) {
-    let (id, environment) = (known.id, &config.environment);
-    let unconfigured = ProviderConfig::default();
-    let provider_config = config.providers.get(id).unwrap_or(&unconfigured);
+    let (id, Stated { provider: provider_config, environment, .. }) = (known.id, *stated);
     let mut models: BTreeMap<String, Offered> = BTreeMap::new();
     // Another server under the same variable does not have the vendor's models.
     if let Some(listed) = known.listed.filter(|_| !has_own_server) {

@@ -11,7 +11,10 @@ use reqwest::header::{ETAG, IF_NONE_MATCH};
 use windlass_base::clock;
 use windlass_core::config::{Environment, Warning, paths::Paths};
 
-use super::table::{self, Table};
+use super::{
+    listing::prepared::Prepared,
+    table::{self, Table},
+};
 use crate::http::{self, causes};
 
 const URL: &str = "https://models.opencode.ai";
@@ -42,6 +45,18 @@ pub(super) fn load(environment: &Environment, paths: &Paths, warnings: &mut Vec<
     let fetched = fs::read(cache_file(environment, paths)).ok().and_then(Table::from_bytes);
     // A newer binary may know more than a catalog that was fetched before it was installed.
     fetched.filter(|fetched| fetched.date() >= packed.date()).unwrap_or(packed)
+}
+
+/// Returns the entries of the catalog that holds, as they are shown where nothing is configured. Those of a fetched one
+/// are kept beside it.
+pub(super) fn prepared(environment: &Environment, paths: &Paths, table: &Table) -> io::Result<Prepared> {
+    let file = cache_file(environment, paths).with_extension("listing");
+    let keep = |bytes: &[u8]| {
+        if let Err(error) = write(&file, bytes) {
+            tracing::debug!("the entries of the catalog are not kept: {error}");
+        }
+    };
+    Prepared::of(table, || fs::read(&file).ok(), keep)
 }
 
 /// Fetches the catalog unless it is known to be new; returns true if there is another one now.
@@ -87,13 +102,16 @@ pub async fn refresh(
             return Err(failed("the answer is too large".to_owned()));
         }
     }
+    let (of_user, of_paths) = (environment.clone(), paths.clone());
     let packed = tokio::task::spawn_blocking(move || {
         let text = String::from_utf8(text).map_err(|_| "it is not text".to_owned())?;
         // Days are compared as texts, and a blank would end the field.
         let today = clock::iso(clock::now_ms()).chars().take("2026-11-22".len()).collect::<String>();
         let packed = table::pack(&text, &today).map_err(|error| error.to_string())?;
-        Table::from_bytes(packed.clone()).ok_or("it holds no providers")?;
+        let table = Table::from_bytes(packed.clone()).ok_or("it holds no providers")?;
         write(&file, &packed).map_err(|error| error.to_string())?;
+        // Otherwise the first program that lists it would wait for them.
+        prepared(&of_user, &of_paths, &table).map_err(|error| error.to_string())?;
         match tag {
             Some(tag) => write(&tag_file, tag.as_bytes()).map_err(|error| error.to_string()),
             None => {

@@ -1,10 +1,9 @@
 //! Describes providers with all that they offer, whether they can be used or not.
 
 use serde_json::{Map, Value};
-use windlass_core::config::Config;
-use windlass_protocol::opencode::config::{ModelConfig, ProviderConfig};
+use windlass_protocol::opencode::config::ModelConfig;
 
-use super::{Known, base, key_variables, model, offered_models, own_server};
+use super::{Known, Offered, Stated, base, key_variables, model, offered_models, own_server, packages};
 
 /// A provider as a person sees it, whether it can be used or not.
 pub(in crate::catalog) struct Described {
@@ -13,6 +12,8 @@ pub(in crate::catalog) struct Described {
     /// Options of the configuration, without the key.
     pub options: Map<String, Value>,
     pub models: Vec<DescribedModel>,
+    /// True if an address has parts that are looked up in the environment.
+    pub takes_variables: bool,
 }
 
 /// A model as a person sees it.
@@ -25,12 +26,19 @@ pub(in crate::catalog) struct DescribedModel {
 }
 
 /// Describes a provider with all that it offers.
-pub(in crate::catalog) fn describe(known: &Known<'_>, config: &Config) -> Described {
-    let unconfigured = ProviderConfig::default();
-    let provider_config = config.providers.get(known.id).unwrap_or(&unconfigured);
-    let base = base(known, config, &config.environment, provider_config);
-    let has_own_server = own_server(&config.environment).is_some() && known.id == "openai";
-    let (offered, _) = offered_models(known, config, has_own_server, false, None);
+pub(in crate::catalog) fn describe(known: &Known<'_>, stated: &Stated<'_>) -> Described {
+    let base = base(known, stated);
+    let has_own_server = own_server(stated.environment).is_some() && known.id == "openai";
+    let (offered, _) = offered_models(known, stated, has_own_server, false, None);
+    let has_variable = |url: Option<&str>| url.is_some_and(|url| url.contains("${"));
+    let of_package = |npm: &str| packages::find(npm).and_then(|package| package.url);
+    let of_model = |it: &Offered| {
+        let own = it.config.provider.as_ref();
+        let npm = own.and_then(|own| own.npm.as_deref()).unwrap_or(base.npm);
+        has_variable(own.and_then(|own| own.api.as_deref())) || has_variable(of_package(npm))
+    };
+    let takes_variables =
+        has_variable(base.vendor_url) || has_variable(of_package(base.npm)) || offered.values().any(of_model);
     let models = offered.into_iter().map(|(id, offered)| {
         let made = model(&base, &id, &offered).ok();
         let npm = offered.config.provider.as_ref().and_then(|own| own.npm.clone());
@@ -48,8 +56,9 @@ pub(in crate::catalog) fn describe(known: &Known<'_>, config: &Config) -> Descri
     }
     Described {
         models: models.collect(),
-        env: key_variables(known.id, known.listed, provider_config),
+        env: key_variables(known.id, known.listed, stated.provider),
         name: base.name,
         options,
+        takes_variables,
     }
 }
