@@ -3,5 +3,4 @@
 pub mod compact;
 pub mod overflow;
 pub mod prune;
-pub mod summary;
 pub mod window;

@@ -62,9 +62,12 @@ pub mod project;
 mod prompt_part;
 mod remote;
 mod session;
+mod session_task;
+
 mod tools;
 pub mod transcript;
 mod turn;
+mod undo;
 mod workspace;
 
 pub use asking::{
@@ -104,10 +107,11 @@ pub use session::{
     },
     revert::created,
     stats::{Counts, Scope, Stats},
+    structured::check_format,
     title::is_default as is_default_title,
 };
 pub use tools::{TRUST, is_about_configuration, is_own_permission, permission_names, tool_look};
-pub use turn::{attach::check_readable, structured::check_format};
+pub use turn::attach::check_readable;
 pub use windlass_core::{
     library::Agent,
     permission::denying_rules,
@@ -496,7 +500,7 @@ impl Engine {
                     own_inbox: inbox.downgrade(),
                 };
                 let join =
-                    self.0.tasks.spawn(session::task::run(cx, Inbox::new(receiver), self.0.session_idle));
+                    self.0.tasks.spawn(session_task::run(cx, Inbox::new(receiver), self.0.session_idle));
                 open.task = Some(Task { inbox: inbox.clone(), join });
                 inbox
             }

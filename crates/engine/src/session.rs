@@ -1,28 +1,31 @@
-//! A session: its state and stored history, the task that owns it, and the requests to it.
+//! A session: its state and stored history, and the requests to the task that owns it.
 
 pub mod auto_summaries;
 pub mod choice;
 pub mod client_prompt;
 pub mod context;
 mod deletion;
-pub mod edit;
+pub mod encoded_history;
 pub mod export;
-pub mod file_undo;
 pub mod fork;
 pub mod history;
 pub mod import;
 pub mod inbox;
 pub mod listing;
+pub mod older_messages;
 pub mod open;
+pub mod open_step;
 pub mod parent_limits;
 pub mod patch;
 mod prompts;
 pub mod records;
+pub mod refused_media;
 pub mod request;
 pub mod revert;
 pub mod state;
 pub mod stats;
-pub mod task;
+pub mod structured;
+pub mod summary;
 pub mod tickets;
 pub mod title;
 pub mod warning_log;

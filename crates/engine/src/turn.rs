@@ -1,10 +1,9 @@
-//! A turn: its steps, the calls of their tools, and the request that each step sends to the model.
+//! Steps of a turn, the calls of their tools, and the request that each step sends to the model.
 
 pub mod answer;
 pub mod attach;
 pub mod call_host;
 pub mod calls;
-pub mod encoded_history;
 pub mod file_snapshots;
 pub mod hooks;
 pub mod loaded_instructions;
@@ -12,16 +11,10 @@ pub mod local_reply;
 pub mod media;
 pub mod model_request;
 pub mod named_lines;
-pub mod offered;
-pub mod older_messages;
-pub mod open_step;
 pub mod prompt;
-pub mod refused_media;
-pub mod run;
 pub mod sampling;
 pub mod servers;
 pub mod step;
-pub mod structured;
 pub mod subtask;
 pub mod subtask_parts;
 pub mod toolbox;

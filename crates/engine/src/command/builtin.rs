@@ -20,13 +20,13 @@ use crate::{
     EngineError, EngineErrorKind, mcp_commands,
     session::{
         context::TurnCx,
-        file_undo::{self, FilesEnd},
         fork,
         request::{PromptInput, RevertTo, StopReason, TurnOutcome},
         revert::{self, Changed},
         state::{Journal, SessionState, text_part},
     },
     turn::local_reply::reply_locally,
+    undo::file_undo::{self, FilesEnd},
 };
 
 /// Carries a command out that needs no model.

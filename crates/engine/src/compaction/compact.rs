@@ -12,10 +12,7 @@ use windlass_protocol::opencode::{
 };
 use windlass_provider::{Model, PromptIds, PromptMessage, UserContent};
 
-use super::{
-    summary::{compaction, is_summary, is_usable_summary, text_of, visible},
-    window::Window,
-};
+use super::window::Window;
 use crate::{
     EngineError,
     session::{
@@ -23,6 +20,7 @@ use crate::{
         request::StopReason,
         revert,
         state::{Journal, SessionState},
+        summary::{compaction, is_summary, is_usable_summary, text_of, visible},
     },
     turn::{
         hooks::{self, message::Wanted},

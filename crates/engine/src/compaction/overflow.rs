@@ -9,7 +9,6 @@ use windlass_provider::{Model, ProviderError};
 
 use super::{
     compact::{self, Author, Plan, Settings},
-    summary::{compaction, is_summary, is_usable_summary, visible},
     window::{self, Window},
 };
 use crate::{
@@ -19,6 +18,7 @@ use crate::{
         request::StopReason,
         revert,
         state::{Journal, SessionState, text_part},
+        summary::{compaction, is_summary, is_usable_summary, visible},
     },
     turn::hooks,
 };

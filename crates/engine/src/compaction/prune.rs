@@ -6,13 +6,14 @@ use windlass_protocol::opencode::{
     part::{Part, PartKind, ToolState},
 };
 
-use super::{compact::estimate, summary::is_summary};
+use super::compact::estimate;
 use crate::{
     EngineError,
     session::{
         context::SessionCx,
         revert,
         state::{Journal, SessionState},
+        summary::is_summary,
     },
 };
 

@@ -27,12 +27,12 @@ use super::{
     parent_limits::ParentLimits,
     request::Command,
     state::{Journal, SessionState},
+    structured::Structured,
     tickets::Tickets,
     warning_log::WarningLog,
 };
 use crate::{
     Engine, EngineError, EngineErrorKind,
-    turn::structured::Structured,
     workspace::{directory::Workspace, loaded::Loaded},
 };
 

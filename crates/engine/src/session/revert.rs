@@ -13,10 +13,11 @@ use windlass_protocol::opencode::{
 
 use super::{
     context::SessionCx,
+    open_step::OpenStep,
     request::RevertTo,
     state::{Journal, SessionState},
 };
-use crate::{EngineError, EngineErrorKind, turn::open_step::OpenStep};
+use crate::{EngineError, EngineErrorKind};
 
 /// Effect of undo or redo.
 #[derive(Debug, Clone, PartialEq, Eq)]

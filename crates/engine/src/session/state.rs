@@ -22,16 +22,15 @@ use windlass_protocol::opencode::{
 };
 use windlass_services::tool::{AgentSwitch, FileStamp, LateErrors};
 
-use super::{history::History, request::Given};
-use crate::{
-    EngineError,
-    turn::{
-        encoded_history::EncodedHistoryCache,
-        older_messages::{Gathered, OlderMessages},
-        open_step::{After, ComingChanges},
-        refused_media::RefusedMedia,
-    },
+use super::{
+    encoded_history::EncodedHistoryCache,
+    history::History,
+    older_messages::{Gathered, OlderMessages},
+    open_step::{After, ComingChanges},
+    refused_media::RefusedMedia,
+    request::Given,
 };
+use crate::EngineError;
 
 /// Text the model and the user read where a tool was stopped.
 pub const TOOL_ABORTED: &str = "Tool execution aborted";

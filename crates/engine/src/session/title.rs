@@ -1,23 +1,9 @@
-//! Makes a title for a conversation from its first message, with the small model, beside the first turn.
-
-use std::{borrow::Cow, sync::Arc, time::Duration};
+//! The words of titles: those a session begins with, and those that are taken from what is said in it.
 
 use windlass_base::{clock, text};
-use windlass_protocol::opencode::{id::SessionId, message::Message, part::PartKind};
-use windlass_provider::{
-    self as provider, Model, PromptIds, PromptMessage, ProviderError, UserContent, Wire, small,
-};
-use windlass_services::plugin::host::Host;
+use windlass_protocol::opencode::{message::Message, part::PartKind};
 
-use super::{context::TurnCx, history::History, revert, state::SessionState};
-use crate::{
-    Engine,
-    turn::{
-        hooks::{self, Origin},
-        model_request::{Draft, Params, request},
-    },
-    workspace::loaded::Loaded,
-};
+use super::{history::History, revert};
 
 const DEFAULT_PREFIX: &str = "New session - ";
 const CHILD_PREFIX: &str = "Child session - ";
@@ -25,8 +11,6 @@ const CHILD_PREFIX: &str = "Child session - ";
 const MAX_TITLE: usize = 100;
 /// Bytes of the conversation that a title is made of.
 const MAX_SAID: usize = 8_000;
-const MAX_OUTPUT_TOKENS: u64 = 1000;
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// Returns the title of a session that has none yet.
 pub fn default(created_ms: i64, is_child: bool) -> String {
@@ -37,114 +21,6 @@ pub fn default(created_ms: i64, is_child: bool) -> String {
 /// Returns true if a title is still the one a session begins with.
 pub fn is_default(title: &str) -> bool {
     title.starts_with(DEFAULT_PREFIX) || title.starts_with(CHILD_PREFIX)
-}
-
-/// Everything needed to make a title, on its own.
-pub struct Request {
-    engine: Engine,
-    loaded: Arc<Loaded>,
-    plugins: Option<Arc<Host>>,
-    /// The prompt that begins the conversation.
-    message: Option<Message>,
-    /// Absent where the one that is named cannot be had: no other is asked in its place.
-    model: Option<Model>,
-    /// The model of the conversation, where plugins may name a small one of its provider.
-    main: Option<Model>,
-    system: Arc<str>,
-    temperature: Option<f64>,
-    said: String,
-    session: SessionId,
-}
-
-impl Request {
-    pub fn new(cx: &TurnCx<'_>, state: &SessionState) -> Self {
-        let agent = cx.loaded.agent("title");
-        let model = match cx.model.wire {
-            Wire::Demo => Ok(cx.model.clone()),
-            Wire::OpenAiChat | Wire::OpenAiResponses | Wire::Anthropic | Wire::Google | Wire::Bedrock => {
-                cx.loaded.small_model(&cx.model)
-            }
-        };
-        if let Err(unusable) = &model {
-            cx.session.note(Some(format!("The title is the first line of the prompt. {unusable}")));
-        }
-        Self {
-            engine: cx.session.engine.clone(),
-            loaded: cx.loaded.clone(),
-            plugins: cx.plugins.clone(),
-            message: hooks::newest_prompt(state).cloned(),
-            main: (model.is_ok() && !cx.loaded.names_small_model()).then(|| cx.model.clone()),
-            model: model.ok(),
-            system: agent.and_then(|agent| agent.prompt.clone()).unwrap_or_default(),
-            temperature: agent.and_then(|agent| agent.temperature),
-            said: first_words(&state.history),
-            session: state.info.id.clone(),
-        }
-    }
-
-    /// Returns the title: the model's, or the first line of the conversation.
-    pub async fn run(self) -> String {
-        let of_plugins = self.of_plugins().await;
-        let made = match of_plugins.as_ref().or(self.model.as_ref()) {
-            Some(model) => self.asked(model).await,
-            None => None,
-        };
-        made.or_else(|| clean(&self.said)).unwrap_or_else(|| "Untitled".to_owned())
-    }
-
-    async fn of_plugins(&self) -> Option<Model> {
-        let (host, main) = (self.plugins.as_deref()?, self.main.as_ref()?);
-        match hooks::small_model(host, &self.engine, &self.loaded, main).await {
-            Ok(model) => model,
-            Err(error) => {
-                tracing::warn!(%error, "no plugin names a small model");
-                None
-            }
-        }
-    }
-
-    async fn asked(&self, model: &Model) -> Option<String> {
-        match tokio::time::timeout(LIMIT, self.ask(model)).await {
-            Ok(Ok(answer)) => clean(&answer),
-            Ok(Err(error)) => {
-                tracing::info!(%error, "no title was made");
-                None
-            }
-            Err(_) => None,
-        }
-    }
-
-    async fn ask(&self, model: &Model) -> Result<String, ProviderError> {
-        let draft = Draft {
-            persona: Cow::Borrowed(&self.system),
-            messages: vec![PromptMessage::User(vec![
-                UserContent::Text("Generate a title for this conversation:".into()),
-                UserContent::Text(Cow::Borrowed(&self.said)),
-            ])],
-            params: Params {
-                temperature: self.temperature,
-                max_output_tokens: Some(MAX_OUTPUT_TOKENS),
-                ..Params::default()
-            },
-            ids: PromptIds { session: Some(self.session.as_str()), is_agents: true, ..PromptIds::default() },
-            ..Draft::default()
-        };
-        let model = small::without_thinking(model);
-        let mut prompt = request(&model, draft);
-        if let Some(host) = self.plugins.as_deref() {
-            let origin = Origin {
-                host,
-                engine: &self.engine,
-                loaded: &self.loaded,
-                session_id: &self.session,
-                agent: "title",
-                model: &model,
-                message: self.message.as_ref(),
-            };
-            hooks::change_request(&origin, &mut prompt).await?;
-        }
-        provider::text(self.engine.http(), &model, &prompt).await
-    }
 }
 
 /// Returns the title of a session that has none by now, when something was said in it: the first words of that.
@@ -164,7 +40,7 @@ pub fn of_first(first: &PartKind) -> Option<String> {
 }
 
 /// Returns the text of the first prompt that a model reads, or in a command before any.
-fn first_words(history: &History) -> String {
+pub fn first_words(history: &History) -> String {
     let mut prompts = history.iter().filter(|it| matches!(it.info, Message::User(_)));
     let first = prompts.clone().find(|it| revert::has_model_content(&it.parts)).or_else(|| prompts.next());
     let parts = first.into_iter().flat_map(|message| &message.parts);
@@ -177,7 +53,7 @@ fn first_words(history: &History) -> String {
 }
 
 /// Returns the first line that says something, without thoughts, cut to size.
-fn clean(answer: &str) -> Option<String> {
+pub fn clean(answer: &str) -> Option<String> {
     let without_thought = match (answer.find("<think>"), answer.find("</think>")) {
         (Some(start), Some(end)) if start < end => format!("{}{}", &answer[..start], &answer[end + 8..]),
         (Some(_) | None, Some(_) | None) => answer.to_owned(),

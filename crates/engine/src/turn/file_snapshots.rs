@@ -27,16 +27,16 @@ use windlass_protocol::opencode::{
 use super::{
     answer::Call,
     calls::{self, CallsEnd},
-    open_step::{After, ComingChanges, Found, OpenStep, may_change},
     toolbox::Toolbox,
 };
 use crate::{
     Engine, EngineError,
-    compaction::summary::is_summary,
     session::{
         context::{SessionCx, TurnCx},
+        open_step::{After, ComingChanges, Found, OpenStep, may_change},
         revert,
         state::{Journal, SessionState},
+        summary::is_summary,
     },
     workspace::loaded::Loaded,
 };

@@ -19,21 +19,20 @@ use windlass_provider::{
 };
 
 use super::{
-    encoded_history::EncodedHistoryCache,
     media,
     model_request::{Draft, Params, request},
-    older_messages::Gathered,
-    structured,
     toolbox::Toolbox,
 };
 use crate::{
-    compaction::summary,
     mention,
     session::{
         client_prompt::ClientPrompt,
         context::TurnCx,
+        encoded_history::EncodedHistoryCache,
+        older_messages::Gathered,
         revert,
         state::{SessionState, TOOL_ABORTED, TOOL_INTERRUPTED},
+        structured, summary,
     },
     workspace::loaded::Loaded,
 };

@@ -19,7 +19,7 @@ use super::{
     answer::{Answer, Call},
     calls::CallsEnd,
     file_snapshots::{Before, begin_after, begin_before, run_calls},
-    hooks, prompt, structured,
+    hooks, prompt,
     toolbox::Toolbox,
 };
 use crate::{
@@ -28,6 +28,7 @@ use crate::{
         context::TurnCx,
         request::StopReason,
         state::{Journal, SessionState, text_part},
+        structured,
     },
 };
 

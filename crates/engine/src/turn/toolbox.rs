@@ -24,12 +24,11 @@ use windlass_services::{
 
 use super::{
     answer::Call,
-    structured,
     subtask::{self, TaskCall},
 };
 use crate::{
     asking::questions,
-    session::{context::TurnCx, state::SessionState},
+    session::{context::TurnCx, state::SessionState, structured},
 };
 
 /// The id that unknown and malformed calls are sent to.

@@ -20,8 +20,8 @@ use crate::{
     session::{
         context::TurnCx,
         state::{Journal, SessionState},
+        structured,
     },
-    turn::structured,
 };
 
 const MESSAGE: &str = "chat.message";

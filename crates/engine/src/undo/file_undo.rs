@@ -13,14 +13,14 @@ use windlass_protocol::opencode::{
     event::EventPayload, id::SessionId, message::MessageWithParts, part::PartKind, session::Revert,
 };
 
-use super::{
-    context::SessionCx,
-    request::{Command, RevertTo, Reverted},
-    revert::{self, Changed, PartPosition},
-    state::{Journal, SessionState},
-};
 use crate::{
     Engine, EngineError, EngineErrorKind,
+    session::{
+        context::SessionCx,
+        request::{Command, RevertTo, Reverted},
+        revert::{self, Changed, PartPosition},
+        state::{Journal, SessionState},
+    },
     turn::file_snapshots::{self, CANCELLED_LIMIT, Off, unless_cancelled},
     workspace::loaded::Loaded,
 };

@@ -1,5 +1,9 @@
 //! The task that owns a session: it takes prompts from its inbox and runs their turns one after another.
 
+mod offered;
+mod title;
+mod turn;
+
 use std::{panic::AssertUnwindSafe, time::Duration};
 
 use futures_util::FutureExt;
@@ -7,20 +11,18 @@ use tokio::sync::oneshot;
 use windlass_base::{ids, log};
 use windlass_protocol::opencode::session::SessionStatus;
 
-use super::{
-    context::SessionCx,
-    edit, file_undo,
-    inbox::{self, Inbox},
-    request::{Command, PromptInput},
-    state::SessionState,
-    title,
-};
+use self::turn::{TitleTask, run_turn};
 use crate::{
     EngineError, EngineErrorKind,
-    turn::{
-        file_snapshots,
-        run::{TitleTask, run_turn},
+    session::{
+        context::SessionCx,
+        inbox::{self, Inbox},
+        request::{Command, PromptInput},
+        state::SessionState,
+        title::fallback,
     },
+    turn::file_snapshots,
+    undo::{edit, file_undo},
 };
 
 /// Time that a finished daemon waits for a title that is being made.
@@ -96,7 +98,7 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
         inbox::retitle(&cx, &mut state, text).await;
     }
     // A title that was not made in time is not made any more.
-    if let Some(words) = title::fallback(&state.info.title, &state.history) {
+    if let Some(words) = fallback(&state.info.title, &state.history) {
         inbox::retitle(&cx, &mut state, words).await;
     }
 }

@@ -10,9 +10,9 @@ use windlass_protocol::opencode::{
     tool_metadata::{Loaded, decode},
 };
 
-use crate::{
-    compaction::summary,
-    session::history::{Digest, History},
+use super::{
+    history::{Digest, History},
+    summary,
 };
 
 /// The facts about the messages before the newest one.

@@ -15,14 +15,7 @@ use windlass_protocol::opencode::{
 use windlass_provider::{Finish, Model, Wire, unusable::Unusable};
 use windlass_services::{mcp::ServersLease, plugin::host::Host, tool::AgentSwitch};
 
-use super::{
-    attach, file_snapshots, hooks,
-    loaded_instructions::LoadedInstructions,
-    offered, prompt, servers,
-    step::{self, Step},
-    structured::{self, Structured},
-    subtask_parts, user_shell,
-};
+use super::{offered, title};
 use crate::{
     EngineError, EngineErrorKind,
     command::{self, Invoked, Started, builtin},
@@ -35,7 +28,15 @@ use crate::{
         request::{Command, Given, Invocation, OnMissing, PromptInput, StopReason, TurnOutcome},
         revert,
         state::{Journal, KnownFiles, SessionState, TurnState, text_part},
-        title,
+        structured::{self, Structured},
+        title::is_default,
+    },
+    turn::{
+        attach, file_snapshots, hooks,
+        loaded_instructions::LoadedInstructions,
+        prompt, servers,
+        step::{self, Step},
+        subtask_parts, user_shell,
     },
     workspace::loaded::Loaded,
 };
@@ -605,7 +606,7 @@ async fn switch_agent(
 }
 
 fn start_title(cx: &TurnCx<'_>, state: &SessionState, task: &mut TitleTask) {
-    if state.info.parent_id.is_some() || !title::is_default(&state.info.title) {
+    if state.info.parent_id.is_some() || !is_default(&state.info.title) {
         return;
     }
     let prompts = state.history.iter().filter(|it| matches!(it.info, Message::User(_)));

@@ -3,8 +3,9 @@
 use tokio_util::sync::CancellationToken;
 use windlass_core::library::commands::Command;
 
-use super::servers;
-use crate::{PromptInput, command, mcp_commands, session::context::SessionCx, workspace::loaded::Loaded};
+use crate::{
+    PromptInput, command, mcp_commands, session::context::SessionCx, turn::servers, workspace::loaded::Loaded,
+};
 
 /// Returns the prompts of the session's servers as commands. Waits a moment for servers that are starting if the user's
 /// prompt may call one of theirs.

@@ -10,12 +10,15 @@ use windlass_protocol::opencode::{
     message::{Message, MessageWithParts},
 };
 
-use super::{
-    context::SessionCx,
-    request::{Command, Edit},
-    state::{Journal, SessionState},
+use crate::{
+    Engine, EngineError, EngineErrorKind,
+    session::{
+        context::SessionCx,
+        request::{Command, Edit},
+        state::{Journal, SessionState},
+    },
+    turn::file_snapshots,
 };
-use crate::{Engine, EngineError, EngineErrorKind, turn::file_snapshots};
 
 impl Engine {
     /// Changes the history of an open, idle session.
