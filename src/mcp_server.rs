@@ -171,7 +171,7 @@ impl Server {
             Wanted::Answer(answer) => self.answer(answer, context).await,
             Wanted::Cancel(Named { session_id, wait_seconds }) => {
                 let id = self.known(&session_id)?;
-                self.engine.cancel(&id);
+                self.engine.sessions().cancel(&id);
                 self.wait(&id, wait_seconds, false, context).await
             }
             Wanted::List(listing) => self.list(listing).await,
@@ -184,13 +184,13 @@ impl Server {
         if !directory.is_dir() {
             return Err(format!("There is no directory {}.", directory.display()));
         }
-        let workspace = self.engine.workspace(&directory).await.map_err(sentence)?;
+        let workspace = self.engine.workspaces().workspace(&directory).await.map_err(sentence)?;
         // A missing agent or model is named before a session is made.
         checked(&workspace, agent.as_deref(), model.as_deref())?;
         let new = NewSession { directory, title, ..NewSession::default() };
-        let opened = self.engine.create_session_in(workspace.clone(), new).await.map_err(sentence)?;
+        let opened = self.engine.sessions().create_in(workspace.clone(), new).await.map_err(sentence)?;
         let id = opened.info.id;
-        self.engine.watch(&workspace);
+        self.engine.workspaces().watch(&workspace);
         self.talks.hold(&id, workspace.clone());
         let session_id = id.to_string();
         let prompt = NewPrompt { session_id, prompt, agent, model, wait_seconds };
@@ -238,7 +238,7 @@ impl Server {
     async fn list(&self, listing: Listing) -> Told {
         let directory = listing.directory.map(|it| absolute(&self.directory, it).display().to_string());
         let limit = listing.limit.unwrap_or(LISTED).clamp(1, MAX_LISTED);
-        let sessions = self.engine.list_sessions(directory, ArchiveFilter::Exclude, None, limit).await;
+        let sessions = self.engine.sessions().list(directory, ArchiveFilter::Exclude, None, limit).await;
         let row = |session: Session| {
             let state = self.talks.state(&self.engine, &session.id);
             json!({
@@ -275,7 +275,7 @@ impl Server {
             biased;
             () = context.ct.cancelled() => {
                 if is_own {
-                    self.engine.cancel(id);
+                    self.engine.sessions().cancel(id);
                 }
                 Err("The call was cancelled.".to_owned())
             }
@@ -306,10 +306,10 @@ impl Server {
         if let Some(workspace) = self.talks.workspace(&id) {
             return Ok((id, workspace));
         }
-        let info = self.engine.session(&id).await.map_err(sentence)?;
+        let info = self.engine.sessions().get(&id).await.map_err(sentence)?;
         let directory = PathBuf::from(&info.directory);
-        let opened = self.engine.open_session(&id, &directory, Vec::new()).await.map_err(sentence)?;
-        self.engine.watch(&opened.workspace);
+        let opened = self.engine.sessions().open(&id, &directory, Vec::new()).await.map_err(sentence)?;
+        self.engine.workspaces().watch(&opened.workspace);
         self.talks.hold(&id, opened.workspace.clone());
         Ok((id, opened.workspace))
     }

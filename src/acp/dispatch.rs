@@ -142,7 +142,7 @@ pub fn line(connection: &mut Connection, line: &[u8]) {
                     if let Ok(id) = decode::session_id(params) {
                         cancel_parked(connection, |line| is_prompt_of(line, &id));
                         if let Ok(id) = SessionId::parse(&id) {
-                            connection.engine.cancel(&id);
+                            connection.engine.sessions().cancel(&id);
                         }
                     }
                 }
@@ -227,7 +227,9 @@ fn cancel_request(connection: &mut Connection, params: Option<&str>) {
     let Some(id) = decode::cancelled_request(params) else { return };
     match connection.cancel_of(&id) {
         Some(Cancel::Task(token)) => token.cancel(),
-        Some(Cancel::Prompt { session_id, ticket }) => connection.engine.cancel_prompt(&session_id, ticket),
+        Some(Cancel::Prompt { session_id, ticket }) => {
+            connection.engine.sessions().cancel_prompt(&session_id, ticket)
+        }
         Some(Cancel::No) => {}
         None => cancel_parked(
             connection,

@@ -23,9 +23,9 @@ pub fn answered(connection: &mut Connection, id: &QuestionId, result: Result<Opt
         // It was settled meanwhile.
         None => {}
         Some(Progress::Continue) => connection.outbox.push(Outgoing::NextQuestion(id.clone())),
-        Some(Progress::Answered(answers)) => _ = connection.engine.reply_question(id, answers),
-        Some(Progress::Closed) => _ = connection.engine.close_question(id),
-        Some(Progress::Dismissed) => _ = connection.engine.reject_question(id),
+        Some(Progress::Answered(answers)) => _ = connection.engine.asking().reply_question(id, answers),
+        Some(Progress::Closed) => _ = connection.engine.asking().close_question(id),
+        Some(Progress::Dismissed) => _ = connection.engine.asking().reject_question(id),
     }
 }
 
@@ -43,7 +43,7 @@ pub fn reply(
             format!("`answers` must hold one list for each of {n_questions} questions, not {n_answers}");
         return Err(invalid_params(&decode::InvalidParams(reason)));
     }
-    connection.engine.reply_question(&request.request_id, request.answers);
+    connection.engine.asking().reply_question(&request.request_id, request.answers);
     call.succeed(&json!({}))
 }
 
@@ -55,7 +55,7 @@ pub fn reject(
 ) -> Result<(), ErrorObjectOwned> {
     let request = decode::question_reply(params).map_err(|reason| invalid_params(&reason))?;
     waiting(connection, &request.session_id, &request.request_id)?;
-    connection.engine.reject_question(&request.request_id);
+    connection.engine.asking().reject_question(&request.request_id);
     call.succeed(&json!({}))
 }
 
@@ -64,7 +64,7 @@ fn waiting(
     session_id: &SessionId,
     id: &QuestionId,
 ) -> Result<QuestionRequest, ErrorObjectOwned> {
-    let pending = connection.engine.pending_questions(session_id);
+    let pending = connection.engine.asking().pending_questions(session_id);
     pending.into_iter().find(|request| request.id == *id).ok_or_else(|| {
         let message = format!("no question {id} is waiting in this session");
         let data = json!({ "requestId": id, "sessionId": session_id });

@@ -76,15 +76,15 @@ pub enum Request {
 /// Returns true if a request was not settled and its turn not cancelled.
 pub fn is_waiting(engine: &Engine, asked: &AskedId) -> bool {
     match asked {
-        AskedId::Permission(id) => engine.is_permission_waiting(id),
-        AskedId::Question(id) => engine.is_question_waiting(id),
+        AskedId::Permission(id) => engine.asking().is_permission_waiting(id),
+        AskedId::Question(id) => engine.asking().is_question_waiting(id),
     }
 }
 
 /// Returns the requests of a session that wait now.
 pub fn requests(engine: &Engine, id: &SessionId) -> Vec<Request> {
-    let permissions = engine.pending_permissions(id).into_iter().map(Request::Permission);
-    permissions.chain(engine.pending_questions(id).into_iter().map(Request::Question)).collect()
+    let permissions = engine.asking().pending_permissions(id).into_iter().map(Request::Permission);
+    permissions.chain(engine.asking().pending_questions(id).into_iter().map(Request::Question)).collect()
 }
 
 /// Consequences of a settled question for the client.

@@ -95,7 +95,7 @@ pub fn prompt(
         }
         Err(failure) => responder.fail(&engine_error(&failure)),
     });
-    let ticket = connection.engine.prompt(&id, input, on_end);
+    let ticket = connection.engine.sessions().prompt(&id, input, on_end);
     connection.set_cancel(&rpc_id, Cancel::Prompt { session_id: id, ticket });
     Ok(())
 }
@@ -117,7 +117,7 @@ fn answer_at_once(connection: &Connection, id: &SessionId, input: PromptInput, r
         let end = Box::new(PromptEnd { responder: lock(&waiting).take(), outcome });
         outbox.push(Outgoing::PromptEnded { session_id, end });
     });
-    connection.engine.prompt_watched(id, input, on_begin, on_end)
+    connection.engine.sessions().prompt_watched(id, input, on_begin, on_end)
 }
 
 /// Shows the configuration's mistakes to a user with a client that knows no notices: once, as a thought.
@@ -156,7 +156,7 @@ pub fn answered(connection: &mut Connection, id: &Id, result: Result<Option<&Raw
         Ok(Some("reject_always")) => Reply::RejectAlways,
         Ok(Some(_) | None) | Err(_) => Reply::Reject,
     };
-    connection.engine.reply_permission(&permission, reply, None);
+    connection.engine.asking().reply_permission(&permission, reply, None);
 }
 
 /// Handles `_windlass/permission/reply`: answers a question by OpenCode's id, with feedback for the model.
@@ -166,12 +166,12 @@ pub fn permission_reply(
     params: Option<&str>,
 ) -> Result<(), ErrorObjectOwned> {
     let request = decode::permission_reply(params).map_err(|reason| invalid_params(&reason))?;
-    let pending = connection.engine.pending_permissions(&request.session_id);
+    let pending = connection.engine.asking().pending_permissions(&request.session_id);
     if !pending.iter().any(|it| it.id == request.request_id) {
         let message = format!("no permission request {} is waiting in this session", request.request_id);
         let data = json!({ "requestId": request.request_id, "sessionId": request.session_id });
         return Err(ErrorObjectOwned::owned(code::RESOURCE_NOT_FOUND, message, Some(data)));
     }
-    connection.engine.reply_permission(&request.request_id, request.reply, request.message);
+    connection.engine.asking().reply_permission(&request.request_id, request.reply, request.message);
     call.succeed(&json!({}))
 }

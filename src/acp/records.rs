@@ -28,11 +28,11 @@ pub fn archive(
     let (id, text) = named(params)?;
     let (engine, lease) = (connection.engine.clone(), connection.lease.clone());
     call.spawn_whole(connection, Some(text), async move {
-        let known = engine.session(&id).await.map_err(|failure| engine_error(&failure))?;
+        let known = engine.sessions().get(&id).await.map_err(|failure| engine_error(&failure))?;
         lease.close_session(&id).await;
         if known.time.archived.is_none() {
             let patch = SessionPatch { archived: Some(Some(clock::now_ms())), ..SessionPatch::default() };
-            engine.patch_session(&id, patch).await.map_err(|failure| engine_error(&failure))?;
+            engine.sessions().patch(&id, patch).await.map_err(|failure| engine_error(&failure))?;
         }
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             connection.sessions().remove(&id);
@@ -52,7 +52,7 @@ pub fn unarchive(
     let engine = connection.engine.clone();
     call.spawn_whole(connection, Some(text), async move {
         let patch = SessionPatch { archived: Some(None), ..SessionPatch::default() };
-        engine.patch_session(&id, patch).await.map_err(|failure| engine_error(&failure))?;
+        engine.sessions().patch(&id, patch).await.map_err(|failure| engine_error(&failure))?;
         let answer = UnarchiveSessionResponse::new();
         Ok(Box::new(move |_: &mut Connection, responder: Responder| responder.succeed(&answer)) as Reply)
     })
@@ -68,7 +68,7 @@ pub fn status(
     let is_open = connection.sessions().contains_key(&id);
     let engine = connection.engine.clone();
     call.spawn(connection, Some(text), async move {
-        engine.session(&id).await.map_err(|failure| engine_error(&failure))?;
+        engine.sessions().get(&id).await.map_err(|failure| engine_error(&failure))?;
         let status = if is_open { SessionStatus::Open } else { SessionStatus::Saved };
         let answer = SessionStatusResponse::new(status);
         Ok(Box::new(move |_: &mut Connection, responder: Responder| responder.succeed(&answer)) as Reply)
@@ -85,7 +85,8 @@ pub fn set_title(
     let id = session_id(&text)?;
     let engine = connection.engine.clone();
     call.spawn_whole(connection, Some(text), async move {
-        let renamed = engine.rename_session(&id, &title).await.map_err(|failure| engine_error(&failure))?;
+        let renamed =
+            engine.sessions().rename(&id, &title).await.map_err(|failure| engine_error(&failure))?;
         let answer = SetSessionTitleResponse::new(renamed.title);
         Ok(Box::new(move |_: &mut Connection, responder: Responder| responder.succeed(&answer)) as Reply)
     })

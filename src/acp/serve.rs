@@ -155,7 +155,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
     async fn leave(&mut self, engine: &Engine) {
         let Some(server_lease) = &self.server_lease else { return };
         let ids: Vec<SessionId> = self.connection.sessions().keys().cloned().collect();
-        let (working, idle): (Vec<_>, Vec<_>) = ids.into_iter().partition(|id| engine.is_working(id));
+        let (working, idle): (Vec<_>, Vec<_>) =
+            ids.into_iter().partition(|id| engine.sessions().is_working(id));
         for id in &working {
             server_lease.hold(id);
         }

@@ -62,7 +62,7 @@ pub fn new(
         let OpenSession { cwd, directories, mcp_servers, system_prompt, skipped, .. } = request;
         let (directory, servers) = (PathBuf::from(cwd), client_servers(mcp_servers, &outbox));
         let new = NewSession { directory, id: chosen, servers, ..NewSession::default() };
-        let opened = engine.create_session(new).await.map_err(|failure| engine_error(&failure))?;
+        let opened = engine.sessions().create(new).await.map_err(|failure| engine_error(&failure))?;
         equip(&engine, &opened.info.id, directories, system_prompt).await;
         lease.hold(&opened.info.id);
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
@@ -84,9 +84,9 @@ pub fn new(
 /// Lets a session reach the directories that its client names beside the project, and gives it the client's own
 /// instructions.
 async fn equip(engine: &Engine, id: &SessionId, directories: Vec<String>, prompt: Option<SystemPrompt>) {
-    engine.grant_directories(id, directories.into_iter().map(PathBuf::from).collect()).await;
+    engine.asking().grant_directories(id, directories.into_iter().map(PathBuf::from).collect()).await;
     let prompt = prompt.map(|it| ClientPrompt { is_override: it.is_override, text: it.text });
-    engine.set_client_prompt(id, prompt);
+    engine.sessions().set_client_prompt(id, prompt);
 }
 
 pub fn load(
@@ -107,7 +107,7 @@ pub fn load(
         let hold = Hold::new(&outbox, &id);
         let held = Held::new(&lease, &id);
         let opened =
-            engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers, &outbox)).await;
+            engine.sessions().open(&id, &PathBuf::from(cwd), client_servers(mcp_servers, &outbox)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
         equip(&engine, &id, directories, system_prompt).await;
         let workspace = opened.workspace.clone();
@@ -118,7 +118,7 @@ pub fn load(
         while let Some(place) = cursor.take() {
             // One page waits for a client that reads slowly, not all of them.
             outbox.queue.room().await;
-            let page = engine.history(&id, &place, HISTORY_PAGE).await;
+            let page = engine.sessions().history(&id, &place, HISTORY_PAGE).await;
             let HistoryPage { messages, children, next } = page.map_err(|failure| engine_error(&failure))?;
             cursor = next;
             outbox.push(Outgoing::Past(Box::new(Past { session_id: id.clone(), messages, children })));
@@ -165,7 +165,7 @@ pub fn resume(
         let OpenSession { cwd, directories, mcp_servers, system_prompt, skipped, .. } = request;
         let held = Held::new(&lease, &id);
         let opened =
-            engine.open_session(&id, &PathBuf::from(cwd), client_servers(mcp_servers, &outbox)).await;
+            engine.sessions().open(&id, &PathBuf::from(cwd), client_servers(mcp_servers, &outbox)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
         equip(&engine, &id, directories, system_prompt).await;
         held.keep();
@@ -211,9 +211,9 @@ pub fn fork(
     call.spawn(connection, request.session_id.clone(), async move {
         let OpenSession { cwd, directories, mcp_servers, system_prompt, skipped, .. } = request;
         let opened = async {
-            let workspace = engine.workspace(&PathBuf::from(cwd)).await?;
-            let forked = engine.fork_session(&workspace, &source, before.as_ref()).await?;
-            engine.open_session_in(workspace, &forked.id, client_servers(mcp_servers, &outbox)).await
+            let workspace = engine.workspaces().workspace(&PathBuf::from(cwd)).await?;
+            let forked = engine.sessions().fork(&workspace, &source, before.as_ref()).await?;
+            engine.sessions().open_in(workspace, &forked.id, client_servers(mcp_servers, &outbox)).await
         };
         let opened = opened.await.map_err(|failure| engine_error(&failure))?;
         equip(&engine, &opened.info.id, directories, system_prompt).await;
@@ -337,7 +337,7 @@ struct WithModels<T> {
 
 /// Has the client of version 2 told if the session works, before its answer.
 fn push_state(connection: &Connection, id: &SessionId) {
-    let is_working = connection.engine.is_working(id);
+    let is_working = connection.engine.sessions().is_working(id);
     connection.outbox.push(Outgoing::State { session_id: id.clone(), is_working });
 }
 
@@ -350,7 +350,7 @@ fn client_session_of(engine: &Engine, opened: &Opened) -> ClientSession {
         variant: model.variant.clone(),
     });
     let shown = opened.workspace.loaded();
-    let prompts = engine.server_prompts(&opened.info.id, opened.workspace.clone());
+    let prompts = engine.sessions().server_prompts(&opened.info.id, opened.workspace.clone());
     ClientSession {
         workspace: opened.workspace.clone(),
         agent: opened.info.agent.clone().or_else(|| last.as_ref().map(|(agent, _)| agent.clone())),
@@ -358,7 +358,7 @@ fn client_session_of(engine: &Engine, opened: &Opened) -> ClientSession {
         model: model.or_else(|| last.map(|(_, model)| model).filter(|model| !shown.is_demo(model))),
         shown_prompts: prompts.choices(),
         prompts,
-        accepts_edits: engine.accepts_edits(&opened.info.id),
+        accepts_edits: engine.asking().accepts_edits(&opened.info.id),
         pending_warnings: (0..shown.warnings.len()).collect(),
         shown,
     }
@@ -404,7 +404,7 @@ fn announce(
             update(SessionUpdate::Notice(notice));
         }
     }
-    connection.engine.watch(&client_session.workspace);
+    connection.engine.workspaces().watch(&client_session.workspace);
     connection.sessions().insert(id, client_session);
 }
 
@@ -438,14 +438,14 @@ pub fn list(
     let engine = connection.engine.clone();
     call.spawn(connection, None, async move {
         // One more than a page tells whether there is a next one.
-        let sessions = engine.list_sessions(request.cwd, request.archived, after, PAGE + 1).await;
+        let sessions = engine.sessions().list(request.cwd, request.archived, after, PAGE + 1).await;
         let mut sessions = sessions.map_err(|failure| engine_error(&failure))?;
         let has_more = sessions.len() > PAGE;
         sessions.truncate(PAGE);
         let last = sessions.last().filter(|_| has_more);
         let cursor = last.map(|last| encode_cursor(last.time.updated, last.id.as_str()));
         let row = |session: &Session| {
-            let directories = engine.granted_directories(&session.id);
+            let directories = engine.asking().granted_directories(&session.id);
             to_proto::session_info(session).additional_directories(directories.to_vec())
         };
         let rows = sessions.iter().map(row).collect();
@@ -498,7 +498,7 @@ pub fn delete(
     let Ok(id) = SessionId::parse(&text) else { return call.succeed(&DeleteSessionResponse::new()) };
     let engine = connection.engine.clone();
     call.spawn_whole(connection, Some(text), async move {
-        engine.delete_session(&id).await.map_err(|failure| engine_error(&failure))?;
+        engine.sessions().delete(&id).await.map_err(|failure| engine_error(&failure))?;
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             connection.sessions().remove(&id);
             connection.lease.release(&id);

@@ -101,7 +101,7 @@ fn accept_edits(
     let id = session_id(session)?;
     let client_session = connection.sessions().get_mut(&id).ok_or_else(|| not_open(session))?;
     client_session.accepts_edits = is_on;
-    connection.engine.accept_edits(&id, is_on);
+    connection.engine.asking().accept_edits(&id, is_on);
     let all = all_options(connection, &id).unwrap_or_default();
     let responder = call.take_responder()?;
     succeed_with(connection, responder, all);
@@ -200,7 +200,7 @@ fn store(
     let engine = connection.engine.clone();
     call.spawn_brief(connection, choice.session_id.as_str().to_owned(), async move {
         let Choice { session_id, agent, model } = choice;
-        let stored = engine.select(&session_id, agent.clone(), model.clone()).await;
+        let stored = engine.sessions().select(&session_id, agent.clone(), model.clone()).await;
         stored.map_err(|failure| engine_error(&failure))?;
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             let shown = connection.sessions().get_mut(&session_id).map(|client_session| {

@@ -49,7 +49,7 @@ pub fn run(environment: Environment, args: AgentArgs) -> ExitCode {
 async fn list(engine: &Engine, as_json: bool) -> ExitCode {
     let read = async {
         let directory = std::env::current_dir().map_err(|error| error.to_string())?;
-        engine.read_files(&directory).await.map_err(|error| error.to_string())
+        engine.workspaces().read_files(&directory).await.map_err(|error| error.to_string())
     };
     let loaded = match read.await {
         Ok(loaded) => loaded,

@@ -63,10 +63,10 @@ pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
     let engine = Engine::new(environment, paths);
     runtime::block_on(async move {
         if args.refresh {
-            engine.fetch_all(&directory).await;
+            engine.remote().fetch_all(&directory).await;
         }
         let pages = if args.refresh { Pages::AreAsked } else { Pages::AreLeft };
-        let report = match engine.examine(&directory, pages).await {
+        let report = match engine.diagnostics().examine(&directory, pages).await {
             Ok(report) => report,
             Err(error) => return output::fail(&format!("{error}.")),
         };

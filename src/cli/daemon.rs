@@ -75,7 +75,7 @@ impl Daemon {
                         .map(|outcome| TurnResult { stop: outcome.stop, structured: outcome.structured });
                     on_end(ended.map_err(|error| error.message));
                 };
-                engine.prompt(id, input, Box::new(on_end));
+                engine.sessions().prompt(id, input, Box::new(on_end));
             }
             Self::Remote(remote) => remote.prompt(id, input, on_end),
         }
@@ -100,21 +100,21 @@ impl Daemon {
     /// Cancels a session's turns.
     pub fn cancel(&self, id: &SessionId) {
         match self {
-            Self::Own(engine, _) => engine.cancel(id),
+            Self::Own(engine, _) => engine.sessions().cancel(id),
             Self::Remote(remote) => remote.cancel(id),
         }
     }
 
     pub fn is_permission_waiting(&self, id: &PermissionId) -> bool {
         match self {
-            Self::Own(engine, _) => engine.is_permission_waiting(id),
+            Self::Own(engine, _) => engine.asking().is_permission_waiting(id),
             Self::Remote(remote) => remote.is_permission_waiting(id),
         }
     }
 
     pub fn is_question_waiting(&self, id: &QuestionId) -> bool {
         match self {
-            Self::Own(engine, _) => engine.is_question_waiting(id),
+            Self::Own(engine, _) => engine.asking().is_question_waiting(id),
             Self::Remote(remote) => remote.is_question_waiting(id),
         }
     }
@@ -122,7 +122,7 @@ impl Daemon {
     /// Returns the permissions that a session asks for.
     pub fn pending_permissions(&self, id: &SessionId) -> Vec<PermissionRequest> {
         match self {
-            Self::Own(engine, _) => engine.pending_permissions(id),
+            Self::Own(engine, _) => engine.asking().pending_permissions(id),
             Self::Remote(remote) => remote.pending_permissions(id),
         }
     }
@@ -137,21 +137,21 @@ impl Daemon {
 
     pub fn reply_permission(&self, id: &PermissionId, reply: Reply, feedback: Option<String>) {
         match self {
-            Self::Own(engine, _) => _ = engine.reply_permission(id, reply, feedback),
+            Self::Own(engine, _) => _ = engine.asking().reply_permission(id, reply, feedback),
             Self::Remote(remote) => remote.reply_permission(id, reply, feedback),
         }
     }
 
     pub fn reply_question(&self, id: &QuestionId, answers: Vec<Vec<String>>) {
         match self {
-            Self::Own(engine, _) => _ = engine.reply_question(id, answers),
+            Self::Own(engine, _) => _ = engine.asking().reply_question(id, answers),
             Self::Remote(remote) => remote.reply_question(id, answers),
         }
     }
 
     pub fn reject_question(&self, id: &QuestionId) {
         match self {
-            Self::Own(engine, _) => _ = engine.reject_question(id),
+            Self::Own(engine, _) => _ = engine.asking().reject_question(id),
             Self::Remote(remote) => remote.reject_question(id),
         }
     }

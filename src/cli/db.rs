@@ -56,8 +56,8 @@ pub fn run(environment: Environment, args: DbArgs) -> ExitCode {
 }
 
 async fn check(engine: &Engine, format: Format) -> Result<ExitCode, EngineError> {
-    let path = engine.store_path();
-    let found = engine.check_store().await?;
+    let path = engine.diagnostics().store_path();
+    let found = engine.diagnostics().check_store().await?;
     let verdict = worst(found.as_deref().unwrap_or_default());
     let code = match format {
         Format::Json => {
@@ -93,13 +93,13 @@ fn worst(findings: &[StoreFinding]) -> Verdict {
 }
 
 async fn repair(engine: &Engine, force: bool) -> Result<ExitCode, EngineError> {
-    let Some(findings) = engine.check_store().await? else {
+    let Some(findings) = engine.diagnostics().check_store().await? else {
         return Ok(output::print_answer("There is no store yet, and nothing to repair."));
     };
     if !force && worst(&findings) != Verdict::Damaged {
         return Ok(output::print_answer("The store is whole; nothing was changed."));
     }
-    let Repaired { backup, tables, n_gaps, n_remade } = engine.repair_store().await?;
+    let Repaired { backup, tables, n_gaps, n_remade } = engine.diagnostics().repair_store().await?;
     let mut lines = vec![format!("The damaged store is kept as {}.", backup.display())];
     for (table, n_saved, n_bad) in &tables {
         let lost = if *n_bad > 0 { format!(", {n_bad} left out") } else { String::new() };
@@ -113,6 +113,6 @@ async fn repair(engine: &Engine, force: bool) -> Result<ExitCode, EngineError> {
             "{n_remade} sessions lost their own row and are called \"Recovered session\" now."
         ));
     }
-    lines.push(format!("{} holds what was saved.", engine.store_path().display()));
+    lines.push(format!("{} holds what was saved.", engine.diagnostics().store_path().display()));
     Ok(output::print_answer(&lines.join("\n")))
 }

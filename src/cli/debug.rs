@@ -77,7 +77,11 @@ async fn view(engine: &Engine, name: &str, model: Option<&str>) -> Result<AgentV
             .ok_or_else(|| format!("`{model}` is not a model name: write `provider/model`."))
     };
     let model = model.map(parse).transpose()?;
-    engine.inspect_agent(&directory, name, model.as_ref()).await.map_err(|error| error.to_string())
+    engine
+        .diagnostics()
+        .inspect_agent(&directory, name, model.as_ref())
+        .await
+        .map_err(|error| error.to_string())
 }
 
 fn as_json(view: &AgentView) -> Value {

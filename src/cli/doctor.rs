@@ -50,7 +50,7 @@ pub fn run(environment: Environment, args: &DoctorArgs) -> ExitCode {
     let engine = Engine::new(environment, paths);
     runtime::block_on(async move {
         let network = if args.online { Network::IsAsked } else { Network::IsLeft };
-        let mut findings = match engine.check_up(&directory, network).await {
+        let mut findings = match engine.diagnostics().check_up(&directory, network).await {
             Ok(findings) => findings,
             Err(error) => return output::fail(&format!("{error}.")),
         };

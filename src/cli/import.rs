@@ -65,7 +65,7 @@ async fn from_file(engine: &Engine, path: &Path, directory: &Path) -> Result<Exi
     let file: Value =
         serde_json::from_slice(&bytes).map_err(|error| format!("{name} is no JSON: {error}."))?;
     drop(bytes);
-    let imported = engine.import_session(file, directory).await;
+    let imported = engine.sessions().import(file, directory).await;
     let imported = imported.map_err(|error| format!("{name} was not imported: {error}."))?;
     Ok(output::print_answer(&sentence(&imported)))
 }
@@ -99,11 +99,11 @@ async fn from_opencode(
     args: &ImportArgs,
     directory: &Path,
 ) -> Result<ExitCode, String> {
-    let path = path.map_or_else(|| engine.opencode_data(), Path::to_owned);
+    let path = path.map_or_else(|| engine.sessions().opencode_data(), Path::to_owned);
     let history = OpencodeHistory::open(&path).map_err(|error| format!("{error}."))?;
     let all =
         history.sessions().map_err(|error| format!("OpenCode's sessions cannot be listed: {error}."))?;
-    let root = engine.project_root(directory);
+    let root = engine.workspaces().project_root(directory);
     let is_wanted = |it: &&OpencodeSession| match &args.session {
         Some(id) => it.id == *id,
         None => it.parent_id.is_none() && (args.all || Path::new(&it.directory).starts_with(&root)),
@@ -120,13 +120,13 @@ async fn from_opencode(
     }
     let (mut n_imported, mut n_known, mut n_failed) = (0, 0, 0);
     for session in wanted {
-        if engine.has_session(&session.id).await.map_err(|error| format!("{error}."))? {
+        if engine.sessions().has(&session.id).await.map_err(|error| format!("{error}."))? {
             n_known += 1;
             continue;
         }
         let read = history.read(&session.id, &all);
         let imported = match read {
-            Ok(file) => engine.import_session(file, directory).await,
+            Ok(file) => engine.sessions().import(file, directory).await,
             Err(error) => Err(error),
         };
         match imported {

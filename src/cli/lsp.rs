@@ -62,7 +62,7 @@ pub fn run(environment: Environment, args: LspArgs) -> ExitCode {
 }
 
 async fn list(engine: &Engine, directory: &Path, format: Format) -> ExitCode {
-    let LanguageServers { servers, is_off } = match engine.language_servers(directory).await {
+    let LanguageServers { servers, is_off } = match engine.workspaces().language_servers(directory).await {
         Ok(found) => found,
         Err(error) => return output::fail(&format!("{error}.")),
     };
@@ -102,7 +102,7 @@ fn row(server: &LanguageServer) -> Value {
 async fn install(engine: &Engine, directory: &Path, servers: &[String]) -> ExitCode {
     for id in servers {
         output::note(&format!("Installing {id} …"));
-        if let Err(error) = engine.install_language_server(directory, id).await {
+        if let Err(error) = engine.workspaces().install_language_server(directory, id).await {
             return output::fail(&format!("{error}."));
         }
         let code = output::print_answer(&format!("{id} is installed."));
@@ -110,7 +110,7 @@ async fn install(engine: &Engine, directory: &Path, servers: &[String]) -> ExitC
             return code;
         }
     }
-    if let Ok(LanguageServers { is_off: true, .. }) = engine.language_servers(directory).await {
+    if let Ok(LanguageServers { is_off: true, .. }) = engine.workspaces().language_servers(directory).await {
         output::note("Language servers are switched off: `\"lsp\": true` in opencode.json switches them on.");
     }
     ExitCode::SUCCESS

@@ -75,10 +75,11 @@ pub fn run(environment: Environment, args: McpArgs) -> ExitCode {
     let held = trust::held(&environment, &directory);
     let engine = Engine::new(environment, paths);
     runtime::block_on(async move {
-        let (reports, hidden) = match engine.mcp_servers(&directory, Duration::from_secs(timeout)).await {
-            Ok(found) => found,
-            Err(error) => return output::fail(&format!("{error}.")),
-        };
+        let (reports, hidden) =
+            match engine.diagnostics().mcp_servers(&directory, Duration::from_secs(timeout)).await {
+                Ok(found) => found,
+                Err(error) => return output::fail(&format!("{error}.")),
+            };
         for warning in &hidden {
             output::note(&warning.to_string());
         }

@@ -32,13 +32,13 @@ pub fn run(environment: Environment, args: ModelsArgs) -> ExitCode {
         let paths = Paths::new(&environment);
         let engine = Engine::new(environment, paths);
         if args.refresh {
-            engine.fetch_catalog(true).await?;
+            engine.remote().fetch_catalog(true).await?;
         }
-        let loaded = engine.read_files(&directory).await.map_err(|error| error.to_string())?;
-        if !may_ask || !engine.fetch_served(&loaded).await {
+        let loaded = engine.workspaces().read_files(&directory).await.map_err(|error| error.to_string())?;
+        if !may_ask || !engine.remote().fetch_served(&loaded).await {
             return Ok(loaded);
         }
-        engine.read_files(&directory).await.map_err(|error| error.to_string())
+        engine.workspaces().read_files(&directory).await.map_err(|error| error.to_string())
     };
     runtime::block_on(async move {
         match read.await.and_then(|loaded| list(&loaded, args)) {

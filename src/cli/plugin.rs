@@ -92,7 +92,7 @@ pub fn run(environment: Environment, args: PluginArgs) -> ExitCode {
 }
 
 async fn list(engine: &Engine, directory: &std::path::Path, format: Format, is_held: bool) -> ExitCode {
-    let reports = match engine.plugin_reports(directory).await {
+    let reports = match engine.plugins().reports(directory).await {
         Ok(reports) => reports,
         Err(error) => return output::fail(&format!("{error}.")),
     };
@@ -147,8 +147,8 @@ async fn add(
         return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
     }
     output::note(&format!("Installing {package} …"));
-    engine.install_plugin(directory, package).await?;
-    let mut plugins = engine.written_plugins(directory, is_global).await?;
+    engine.plugins().install(directory, package).await?;
+    let mut plugins = engine.workspaces().written_plugins(directory, is_global).await?;
     plugins.retain(|entry| plugin_name(entry) != plugin_name(&Value::from(package)));
     plugins.push(package.into());
     write(engine, directory, plugins, is_global).await
@@ -160,7 +160,7 @@ async fn remove(
     package: &str,
     is_global: bool,
 ) -> Result<String, EngineError> {
-    let mut plugins = engine.written_plugins(directory, is_global).await?;
+    let mut plugins = engine.workspaces().written_plugins(directory, is_global).await?;
     let n_before = plugins.len();
     plugins.retain(|entry| plugin_name(entry) != plugin_name(&Value::from(package)));
     if plugins.len() == n_before {
@@ -175,13 +175,13 @@ async fn update(
     directory: &std::path::Path,
     package: Option<&str>,
 ) -> Result<String, EngineError> {
-    let mut packages = engine.plugin_packages(directory).await?;
+    let mut packages = engine.plugins().packages(directory).await?;
     if let Some(package) = package {
         packages
             .retain(|spec| plugin_name(&Value::from(spec.as_str())) == plugin_name(&Value::from(package)));
     }
     for spec in &packages {
-        engine.install_plugin(directory, spec).await?;
+        engine.plugins().install(directory, spec).await?;
     }
     if let Some(package) = package.filter(|_| packages.is_empty()) {
         let reason = format!("no plugin here is the package {package}; `windlass plugin list` shows all");
@@ -201,5 +201,5 @@ async fn write(
     is_global: bool,
 ) -> Result<(), EngineError> {
     let patch = Map::from_iter([("plugin".to_owned(), Value::Array(plugins))]);
-    engine.write_config(directory, patch, is_global).await
+    engine.workspaces().write_config(directory, patch, is_global).await
 }

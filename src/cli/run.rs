@@ -152,7 +152,7 @@ async fn check_named(engine: &Engine, place: &Place, name: &str) -> Result<(), F
         return Ok(());
     }
     // It may be a skill of a server that was never asked before.
-    engine.listed_settled().await;
+    engine.remote().listed_settled().await;
     let loaded = place.workspace.loaded();
     let choices = loaded.command_choices();
     if is_known(&choices) {

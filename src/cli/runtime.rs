@@ -17,7 +17,7 @@ const BLOCKING_THREADS: usize = 32;
 /// Lets plugins ask the engine by the routes of `windlass serve`.
 pub fn serve_plugins(engine: &Engine) {
     if let Ok(directory) = std::env::current_dir() {
-        engine.serve_plugins(http::api(engine, directory));
+        engine.plugins().serve(http::api(engine, directory));
     }
 }
 

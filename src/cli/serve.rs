@@ -143,7 +143,7 @@ pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitC
         if let Some(bound) = bound {
             let page = own_address(scheme, bound);
             // Plugins are on this machine.
-            engine.show_server(page.clone());
+            engine.plugins().show_server(page.clone());
             if let Err(code) = output::print(&line(scheme, &hostname, bound)) {
                 return code;
             }

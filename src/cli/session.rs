@@ -141,8 +141,8 @@ async fn list(
 
 async fn rename(engine: &Engine, id: &str, title: &str) -> Result<ExitCode, String> {
     let refused = |reason: String| format!("The session was not renamed: {reason}");
-    let id = engine.find_session(id).await.map_err(|error| refused(hint(&error)))?;
-    let session = engine.rename_session(&id, title).await.map_err(|error| refused(format!("{error}.")))?;
+    let id = engine.sessions().find(id).await.map_err(|error| refused(hint(&error)))?;
+    let session = engine.sessions().rename(&id, title).await.map_err(|error| refused(format!("{error}.")))?;
     Ok(output::print_answer(&format!("Session {} is called {}.", session.id, output::plain(&session.title))))
 }
 
@@ -151,8 +151,8 @@ async fn delete(engine: &Engine, id: &str) -> Result<ExitCode, String> {
         // A session to delete is named in full: a piece of an id may be another session's tomorrow.
         let id = SessionId::parse(id)
             .map_err(|error| EngineError::new(EngineErrorKind::InvalidInput, error.to_string()))?;
-        engine.session(&id).await?;
-        engine.delete_session(&id).await?;
+        engine.sessions().get(&id).await?;
+        engine.sessions().delete(&id).await?;
         Ok(id)
     };
     let id = deleted.await.map_err(|error| format!("The session was not deleted: {}", hint(&error)))?;
@@ -187,14 +187,14 @@ fn root(engine: &Engine, all: bool) -> Result<Option<PathBuf>, String> {
     }
     let directory = std::env::current_dir();
     let directory = directory.map_err(|error| format!("This directory cannot be read: {error}."))?;
-    Ok(Some(engine.project_root(&directory)))
+    Ok(Some(engine.workspaces().project_root(&directory)))
 }
 
 async fn find(engine: &Engine, root: Option<&Path>, limit: usize) -> Result<Vec<Session>, EngineError> {
     let mut found = Vec::new();
     let mut after = None;
     loop {
-        let page = engine.list_sessions(None, ArchiveFilter::Include, after, PAGE).await?;
+        let page = engine.sessions().list(None, ArchiveFilter::Include, after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(found) };
         after = Some((last.time.updated, last.id.as_str().to_owned()));
         let is_wanted =

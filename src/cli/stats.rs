@@ -52,7 +52,11 @@ pub fn run(environment: Environment, args: StatsArgs) -> ExitCode {
         let engine = Engine::new(environment, paths);
         let counted = async {
             let scope = scope(&engine, &args)?;
-            engine.stats(scope).await.map_err(|error| format!("The sessions cannot be counted: {error}."))
+            engine
+                .sessions()
+                .stats(scope)
+                .await
+                .map_err(|error| format!("The sessions cannot be counted: {error}."))
         };
         match (counted.await, args.format) {
             (Ok(stats), Format::Json) => output::print_answer(&format!("{:#}", value(&stats))),
@@ -79,7 +83,7 @@ fn scope(engine: &Engine, args: &StatsArgs) -> Result<Scope, String> {
         Some("") => {
             let directory = std::env::current_dir();
             let directory = directory.map_err(|error| format!("This directory cannot be read: {error}."))?;
-            Some(engine.project_root(&directory).display().to_string())
+            Some(engine.workspaces().project_root(&directory).display().to_string())
         }
         Some(path) if path.starts_with(['.', '/']) => {
             let real = std::fs::canonicalize(path);

@@ -165,7 +165,7 @@ async fn permissions(
     State(server): State<Shared>,
     Here(workspace): Here,
 ) -> Result<Answer<Envelope>, Failure> {
-    let waiting = server.engine.all_pending_permissions().into_iter();
+    let waiting = server.engine.asking().all_pending_permissions().into_iter();
     let directory = workspace.directory().display().to_string();
     let here = waiting.filter(|it| server.hub.directory(&it.session_id).is_some_and(|at| *at == *directory));
     envelope(&server, &workspace, here.map(permission_view).collect()).await
@@ -176,7 +176,7 @@ async fn saved() -> Answer<Value> {
 }
 
 async fn questions(State(server): State<Shared>, Here(workspace): Here) -> Result<Answer<Envelope>, Failure> {
-    let waiting = server.engine.all_pending_questions().into_iter();
+    let waiting = server.engine.asking().all_pending_questions().into_iter();
     let directory = workspace.directory().display().to_string();
     let here = waiting.filter(|it| server.hub.directory(&it.session_id).is_some_and(|at| *at == *directory));
     envelope(&server, &workspace, here.map(|request| json!(request)).collect()).await

@@ -38,7 +38,7 @@ async fn list(
 ) -> Result<Answer<Value>, Failure> {
     let id = find(&server, &id).await?.id;
     let limit = number(params.limit.as_deref()).filter(|limit| *limit > 0);
-    let mut messages = views(server.engine.last_messages(&id, None, limit).await?);
+    let mut messages = views(server.engine.sessions().last_messages(&id, None, limit).await?);
     if params.order.as_deref() == Some("desc") {
         messages.reverse();
     }
@@ -49,14 +49,14 @@ async fn read(
     State(server): State<Shared>,
     Ids((session, id)): Ids<(SessionId, MessageId)>,
 ) -> Result<Answer<Value>, Failure> {
-    let message = server.engine.message(&session, &id).await?;
+    let message = server.engine.sessions().message(&session, &id).await?;
     let message = message.ok_or_else(|| Failure::not_found(format!("Message not found: {id}")))?;
     Ok(Answer(json!({"data": view(message)})))
 }
 
 async fn context(State(server): State<Shared>, Path(id): Path<String>) -> Result<Answer<Value>, Failure> {
     let id = find(&server, &id).await?.id;
-    let record = server.engine.record(&id).await?.without_undone();
+    let record = server.engine.sessions().record(&id).await?.without_undone();
     Ok(Answer(json!({"data": views(record.messages)})))
 }
 

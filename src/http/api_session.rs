@@ -45,7 +45,7 @@ async fn sessions(
         limit: list_limit(params.limit.as_deref()),
         ..SessionFilter::default()
     };
-    let sessions = server.engine.filter_sessions(filter).await?;
+    let sessions = server.engine.sessions().filter(filter).await?;
     let listed: Vec<Value> = sessions.into_iter().map(session_view).collect();
     Ok(Answer(json!({"data": listed, "cursor": {}})))
 }
@@ -85,7 +85,7 @@ pub async fn find(server: &Shared, text: &str) -> Result<Session, Failure> {
         let fields = json!({"message": "Invalid session ID", "field": "sessionID"});
         Failure::tagged(StatusCode::BAD_REQUEST, "InvalidRequestError", fields)
     })?;
-    server.engine.session(&id).await.map_err(|error| match &error.kind {
+    server.engine.sessions().get(&id).await.map_err(|error| match &error.kind {
         EngineErrorKind::SessionNotFound(_) => {
             let fields = json!({"sessionID": id, "message": error.message});
             Failure::tagged(StatusCode::NOT_FOUND, "SessionNotFoundError", fields)

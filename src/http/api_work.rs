@@ -68,9 +68,9 @@ async fn create(
     let CreateBody { id, agent, model, location } = body;
     let directory = location.map_or(selected, |location| server.options.directory.join(location.directory));
     let new = NewSession { directory, id, agent, model, ..NewSession::default() };
-    let opened = server.engine.create_session(new).await?;
+    let opened = server.engine.sessions().create(new).await?;
     server.hold(&opened.info.id).await;
-    server.engine.watch(&opened.workspace);
+    server.engine.workspaces().watch(&opened.workspace);
     Ok(Answer(json!({"data": session_view(opened.info)})))
 }
 
@@ -86,7 +86,7 @@ async fn choose_agent(
 ) -> Result<StatusCode, Failure> {
     let id = find(&server, &id).await?.id;
     server.open(&id).await?.loaded().checked_agent(&body.agent)?;
-    server.engine.select(&id, Some(body.agent), None).await?;
+    server.engine.sessions().select(&id, Some(body.agent), None).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -105,7 +105,7 @@ async fn choose_model(
     let model = ModelRef { provider_id, model_id, variant };
     let loaded = server.open(&id).await?.loaded();
     loaded.checked_model(&model).map_err(windlass_engine::EngineError::from)?;
-    server.engine.select(&id, None, Some(model)).await?;
+    server.engine.sessions().select(&id, None, Some(model)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -154,7 +154,7 @@ async fn admit(
     let parts = std::iter::once(words).chain(files).chain(agents).collect();
     let body = PromptBody::of_parts(parts, message_id.clone());
     let input = prompt::accepted(&server, &id, body).await?;
-    server.engine.prompt_until_stored(&id, input).await?;
+    server.engine.sessions().prompt_until_stored(&id, input).await?;
     Ok(Answer(json!({"data": {
         "admittedSeq": 0, "id": message_id, "sessionID": id, "prompt": shown, "delivery": "queue",
         "timeCreated": clock::now_ms(),
@@ -163,7 +163,7 @@ async fn admit(
 
 async fn interrupt(State(server): State<Shared>, Path(id): Path<String>) -> Result<StatusCode, Failure> {
     let id = find(&server, &id).await?.id;
-    server.engine.cancel(&id);
+    server.engine.sessions().cancel(&id);
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -217,7 +217,7 @@ pub fn permission_view(request: PermissionRequest) -> Value {
 
 async fn permissions(State(server): State<Shared>, Path(id): Path<String>) -> Result<Answer<Value>, Failure> {
     let id = find(&server, &id).await?.id;
-    let waiting = server.engine.pending_permissions(&id).into_iter().map(permission_view);
+    let waiting = server.engine.asking().pending_permissions(&id).into_iter().map(permission_view);
     Ok(Answer(json!({"data": waiting.collect::<Vec<_>>()})))
 }
 
@@ -225,7 +225,8 @@ async fn permission(
     State(server): State<Shared>,
     Ids((session, id)): Ids<(SessionId, PermissionId)>,
 ) -> Result<Answer<Value>, Failure> {
-    let waiting = server.engine.pending_permissions(&session).into_iter().find(|request| request.id == id);
+    let waiting =
+        server.engine.asking().pending_permissions(&session).into_iter().find(|request| request.id == id);
     let request = waiting.ok_or_else(|| ask::no_permission(&id))?;
     Ok(Answer(json!({"data": permission_view(request)})))
 }
@@ -247,7 +248,7 @@ async fn reply(
 
 async fn questions(State(server): State<Shared>, Path(id): Path<String>) -> Result<Answer<Value>, Failure> {
     let id = find(&server, &id).await?.id;
-    let mut waiting = server.engine.all_pending_questions();
+    let mut waiting = server.engine.asking().all_pending_questions();
     waiting.retain(|request| request.session_id == id);
     Ok(Answer(json!({"data": waiting})))
 }
@@ -262,7 +263,7 @@ async fn answer(
     Ids((_, id)): Ids<(SessionId, QuestionId)>,
     Payload(body): Payload<AnswerBody>,
 ) -> Result<StatusCode, Failure> {
-    if server.engine.reply_question(&id, body.answers) {
+    if server.engine.asking().reply_question(&id, body.answers) {
         Ok(StatusCode::NO_CONTENT)
     } else {
         Err(ask::no_question(&id))
@@ -273,5 +274,9 @@ async fn reject(
     State(server): State<Shared>,
     Ids((_, id)): Ids<(SessionId, QuestionId)>,
 ) -> Result<StatusCode, Failure> {
-    if server.engine.reject_question(&id) { Ok(StatusCode::NO_CONTENT) } else { Err(ask::no_question(&id)) }
+    if server.engine.asking().reject_question(&id) {
+        Ok(StatusCode::NO_CONTENT)
+    } else {
+        Err(ask::no_question(&id))
+    }
 }

@@ -47,7 +47,8 @@ struct Words {
 }
 
 async fn permissions(State(server): State<Shared>, selected: Selected) -> Answer<Vec<Asked>> {
-    let (directory, waiting) = (selected.text(), server.engine.all_pending_permissions().into_iter());
+    let (directory, waiting) =
+        (selected.text(), server.engine.asking().all_pending_permissions().into_iter());
     let here = waiting.filter(|it| server.is_in(&it.session_id, &directory));
     let asked = here.map(|request| {
         let AskedWords { title, always } = asked_words(&request, Path::new(&directory));
@@ -83,7 +84,7 @@ async fn respond(
     Payload(body): Payload<RespondBody>,
 ) -> Result<Answer<bool>, Failure> {
     server.session(&session_id).await?;
-    if !server.engine.pending_permissions(&session_id).iter().any(|it| it.id == id) {
+    if !server.engine.asking().pending_permissions(&session_id).iter().any(|it| it.id == id) {
         return Err(no_permission(&id));
     }
     settle(&server, &id, body.response, None)
@@ -95,7 +96,7 @@ pub fn settle(
     reply: Reply,
     feedback: Option<String>,
 ) -> Result<Answer<bool>, Failure> {
-    if server.engine.reply_permission(id, reply, feedback) {
+    if server.engine.asking().reply_permission(id, reply, feedback) {
         return Ok(Answer(true));
     }
     Err(no_permission(id))
@@ -108,7 +109,7 @@ pub fn no_permission(id: &PermissionId) -> Failure {
 }
 
 async fn questions(State(server): State<Shared>, selected: Selected) -> Answer<Vec<QuestionRequest>> {
-    let (directory, waiting) = (selected.text(), server.engine.all_pending_questions().into_iter());
+    let (directory, waiting) = (selected.text(), server.engine.asking().all_pending_questions().into_iter());
     Answer(waiting.filter(|it| server.is_in(&it.session_id, &directory)).collect())
 }
 
@@ -123,11 +124,15 @@ async fn answer(
     Id(id): Id<QuestionId>,
     Payload(body): Payload<AnswerBody>,
 ) -> Result<Answer<bool>, Failure> {
-    if server.engine.reply_question(&id, body.answers) { Ok(Answer(true)) } else { Err(no_question(&id)) }
+    if server.engine.asking().reply_question(&id, body.answers) {
+        Ok(Answer(true))
+    } else {
+        Err(no_question(&id))
+    }
 }
 
 async fn reject(State(server): State<Shared>, Id(id): Id<QuestionId>) -> Result<Answer<bool>, Failure> {
-    if server.engine.reject_question(&id) { Ok(Answer(true)) } else { Err(no_question(&id)) }
+    if server.engine.asking().reject_question(&id) { Ok(Answer(true)) } else { Err(no_question(&id)) }
 }
 
 pub fn no_question(id: &QuestionId) -> Failure {

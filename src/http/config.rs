@@ -21,7 +21,7 @@ pub fn routes() -> Routes {
 }
 
 async fn read(State(server): State<Shared>, Here(workspace): Here) -> Answer<Map<String, Value>> {
-    Answer(server.engine.shown_config(workspace.directory()).await)
+    Answer(server.engine.workspaces().shown_config(workspace.directory()).await)
 }
 
 async fn change(
@@ -29,18 +29,18 @@ async fn change(
     Here(workspace): Here,
     Payload(patch): Payload<Map<String, Value>>,
 ) -> Result<Answer<Map<String, Value>>, Failure> {
-    Ok(Answer(server.engine.patch_config(&workspace, patch).await?))
+    Ok(Answer(server.engine.workspaces().patch_config(&workspace, patch).await?))
 }
 
 async fn read_user(State(server): State<Shared>) -> Answer<Map<String, Value>> {
-    Answer(server.engine.shown_user_config().await)
+    Answer(server.engine.workspaces().shown_user_config().await)
 }
 
 async fn change_user(
     State(server): State<Shared>,
     Payload(patch): Payload<Map<String, Value>>,
 ) -> Result<Answer<Map<String, Value>>, Failure> {
-    Ok(Answer(server.engine.patch_user_config(patch).await?))
+    Ok(Answer(server.engine.workspaces().patch_user_config(patch).await?))
 }
 
 async fn agents(Here(workspace): Here) -> Answer<Vec<Value>> {

@@ -73,7 +73,7 @@ async fn move_to_background(
     Id(id): Id<SessionId>,
 ) -> Result<Answer<bool>, Failure> {
     server.session(&id).await?;
-    Ok(Answer(workspace.has_background_subagents() && server.engine.move_to_background(&id)))
+    Ok(Answer(workspace.has_background_subagents() && server.engine.sessions().move_to_background(&id)))
 }
 
 async fn done() -> Answer<bool> {
@@ -85,12 +85,12 @@ async fn adapters() -> Answer<Value> {
 }
 
 async fn ids(State(server): State<Shared>, Here(workspace): Here) -> Answer<Vec<Value>> {
-    let tools = server.engine.tools(&workspace).await;
+    let tools = server.engine.workspaces().tools(&workspace).await;
     Answer(tools.into_iter().map(|mut tool| tool["id"].take()).collect())
 }
 
 async fn tools(State(server): State<Shared>, Here(workspace): Here) -> Answer<Vec<Value>> {
-    Answer(server.engine.tools(&workspace).await)
+    Answer(server.engine.workspaces().tools(&workspace).await)
 }
 
 #[derive(Debug, Deserialize)]
@@ -117,7 +117,7 @@ async fn sessions(
         limit: list_limit(params.limit.as_deref()),
         ..SessionFilter::default()
     };
-    Ok(raw_json(StatusCode::OK, server.engine.encode_sessions(filter).await?.into()))
+    Ok(raw_json(StatusCode::OK, server.engine.sessions().encode(filter).await?.into()))
 }
 
 #[derive(Debug, Deserialize)]

@@ -33,7 +33,7 @@ async fn dispose(State(server): State<Shared>, selected: Selected) -> Answer<boo
 }
 
 async fn dispose_all(State(server): State<Shared>) -> Answer<bool> {
-    for directory in server.engine.open_directories() {
+    for directory in server.engine.workspaces().directories() {
         close(&server, &directory).await;
     }
     tell(&server, None, ServiceNews::GlobalDisposed {});
@@ -42,7 +42,7 @@ async fn dispose_all(State(server): State<Shared>) -> Answer<bool> {
 
 /// Ends a directory's sessions and services; the last event ends the streams of its events.
 async fn close(server: &Shared, directory: &Path) {
-    for id in server.engine.close_directory(directory).await {
+    for id in server.engine.sessions().close_directory(directory).await {
         server.release(&id);
     }
     let directory = directory.display().to_string();

@@ -20,8 +20,8 @@ impl FromRequestParts<Shared> for Here {
 
     async fn from_request_parts(parts: &mut Parts, server: &Shared) -> Result<Self, Failure> {
         let Selected(directory) = Selected::from_request_parts(parts, server).await?;
-        let workspace = server.engine.workspace(&directory).await?;
-        server.engine.watch(&workspace);
+        let workspace = server.engine.workspaces().workspace(&directory).await?;
+        server.engine.workspaces().watch(&workspace);
         server.end_idle_services().await;
         Ok(Self(workspace))
     }

@@ -36,7 +36,7 @@ async fn status(
 ) -> Answer<HashMap<SessionId, SessionStatus>> {
     let mut statuses = server.hub.statuses(&selected.text());
     // A prompt that was just accepted has not said so yet.
-    for id in server.engine.working_sessions(&selected.0) {
+    for id in server.engine.sessions().working(&selected.0) {
         statuses.entry(id).or_insert(SessionStatus::Busy);
     }
     Answer(statuses)
@@ -44,7 +44,7 @@ async fn status(
 
 async fn todo(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<Vec<Todo>>, Failure> {
     server.session(&id).await?;
-    Ok(Answer(server.engine.todos(&id).await?))
+    Ok(Answer(server.engine.sessions().todos(&id).await?))
 }
 
 #[derive(Debug, Deserialize)]
@@ -58,7 +58,7 @@ async fn diff(
     Id(id): Id<SessionId>,
     Params(params): Params<DiffParams>,
 ) -> Result<Answer<Vec<FileDiff>>, Failure> {
-    Ok(Answer(server.engine.session_diff(&id, params.message_id.as_ref()).await?))
+    Ok(Answer(server.engine.sessions().diff(&id, params.message_id.as_ref()).await?))
 }
 
 /// The first thing to be undone.
@@ -86,7 +86,7 @@ async fn unrevert(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result
 pub async fn undo(server: &Shared, id: &SessionId, to: RevertTo) -> Result<Answer<Session>, Failure> {
     server.open(id).await?;
     server.require_idle(id)?;
-    Ok(Answer(server.engine.revert_session(id, to).await?.info))
+    Ok(Answer(server.engine.sessions().revert(id, to).await?.info))
 }
 
 /// The end of a copy.
@@ -102,7 +102,7 @@ async fn fork(
     Payload(body): Payload<ForkBody>,
 ) -> Result<Answer<Session>, Failure> {
     let workspace = server.open(&id).await?;
-    let forked = server.engine.fork_session(&workspace, &id, body.message_id.as_ref()).await?;
+    let forked = server.engine.sessions().fork(&workspace, &id, body.message_id.as_ref()).await?;
     server.open(&forked.id).await?;
     Ok(Answer(forked))
 }

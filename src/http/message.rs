@@ -69,7 +69,7 @@ async fn list(
     // One more tells whether there is another page.
     let wanted = limit.map(|limit| limit.saturating_add(1));
     let before = before.map(|cursor| cursor.id);
-    let mut messages = server.engine.last_messages(&id, before.as_ref(), wanted).await?;
+    let mut messages = server.engine.sessions().last_messages(&id, before.as_ref(), wanted).await?;
     let mut headers = HeaderMap::new();
     if let Some(limit) = limit
         && messages.len() > limit
@@ -96,7 +96,7 @@ async fn read(
     Ids((id, message_id)): Ids<(SessionId, MessageId)>,
 ) -> Result<Answer<MessageWithParts>, Failure> {
     server.session(&id).await?;
-    let message = server.engine.message(&id, &message_id).await?;
+    let message = server.engine.sessions().message(&id, &message_id).await?;
     message.map(Answer).ok_or_else(|| Failure::not_found(format!("Message not found: {message_id}")))
 }
 
@@ -137,5 +137,5 @@ async fn replace_part(
 async fn edit(server: &Shared, id: &SessionId, edit: Edit) -> Result<(), Failure> {
     server.open(id).await?;
     server.require_idle(id)?;
-    Ok(server.engine.edit_session(id, edit).await?)
+    Ok(server.engine.sessions().edit(id, edit).await?)
 }

@@ -82,7 +82,7 @@ async fn read() -> Response {
 
 /// Draws a session as its export does.
 async fn session(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Response, Failure> {
-    let record = server.engine.record(&id).await?.without_undone();
+    let record = server.engine.sessions().record(&id).await?.without_undone();
     let transcript = Transcript {
         info: &record.info,
         messages: &record.messages,

@@ -131,10 +131,10 @@ async fn prompt(
     Payload(body): Payload<PromptBody>,
 ) -> Result<Answer<MessageWithParts>, Failure> {
     let mut input = accepted(&server, &id, body).await?;
-    if input.no_reply && server.engine.is_working(&id) {
+    if input.no_reply && server.engine.sessions().is_working(&id) {
         // The turn that runs takes it in at its next step, and may wait for the caller: a hook or a tool.
         let noted = noted(&server, &id, &mut input).await?;
-        server.engine.prompt_until_stored(&id, input).await?;
+        server.engine.sessions().prompt_until_stored(&id, input).await?;
         return Ok(Answer(noted));
     }
     answer(&server, &id, run(&server, &id, input)).await
@@ -169,7 +169,7 @@ async fn prompt_async(
     Payload(body): Payload<PromptBody>,
 ) -> Result<StatusCode, Failure> {
     let input = accepted(&server, &id, body).await?;
-    server.engine.prompt_until_stored(&id, input).await?;
+    server.engine.sessions().prompt_until_stored(&id, input).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -182,7 +182,7 @@ pub async fn accepted(server: &Shared, id: &SessionId, body: PromptBody) -> Resu
     require_free(server, message_id.as_ref(), &ids).await?;
     let (agent, model) = choose(server, id, &loaded, agent, model, variant).await?;
     // OpenCode makes them into rules of the session as well.
-    server.engine.patch_session(id, SessionPatch { tools, ..SessionPatch::default() }).await?;
+    server.engine.sessions().patch(id, SessionPatch { tools, ..SessionPatch::default() }).await?;
     Ok(PromptInput {
         parts,
         part_ids,
@@ -231,7 +231,7 @@ fn reference(model: SessionModel) -> ModelRef {
 
 /// Refuses the ids of messages and parts that exist.
 async fn require_free(server: &Shared, message: Option<&MessageId>, parts: &[PartId]) -> Result<(), Failure> {
-    if server.engine.is_taken(message, parts).await? {
+    if server.engine.sessions().is_taken(message, parts).await? {
         let message = "A message or part has this id already; leave out messageID and the parts' ids.";
         return Err(Failure::bad_request(Piece::Payload, message));
     }
@@ -248,7 +248,7 @@ pub fn run(server: &Shared, id: &SessionId, input: PromptInput) -> Ended {
         // The turn's events carry the result that its client does not wait for.
         let _ = sender.send(result);
     };
-    server.engine.prompt(id, input, Box::new(on_end));
+    server.engine.sessions().prompt(id, input, Box::new(on_end));
     ended
 }
 
@@ -260,8 +260,8 @@ async fn answer(server: &Shared, id: &SessionId, ended: Ended) -> Result<Answer<
         Err(error) => (None, Some(error)),
     };
     let message = match named {
-        Some(message_id) => server.engine.message(id, &message_id).await?,
-        None => server.engine.last_messages(id, None, Some(1)).await?.pop(),
+        Some(message_id) => server.engine.sessions().message(id, &message_id).await?,
+        None => server.engine.sessions().last_messages(id, None, Some(1)).await?.pop(),
     };
     match (message, error) {
         (Some(message), Some(error)) if !is_failed(&message) => Err(error.into()),
@@ -423,6 +423,6 @@ fn reason(error: &MessageError) -> String {
 
 async fn abort(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<bool>, Failure> {
     server.session(&id).await?;
-    server.engine.cancel(&id);
+    server.engine.sessions().cancel(&id);
     Ok(Answer(true))
 }

@@ -71,12 +71,12 @@ impl Server {
 
     /// Returns a stored session.
     pub async fn session(&self, id: &SessionId) -> Result<Session, Failure> {
-        Ok(self.engine.session(id).await?)
+        Ok(self.engine.sessions().get(id).await?)
     }
 
     /// Opens a session in its own folder unless it is open, so that it takes prompts.
     pub async fn open(&self, id: &SessionId) -> Result<Arc<Workspace>, Failure> {
-        if let Some(workspace) = self.engine.opened(id) {
+        if let Some(workspace) = self.engine.sessions().opened(id) {
             self.lease.hold(id);
             if !self.hub.touch(id) {
                 self.hub.note(&self.session(id).await?);
@@ -86,9 +86,9 @@ impl Server {
         let info = self.session(id).await?;
         self.hub.note(&info);
         self.lease.hold(id);
-        let opened = self.engine.open_session(id, Path::new(&info.directory), Vec::new()).await;
+        let opened = self.engine.sessions().open(id, Path::new(&info.directory), Vec::new()).await;
         let opened = opened.inspect_err(|_| self.lease.release(id))?;
-        self.engine.watch(&opened.workspace);
+        self.engine.workspaces().watch(&opened.workspace);
         self.close_idle_sessions(MAX_SESSIONS).await;
         self.end_idle_services().await;
         Ok(opened.workspace)
@@ -98,7 +98,7 @@ impl Server {
     /// when it is used again.
     async fn close_idle_sessions(&self, max: usize) {
         for id in self.hub.idle_beyond(max) {
-            if self.engine.is_working(&id) {
+            if self.engine.sessions().is_working(&id) {
                 self.hub.touch(&id);
             } else {
                 self.lease.close_session(&id).await;
@@ -110,12 +110,12 @@ impl Server {
     /// Ends services that no request has asked for in a long time: requests may name any number of directories.
     pub async fn end_idle_services(&self) {
         let is_watched = |directory: &Path| self.hub.has_reader(&directory.display().to_string());
-        self.engine.close_idle_directories(&self.lease, MAX_DIRECTORIES, is_watched).await;
+        self.engine.workspaces().close_idle(&self.lease, MAX_DIRECTORIES, is_watched).await;
     }
 
     /// Refuses the calls that a session cannot serve while it works.
     pub fn require_idle(&self, id: &SessionId) -> Result<(), Failure> {
-        if self.engine.is_working(id) { Err(Failure::session_busy(id)) } else { Ok(()) }
+        if self.engine.sessions().is_working(id) { Err(Failure::session_busy(id)) } else { Ok(()) }
     }
 
     /// Returns true if a session is in a directory.

@@ -65,9 +65,9 @@ async fn create(
         metadata,
         ..NewSession::default()
     };
-    let opened = server.engine.create_session(new).await?;
+    let opened = server.engine.sessions().create(new).await?;
     server.hold(&opened.info.id).await;
-    server.engine.watch(&opened.workspace);
+    server.engine.workspaces().watch(&opened.workspace);
     Ok(Answer(opened.info))
 }
 
@@ -102,13 +102,13 @@ async fn list(
         ..SessionFilter::default()
     };
     if params.scope.as_deref() == Some("project") || params.path.is_some() {
-        let workspace = server.engine.workspace(&selected.0).await?;
-        filter.project = Some(server.engine.project_and_worktree(&workspace).await?);
+        let workspace = server.engine.workspaces().workspace(&selected.0).await?;
+        filter.project = Some(server.engine.workspaces().project_and_worktree(&workspace).await?);
         filter.path = params.path.filter(|path| !path.is_empty());
     } else {
         filter.directory = Some(selected.text());
     }
-    Ok(raw_json(StatusCode::OK, server.engine.encode_sessions(filter).await?.into()))
+    Ok(raw_json(StatusCode::OK, server.engine.sessions().encode(filter).await?.into()))
 }
 
 async fn read(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<Session>, Failure> {
@@ -143,16 +143,16 @@ async fn update(
 ) -> Result<Answer<Session>, Failure> {
     let UpdateBody { title, time, permission, metadata } = body;
     if let Some(title) = title {
-        server.engine.rename_session(&id, &title).await?;
+        server.engine.sessions().rename(&id, &title).await?;
     }
     let archived = time.and_then(|time| time.archived).map(|archived| archived.map(|ms| ms as i64));
     let patch = SessionPatch { archived, permission, metadata, ..SessionPatch::default() };
-    Ok(Answer(server.engine.patch_session(&id, patch).await?))
+    Ok(Answer(server.engine.sessions().patch(&id, patch).await?))
 }
 
 async fn delete(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<bool>, Failure> {
     server.session(&id).await?;
-    server.engine.delete_session(&id).await?;
+    server.engine.sessions().delete(&id).await?;
     server.release(&id);
     Ok(Answer(true))
 }
@@ -163,7 +163,7 @@ async fn children(
 ) -> Result<Answer<Vec<Session>>, Failure> {
     server.session(&id).await?;
     let filter = SessionFilter { parent_id: Some(id), limit: usize::MAX, ..SessionFilter::default() };
-    Ok(Answer(server.engine.filter_sessions(filter).await?))
+    Ok(Answer(server.engine.sessions().filter(filter).await?))
 }
 
 async fn share(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<Session>, Failure> {

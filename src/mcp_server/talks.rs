@@ -139,7 +139,7 @@ impl Talks {
                 talk.ended = Some(Ended(ended));
             });
         };
-        engine.prompt(id, input, Box::new(on_end));
+        engine.sessions().prompt(id, input, Box::new(on_end));
     }
 
     /// Ends when the session rests or asks something, or after the given time.
@@ -185,9 +185,9 @@ impl Talks {
         };
         self.table.changes.send_replace(());
         let is_taken = match decision {
-            Decision::Reply(id, reply) => engine.reply_permission(&id, reply, feedback),
-            Decision::Labels(id, labels) => engine.reply_question(&id, labels),
-            Decision::Dismiss(id) => engine.reject_question(&id),
+            Decision::Reply(id, reply) => engine.asking().reply_permission(&id, reply, feedback),
+            Decision::Labels(id, labels) => engine.asking().reply_question(&id, labels),
+            Decision::Dismiss(id) => engine.asking().reject_question(&id),
         };
         // It was cancelled, or somebody else has answered.
         if is_taken { Ok(()) } else { Err(Rejected::Unknown(Vec::new())) }
@@ -210,7 +210,7 @@ impl Talks {
         let told = self.table.with_open(engine, id, Talk::told);
         let (mut told, message_id) = told.ok_or_else(|| EngineError::session_not_found(id))?;
         if let Some(message_id) = message_id
-            && let Some(message) = engine.message(id, &message_id).await?
+            && let Some(message) = engine.sessions().message(id, &message_id).await?
         {
             let texts = message.parts.iter().filter_map(|part| match &part.kind {
                 PartKind::Text(text) if text.synthetic != Some(true) => Some(text.text.as_str()),
@@ -382,8 +382,8 @@ impl Table {
         let mut talks = self.lock();
         let talk = talks.get_mut(id)?;
         talk.questions.retain(|question| match question {
-            Pending::Permission(request) => engine.is_permission_waiting(&request.id),
-            Pending::Question(request) => engine.is_question_waiting(&request.id),
+            Pending::Permission(request) => engine.asking().is_permission_waiting(&request.id),
+            Pending::Question(request) => engine.asking().is_question_waiting(&request.id),
         });
         Some(read(talk))
     }

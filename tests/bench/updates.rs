@@ -59,7 +59,7 @@ pub fn measure() {
 async fn workspace(home: &Path) -> Option<Arc<Workspace>> {
     let environment = Environment { trusts_projects: true, variables: [].into(), home: home.to_owned() };
     let engine = Engine::new(environment.clone(), Paths::new(&environment));
-    engine.workspace(home).await.ok()
+    engine.workspaces().workspace(home).await.ok()
 }
 
 fn session() -> SessionId {

@@ -65,7 +65,7 @@ impl Accounts<'_> {
     async fn reload_workspaces(self) -> Result<(), EngineError> {
         let directories: Vec<PathBuf> = lock(&self.engine.0.workspaces).keys().cloned().collect();
         for directory in directories {
-            if let Err(error) = self.engine.workspace(&directory).await {
+            if let Err(error) = self.engine.workspaces().workspace(&directory).await {
                 tracing::warn!(%error, "the configuration of a directory was not read again");
             }
         }

@@ -13,7 +13,7 @@ use windlass_base::lock::lock;
 use windlass_protocol::opencode::{id::SessionId, model_ref::ModelRef};
 
 use super::{
-    Engine, EngineError, EngineErrorKind, PromptInput, PromptPart, TurnOutcome,
+    EngineError, EngineErrorKind, PromptInput, PromptPart, Sessions, TurnOutcome,
     session::{request::SpentBelow, warning_log::WarningLog},
 };
 
@@ -166,61 +166,61 @@ impl Background {
     }
 }
 
-impl Engine {
-    pub(super) fn background(&self) -> &Background {
-        &self.0.background
+impl<'a> Sessions<'a> {
+    pub(super) fn background(self) -> &'a Background {
+        &self.engine.0.background
     }
 
     /// Moves the subagents that a session's calls wait for to the background, so that its turn goes on without them;
     /// false if there is none to move.
-    pub fn move_to_background(&self, parent: &SessionId) -> bool {
+    pub fn move_to_background(self, parent: &SessionId) -> bool {
         self.background().move_here(parent)
     }
 
     /// Ends the subagents in the background of a session that is closed.
-    pub(super) fn close_background(&self, parent: &SessionId) -> BoxFuture<'static, ()> {
-        let (engine, children) = (self.clone(), self.background().end(parent));
+    pub(super) fn close_background(self, parent: &SessionId) -> BoxFuture<'static, ()> {
+        let (engine, children) = (self.engine.clone(), self.background().end(parent));
         // They may have some of their own.
         Box::pin(async move {
             for child in children {
-                engine.close_session(&child).await;
+                engine.sessions().close(&child).await;
             }
         })
     }
 
     /// Ends the subagents in the background of a session that the user stops.
-    pub(super) fn cancel_background(&self, parent: &SessionId) {
+    pub(super) fn cancel_background(self, parent: &SessionId) {
         for child in self.background().end(parent) {
             self.cancel(&child);
-            let engine = self.clone();
-            self.0.tasks.spawn(async move { engine.close_session(&child).await });
+            let engine = self.engine.clone();
+            self.engine.0.tasks.spawn(async move { engine.sessions().close(&child).await });
         }
     }
 
     /// Hands the end of a subagent's turn on to the session above, once it is there: into the turn that runs there, else
     /// as the prompt of a new one.
     pub(super) fn follow(
-        &self,
+        self,
         link: SubagentLink,
         ended: oneshot::Receiver<Result<TurnOutcome, EngineError>>,
         open: Open,
         report: impl FnOnce(Result<TurnOutcome, EngineError>) -> BoxFuture<'static, Report> + Send + 'static,
     ) {
-        let engine = self.clone();
-        self.0.tasks.spawn(async move {
+        let engine = self.engine.clone();
+        self.engine.0.tasks.spawn(async move {
             let _open = open;
             let Ok(outcome) = ended.await else { return };
             let report = report(outcome).await;
-            let Some(is_last) = engine.background().answered(&link) else { return };
+            let Some(is_last) = engine.sessions().background().answered(&link) else { return };
             if is_last {
-                engine.close_session(&link.child).await;
+                engine.sessions().close(&link.child).await;
             }
-            engine.hand_on(&link, report).await;
+            engine.sessions().hand_on(&link, report).await;
         });
     }
 
-    async fn hand_on(&self, link: &SubagentLink, report: Report) {
-        let stored = self.0.storage.session(link.parent.clone()).await.ok().flatten();
+    async fn hand_on(self, link: &SubagentLink, report: Report) {
+        let stored = self.engine.0.storage.session(link.parent.clone()).await.ok().flatten();
         let model = stored.and_then(|info| info.model).map(|model| ModelRef {
             provider_id: model.provider_id,
             model_id: model.id,
@@ -229,7 +229,7 @@ impl Engine {
         let part = PromptPart::Text { text: report.text, is_synthetic: true, is_ignored: false };
         let input =
             PromptInput { parts: vec![part], model, of_task: Some(report.spent), ..Default::default() };
-        let (bus, warning_log) = (self.0.bus.clone(), link.warning_log.clone());
+        let (bus, warning_log) = (self.engine.0.bus.clone(), link.warning_log.clone());
         // Without a request behind it, nobody else is told.
         let on_end = move |outcome: Result<TurnOutcome, EngineError>| {
             if let Err(error) = outcome

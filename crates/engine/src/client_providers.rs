@@ -40,7 +40,7 @@ pub struct ProviderRoute {
 impl Engine {
     /// Returns the providers that can be used in a directory, and those that the client has switched off.
     pub async fn provider_routes(&self, directory: &Path) -> Result<Vec<ProviderRoute>, EngineError> {
-        let loaded = self.read_files(directory).await?;
+        let loaded = self.workspaces().read_files(directory).await?;
         let demo = loaded.demo().provider_id.clone();
         let usable = loaded.catalog.providers.iter().filter(|entry| entry.id != demo);
         let mut routes: Vec<ProviderRoute> = usable
@@ -68,7 +68,7 @@ impl Engine {
         headers: BTreeMap<String, String>,
     ) -> Result<(), EngineError> {
         let refused = |message: String| Err(EngineError::new(EngineErrorKind::InvalidInput, message));
-        if !self.read_files(directory).await?.catalog.known().iter().any(|known| known == id) {
+        if !self.workspaces().read_files(directory).await?.catalog.known().iter().any(|known| known == id) {
             return refused(self.accounts().unknown_provider(directory, id).await?);
         }
         let routes = self.provider_routes(directory).await?;
@@ -124,8 +124,8 @@ impl Engine {
         let directories: Vec<PathBuf> = lock(&self.0.workspaces).keys().cloned().collect();
         for directory in directories {
             let workspace = lock(&self.0.workspaces).get(&directory).cloned();
-            match (self.read(&directory).await, workspace) {
-                (Ok(reading), Some(workspace)) => self.apply_reading(&workspace, reading),
+            match (self.workspaces().read(&directory).await, workspace) {
+                (Ok(reading), Some(workspace)) => self.workspaces().apply_reading(&workspace, reading),
                 (Ok(_), None) => {}
                 (Err(error), _) => {
                     tracing::warn!(%error, "the configuration of a directory was not read again");

@@ -78,7 +78,7 @@ impl Scene {
     }
 
     pub async fn workspace(&self) -> Arc<Workspace> {
-        self.engine.workspace(Path::new(&self.directory)).await.unwrap()
+        self.engine.workspaces().workspace(Path::new(&self.directory)).await.unwrap()
     }
 }
 

@@ -10,7 +10,7 @@ use windlass_provider::{
 };
 
 use crate::{
-    Engine, EngineError, EngineErrorKind,
+    Engine, EngineError, EngineErrorKind, Workspaces,
     turn::{
         hooks,
         model_request::{Draft, Params, request},
@@ -45,19 +45,22 @@ struct Answer {
     system_prompt: String,
 }
 
-/// Generates an agent; see [`Engine::generate_agent`].
-pub async fn generate(
-    engine: &Engine,
-    directory: &Path,
-    wanted: &str,
-    model: Option<&ModelRef>,
-) -> Result<GeneratedAgent, EngineError> {
-    let is_running = engine.plugins(directory).is_some();
-    let generated = with_plugins(engine, directory, wanted, model).await;
-    if !is_running {
-        engine.end_plugins(directory).await;
+impl Workspaces<'_> {
+    /// Has a model, the default one unless another is named, write an agent for the task in `wanted`.
+    pub async fn generate_agent(
+        self,
+        directory: &Path,
+        wanted: &str,
+        model: Option<&ModelRef>,
+    ) -> Result<GeneratedAgent, EngineError> {
+        let plugins = self.engine.plugins();
+        let is_running = plugins.host(directory).is_some();
+        let generated = with_plugins(self.engine, directory, wanted, model).await;
+        if !is_running {
+            plugins.end(directory).await;
+        }
+        generated
     }
-    generated
 }
 
 /// Generates an agent while the plugins of the directory run: they may change the request.
@@ -67,7 +70,7 @@ async fn with_plugins(
     wanted: &str,
     model: Option<&ModelRef>,
 ) -> Result<GeneratedAgent, EngineError> {
-    let loaded = Arc::new(engine.read_and_start(directory).await?.loaded);
+    let loaded = Arc::new(engine.workspaces().read_and_start(directory).await?.loaded);
     loaded.log_problems(None);
     let model = match model {
         Some(reference) => loaded.checked_model(reference)?,

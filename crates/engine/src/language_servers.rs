@@ -5,7 +5,7 @@ use std::path::Path;
 use windlass_base::blocking::blocking;
 use windlass_services::{lsp, plugin::packages};
 
-use super::{Engine, EngineError, EngineErrorKind};
+use super::{EngineError, EngineErrorKind, Workspaces};
 
 /// The language servers of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,9 +16,9 @@ pub struct LanguageServers {
     pub is_off: bool,
 }
 
-impl Engine {
+impl Workspaces<'_> {
     /// Returns the language servers of a directory.
-    pub async fn language_servers(&self, directory: &Path) -> Result<LanguageServers, EngineError> {
+    pub async fn language_servers(self, directory: &Path) -> Result<LanguageServers, EngineError> {
         let loaded = self.inspect_files(directory).await?;
         let is_off = lsp::is_off(&loaded.config);
         let servers = blocking(move || lsp::every_program(&loaded.config)).await;
@@ -26,7 +26,7 @@ impl Engine {
     }
 
     /// Installs a known language server from npm, again where it is installed. The error names the way out.
-    pub async fn install_language_server(&self, directory: &Path, id: &str) -> Result<(), EngineError> {
+    pub async fn install_language_server(self, directory: &Path, id: &str) -> Result<(), EngineError> {
         let refuse = |reason| Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
         let loaded = self.inspect_files(directory).await?;
         let config = loaded.config.clone();

@@ -1,7 +1,7 @@
 //! The engine: sessions, turns and steps behind one façade, the API boundary for every front end.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::HashMap,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, OnceLock,
@@ -10,29 +10,21 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use serde_json::{Map, Value};
-use tokio::{sync::mpsc, task::JoinHandle};
+use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
-use windlass_base::{clock, git::Program, ids, lock::lock};
+use windlass_base::{git::Program, lock::lock};
 use windlass_core::{
     bus::Bus,
-    config::{Environment, Hook, paths::Paths, sandbox::enclosure::Enclosures},
+    config::{Environment, Hook, paths::Paths},
     pty::Terminals,
     snapshot::Snapshots,
-    storage::{SessionQuery, Storage},
+    storage::Storage,
 };
-use windlass_protocol::opencode::{
-    event::{EventPayload, SessionInfo},
-    id::SessionId,
-    model_ref::ModelRef,
-    permission::Rule,
-    session::{ArchiveFilter, Session, SessionModel, SessionTime},
-};
+use windlass_protocol::opencode::id::SessionId;
 use windlass_provider::{http, login::tokens::Tokens};
-use windlass_services::{mcp, tool::truncate};
+use windlass_services::tool::truncate;
 
 use self::{
-    asking::granted::Granted,
     background_tasks::BackgroundTasks,
     freshness::{Freshness, Refreshed},
 };
@@ -101,6 +93,7 @@ pub use session::{
     open::{Cursor, HistoryPage, Opened, task_session},
     patch::SessionPatch,
     records::{Found, FoundLine, Record, SearchQuery},
+    registry::NewSession,
     request::{
         Edit, Invocation, OnMissing, PromptInput, PromptPart, RevertTo, Reverted, StopReason, TurnBegin,
         TurnEnd, TurnOutcome,
@@ -138,10 +131,9 @@ use remote::{download, pages};
 use session::{
     context::SessionCx,
     inbox::{Inbox, MAX_QUEUED},
-    parent_limits::ParentLimits,
+    registry::{OpenSession, Task, end_session},
     request::Command,
     tickets::Tickets,
-    title,
     warning_log::WarningLog,
 };
 
@@ -191,47 +183,40 @@ struct EngineState {
     background_tasks: BackgroundTasks,
 }
 
-/// A session that a front end has opened.
-struct OpenSession {
-    workspace: Arc<Workspace>,
-    mcp: Option<Arc<mcp::Servers>>,
-    /// The servers are those of the session that started this one, and end with that.
-    is_mcp_lent: bool,
-    parent_limits: ParentLimits,
-    granted: Granted,
-    /// The directories beside the project as the client named them.
-    directories: Arc<[PathBuf]>,
-    client_prompt: Option<Arc<ClientPrompt>>,
-    tickets: Arc<Tickets>,
-    /// A subagent's: the warnings that were told in the session it works for.
-    warning_log: Option<WarningLog>,
-    /// Absent while the session is idle: it is rebuilt from the store by the next prompt.
-    task: Option<Task>,
+/// The sessions: made, opened, prompted, listed, changed and taken back.
+#[derive(Clone, Copy)]
+pub struct Sessions<'a> {
+    engine: &'a Engine,
 }
 
-struct Task {
-    inbox: mpsc::Sender<Command>,
-    join: JoinHandle<()>,
+/// Permissions and questions that wait for people, and the directories that they granted.
+#[derive(Clone, Copy)]
+pub struct Asking<'a> {
+    engine: &'a Engine,
 }
 
-/// A session to be made.
-#[derive(Debug, Clone, Default)]
-pub struct NewSession {
-    pub directory: PathBuf,
-    /// The id the client wants; refused when taken.
-    pub id: Option<SessionId>,
-    /// A title the user chose; one is made from the first prompt when there is none.
-    pub title: Option<String>,
-    /// Servers for this session only.
-    pub servers: Vec<ClientServer>,
-    /// The session that this one is made under.
-    pub parent_id: Option<SessionId>,
-    pub agent: Option<String>,
-    pub model: Option<SessionModel>,
-    /// Rules for this session only.
-    pub permission: Option<Vec<Rule>>,
-    /// The client's own data about it.
-    pub metadata: Option<Map<String, Value>>,
+/// The directories that sessions work in: read, watched, their configuration shown and changed.
+#[derive(Clone, Copy)]
+pub struct Workspaces<'a> {
+    engine: &'a Engine,
+}
+
+/// The plugins of directories: started, renewed, installed, reported.
+#[derive(Clone, Copy)]
+pub struct Plugins<'a> {
+    engine: &'a Engine,
+}
+
+/// Everything that is fetched by URL and kept: the catalog, configurations, skills and agents.
+#[derive(Clone, Copy)]
+pub struct Remote<'a> {
+    engine: &'a Engine,
+}
+
+/// Looks at what there is, without a turn: `doctor`, the check of a configuration, the store's upkeep.
+#[derive(Clone, Copy)]
+pub struct Diagnostics<'a> {
+    engine: &'a Engine,
 }
 
 impl Engine {
@@ -274,6 +259,36 @@ impl Engine {
             freshness: Freshness::default(),
             background_tasks: BackgroundTasks::default(),
         }))
+    }
+
+    /// Returns the sessions.
+    pub fn sessions(&self) -> Sessions<'_> {
+        Sessions { engine: self }
+    }
+
+    /// Returns the permissions and questions that wait.
+    pub fn asking(&self) -> Asking<'_> {
+        Asking { engine: self }
+    }
+
+    /// Returns the directories that sessions work in.
+    pub fn workspaces(&self) -> Workspaces<'_> {
+        Workspaces { engine: self }
+    }
+
+    /// Returns the plugins of directories.
+    pub fn plugins(&self) -> Plugins<'_> {
+        Plugins { engine: self }
+    }
+
+    /// Returns the things that are fetched by URL.
+    pub fn remote(&self) -> Remote<'_> {
+        Remote { engine: self }
+    }
+
+    /// Returns the looks at what there is.
+    pub fn diagnostics(&self) -> Diagnostics<'_> {
+        Diagnostics { engine: self }
     }
 
     /// Returns the bus on which the engine publishes events.
@@ -334,156 +349,8 @@ impl Engine {
         }
     }
 
-    /// Builds the request of an agent's turn in a directory; nothing is sent or stored.
-    pub async fn inspect_agent(
-        &self,
-        directory: &Path,
-        name: &str,
-        model: Option<&ModelRef>,
-    ) -> Result<AgentView, EngineError> {
-        diagnostics::inspect::inspect(self, directory, name, model).await
-    }
-
-    /// Has a model, the default one unless another is named, write an agent for the task in `wanted`.
-    pub async fn generate_agent(
-        &self,
-        directory: &Path,
-        wanted: &str,
-        model: Option<&ModelRef>,
-    ) -> Result<GeneratedAgent, EngineError> {
-        generate::generate(self, directory, wanted, model).await
-    }
-
-    /// Makes and opens a session.
-    pub async fn create_session(&self, new: NewSession) -> Result<Opened, EngineError> {
-        let workspace = self.workspace(&new.directory).await?;
-        self.create_session_in(workspace, new).await
-    }
-
-    /// Makes and opens a session of a workspace that was read just now.
-    pub async fn create_session_in(
-        &self,
-        workspace: Arc<Workspace>,
-        mut new: NewSession,
-    ) -> Result<Opened, EngineError> {
-        let loaded = workspace.loaded();
-        let worktree = &loaded.config.worktree;
-        let project_id = self.project_id(worktree).await?;
-        let servers = std::mem::take(&mut new.servers);
-        let info = new_info(new, worktree, project_id);
-        if !self.0.storage.create_session(info.clone()).await? {
-            let message = format!("the session id {} is taken; choose another or load it", info.id);
-            return Err(EngineError::new(EngineErrorKind::SessionExists, message));
-        }
-        self.register(&info.id, workspace.clone(), servers);
-        let event = SessionInfo { session_id: info.id.clone(), info: Arc::new(info.clone()) };
-        self.0.bus.publish(EventPayload::SessionCreated(event));
-        self.0.http.warm_up(loaded.answers_next(None, None).ok());
-        Ok(Opened {
-            info,
-            workspace,
-            todos: Vec::new(),
-            last_prompt: None,
-            history: Cursor::default(),
-            children: Vec::new(),
-        })
-    }
-
-    fn register(&self, id: &SessionId, workspace: Arc<Workspace>, servers: Vec<ClientServer>) {
-        // A running turn keeps the workspace and servers it began with.
-        if lock(&self.0.sessions).get(id).is_some_and(|open| !open.tickets.is_empty()) {
-            return;
-        }
-        let start = |servers: Vec<ClientServer>| {
-            let loaded = workspace.loaded();
-            let timeout = mcp::usual_timeout(&loaded.config);
-            let sandbox = Enclosures::of_mcp(&loaded.config).own();
-            let specs = servers.into_iter().map(|server| server.spec(timeout, sandbox.clone())).collect();
-            let directory = workspace.directory().to_owned();
-            let directories = mcp::Directories {
-                directory,
-                results: self.0.paths.tool_output(),
-                logins: mcp::login::LoginFiles::new(&self.0.paths),
-            };
-            Arc::new(mcp::Servers::start(specs, directories, self.0.bus.clone()))
-        };
-        let mcp = (!servers.is_empty()).then(|| start(servers));
-        let (parent_limits, tickets) = (ParentLimits::default(), Arc::default());
-        let open = OpenSession {
-            workspace,
-            mcp,
-            is_mcp_lent: false,
-            parent_limits,
-            granted: Granted::default(),
-            directories: Arc::default(),
-            client_prompt: None,
-            tickets,
-            warning_log: None,
-            task: None,
-        };
-        lock(&self.0.sessions).insert(id.clone(), open);
-    }
-
-    /// Opens a subagent's session with the settings of its parent, unless it is open already.
-    fn register_child(
-        &self,
-        id: &SessionId,
-        workspace: Arc<Workspace>,
-        mcp: Option<Arc<mcp::Servers>>,
-        parent_limits: ParentLimits,
-        granted: Granted,
-        warning_log: WarningLog,
-    ) -> Result<(), InUse> {
-        let (tickets, warning_log) = (Arc::default(), Some(warning_log));
-        let open = OpenSession {
-            workspace,
-            mcp,
-            is_mcp_lent: true,
-            parent_limits,
-            granted,
-            directories: Arc::default(),
-            client_prompt: None,
-            tickets,
-            warning_log,
-            task: None,
-        };
-        match lock(&self.0.sessions).entry(id.clone()) {
-            // A task that was just opened has no prompt yet.
-            Entry::Occupied(other) if other.get().is_mcp_lent || !other.get().tickets.is_empty() => {
-                Err(InUse::Works)
-            }
-            Entry::Occupied(_) => Err(InUse::Opened),
-            Entry::Vacant(place) => {
-                place.insert(open);
-                Ok(())
-            }
-        }
-    }
-
-    /// Lists up to `limit` root sessions, most recently changed first: of one directory or all, behind the session with
-    /// the last change and id that are given.
-    pub async fn list_sessions(
-        &self,
-        directory: Option<String>,
-        archived: ArchiveFilter,
-        after: Option<(i64, String)>,
-        limit: usize,
-    ) -> Result<Vec<Session>, EngineError> {
-        let mut sessions = self.0.storage.list(SessionQuery { directory, archived, after, limit }).await?;
-        self.entitle(&mut sessions).await?;
-        Ok(sessions)
-    }
-
-    /// Returns a stored session.
-    pub async fn session(&self, id: &SessionId) -> Result<Session, EngineError> {
-        let stored = self.0.storage.session(id.clone()).await?;
-        let mut session = stored.ok_or_else(|| EngineError::session_not_found(id))?;
-        self.entitle([&mut session]).await?;
-        Ok(session)
-    }
-
     /// Returns the inbox of a session's task, which is started when there is none.
-    fn inbox(&self, id: &SessionId, open: &mut OpenSession) -> mpsc::Sender<Command> {
+    pub(crate) fn inbox(&self, id: &SessionId, open: &mut OpenSession) -> mpsc::Sender<Command> {
         match &open.task {
             Some(task) if !task.inbox.is_closed() => task.inbox.clone(),
             Some(_) | None => {
@@ -505,66 +372,6 @@ impl Engine {
                 inbox
             }
         }
-    }
-
-    /// Lets an idle session's task end; false when something has come in the meantime.
-    pub(crate) fn release_if_idle(&self, id: &SessionId, inbox: &Inbox) -> bool {
-        let mut sessions = lock(&self.0.sessions);
-        if !inbox.is_empty() {
-            return false;
-        }
-        if let Some(open) = sessions.get_mut(id) {
-            open.task = None;
-        }
-        true
-    }
-
-    /// Drops a task that ends by itself, so that the next prompt starts another.
-    pub(crate) fn drop_task(&self, id: &SessionId) {
-        if let Some(open) = lock(&self.0.sessions).get_mut(id) {
-            open.task = None;
-        }
-    }
-
-    /// Cancels every prompt of a session, running or waiting, and its subagents in the background. Unknown sessions are ignored.
-    pub fn cancel(&self, id: &SessionId) {
-        let tickets = lock(&self.0.sessions).get(id).map(|open| open.tickets.clone());
-        if let Some(tickets) = tickets {
-            tickets.cancel_all();
-        }
-        self.cancel_background(id);
-    }
-
-    /// Cancels one prompt.
-    pub fn cancel_prompt(&self, id: &SessionId, ticket: u64) {
-        let tickets = lock(&self.0.sessions).get(id).map(|open| open.tickets.clone());
-        if let Some(tickets) = tickets {
-            tickets.cancel(ticket);
-        }
-    }
-
-    /// Cancels a session's turns, waits for them and frees the session's resources. False when it was not open.
-    pub async fn close_session(&self, id: &SessionId) -> bool {
-        let Some(open) = lock(&self.0.sessions).remove(id) else { return false };
-        open.tickets.cancel_all();
-        self.0.asks.withdraw_apart(id);
-        self.close_background(id).await;
-        let workspace = open.workspace.clone();
-        end_session(open).await;
-        self.0.bus.forget_children(id);
-        self.close_workspace_if_unused(workspace).await;
-        true
-    }
-
-    /// Ends a directory's services with its last session.
-    async fn close_workspace_if_unused(&self, workspace: Arc<Workspace>) {
-        let is_used = lock(&self.0.sessions).values().any(|open| Arc::ptr_eq(&open.workspace, &workspace));
-        if is_used {
-            return;
-        }
-        lock(&self.0.workspaces).retain(|_, other| !Arc::ptr_eq(other, &workspace));
-        self.end_plugins(workspace.directory()).await;
-        workspace.close().await;
     }
 
     /// Returns true if the engine ends once everything is done.
@@ -603,54 +410,7 @@ impl Engine {
         self.0.terminals.remove_all(None);
         let workspaces = std::mem::take(&mut *lock(&self.0.workspaces));
         let closing = futures_util::future::join_all(workspaces.values().map(|workspace| workspace.close()));
-        tokio::join!(closing, self.end_all_plugins(), self.0.background_tasks.end());
-    }
-}
-
-/// Reason that a session cannot be given a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum InUse {
-    /// The session is working.
-    Works,
-    /// A client has it open.
-    Opened,
-}
-
-/// Waits for a session's task and ends its servers.
-async fn end_session(open: OpenSession) {
-    let OpenSession { mcp, is_mcp_lent, task, .. } = open;
-    if let Some(Task { inbox, join, .. }) = task {
-        // Without senders the task ends when its inbox is empty.
-        drop(inbox);
-        let _ = join.await;
-    }
-    if let Some(mcp) = mcp.filter(|_| !is_mcp_lent) {
-        mcp.close().await;
-    }
-}
-
-/// Returns a session in which nothing has been said.
-fn new_info(new: NewSession, worktree: &Path, project_id: String) -> Session {
-    let now = clock::now_ms();
-    Session {
-        id: new.id.unwrap_or_else(ids::session),
-        slug: project::slug(),
-        project_id,
-        directory: new.directory.display().to_string(),
-        path: new.directory.strip_prefix(worktree).ok().map(|path| path.display().to_string()),
-        title: new.title.unwrap_or_else(|| title::default(now, new.parent_id.is_some())),
-        parent_id: new.parent_id,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        agent: new.agent,
-        model: new.model,
-        cost: 0.0,
-        tokens: Default::default(),
-        summary: None,
-        metadata: new.metadata,
-        permission: new.permission,
-        limits: Vec::new(),
-        revert: None,
-        time: SessionTime { created: now, updated: now, compacting: None, archived: None },
+        tokio::join!(closing, self.plugins().end_all(), self.0.background_tasks.end());
     }
 }
 

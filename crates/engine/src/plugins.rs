@@ -18,7 +18,7 @@ pub mod providers;
 pub mod reports;
 
 use self::feed::Feeding;
-use super::{Engine, Loaded, Workspace};
+use super::{Loaded, Plugins, Workspace};
 use windlass_base::{blocking::blocking, clock, lock::lock};
 use windlass_core::{
     bus::Bus,
@@ -111,67 +111,67 @@ pub(crate) enum Renewal {
     Ready(Arc<Host>),
 }
 
-impl Engine {
+impl<'a> Plugins<'a> {
     /// Sets the API that answers the requests that plugins make by the SDK's client.
-    pub fn serve_plugins(&self, api: Api) {
+    pub fn serve(self, api: Api) {
         // The first front end of a process answers for all.
-        let _ = self.0.plugins.api.set(api);
+        let _ = self.engine.0.plugins.api.set(api);
     }
 
     /// Tells plugins where the server listens.
-    pub fn show_server(&self, url: String) {
+    pub fn show_server(self, url: String) {
         // A process listens once.
-        let _ = self.0.plugins.server.set(url);
+        let _ = self.engine.0.plugins.server.set(url);
     }
 
     /// Returns the host of a directory's plugins, if there is one.
-    pub fn plugins(&self, directory: &Path) -> Option<Arc<Host>> {
-        lock(&self.0.plugins.hosts).get(directory).map(|running| running.host.clone())
+    pub fn host(self, directory: &Path) -> Option<Arc<Host>> {
+        lock(&self.engine.0.plugins.hosts).get(directory).map(|running| running.host.clone())
     }
 
     /// Ends the host of a directory.
-    pub(crate) async fn end_plugins(&self, directory: &Path) {
-        self.0.plugins.notices.retain(directory, |_| false);
-        let running = lock(&self.0.plugins.hosts).remove(directory);
+    pub(crate) async fn end(self, directory: &Path) {
+        self.engine.0.plugins.notices.retain(directory, |_| false);
+        let running = lock(&self.engine.0.plugins.hosts).remove(directory);
         if let Some(running) = running {
             running.close().await;
         }
     }
 
     /// Returns the notices about a directory's plugins that their user has to know.
-    pub(crate) fn plugin_notices(&self, directory: &Path) -> Vec<String> {
-        let notices = lock(&self.0.plugins.notices.0);
+    pub(crate) fn notices(self, directory: &Path) -> Vec<String> {
+        let notices = lock(&self.engine.0.plugins.notices.0);
         notices.get(directory).into_iter().flatten().map(|notice| notice.message.clone()).collect()
     }
 
     /// Ends all hosts.
-    pub(crate) async fn end_all_plugins(&self) {
-        let running = std::mem::take(&mut *lock(&self.0.plugins.hosts));
+    pub(crate) async fn end_all(self) {
+        let running = std::mem::take(&mut *lock(&self.engine.0.plugins.hosts));
         futures_util::future::join_all(running.values().map(Running::close)).await;
     }
 
     /// Starts the first host of a directory, and feeds it.
-    fn run_plugins(&self, (first, second): (Setup, Option<Setup>)) -> Arc<Host> {
-        self.0.plugins.notices.retain(&first.config.directory, |about| about.is_some());
+    fn run(self, (first, second): (Setup, Option<Setup>)) -> Arc<Host> {
+        self.engine.0.plugins.notices.retain(&first.config.directory, |about| about.is_some());
         let host = Arc::new(Host::start(first, second));
-        self.put_plugins(host.clone());
+        self.put(host.clone());
         host
     }
 
-    fn put_plugins(&self, host: Arc<Host>) {
+    fn put(self, host: Arc<Host>) {
         let directory = host.directory().to_owned();
-        let running = Running { feeding: feed::start(self, &host), host, next: None };
+        let running = Running { feeding: feed::start(self.engine, &host), host, next: None };
         // A turn that uses the one before holds it until its end.
-        let before = lock(&self.0.plugins.hosts).insert(directory, running);
+        let before = lock(&self.engine.0.plugins.hosts).insert(directory, running);
         self.retire(before);
     }
 
     /// Gives a host that no turn begins with any more the events that wait for it.
-    fn retire(&self, before: Option<Running>) {
+    fn retire(self, before: Option<Running>) {
         let Some(Running { host, feeding, next: _ }) = before else { return };
         // At once, so that no event reaches both.
         feeding.stop();
-        self.0.background_tasks.run(async move {
+        self.engine.0.background_tasks.run(async move {
             feeding.finish().await;
             // The feed alone does not keep it.
             drop(host);
@@ -179,17 +179,17 @@ impl Engine {
     }
 
     /// Starts the host of a directory after its files were read, and waits for it as long as a client may wait.
-    pub(crate) async fn start_plugins(&self, loaded: &Loaded) -> Option<Arc<Host>> {
+    pub(crate) async fn start(self, loaded: &Loaded) -> Option<Arc<Host>> {
         if loaded.plan.is_empty() {
             return None;
         }
         let directory = &loaded.config.directory;
-        if let Some(host) = self.plugins(directory) {
+        if let Some(host) = self.host(directory) {
             return Some(host);
         }
         self.install_missing(loaded).await;
         let setups = self.setups(loaded, shares(loaded).await).await;
-        let host = self.plugins(directory).unwrap_or_else(|| self.run_plugins(setups));
+        let host = self.host(directory).unwrap_or_else(|| self.run(setups));
         if !host.settled(START_LIMIT).await {
             tracing::warn!("plugins are still loading; what they change in the configuration holds later");
             self.read_later(host.clone(), directory.clone());
@@ -198,8 +198,8 @@ impl Engine {
     }
 
     /// Starts another host where the plan of a directory has changed, and waits until it is ready. Until it takes over
-    /// by [`Engine::take_over`], the one that runs serves.
-    pub(crate) async fn renew_plugins(&self, workspace: &Workspace) -> Renewal {
+    /// by [`Plugins::take_over`], the one that runs serves.
+    pub(crate) async fn renew(self, workspace: &Workspace) -> Renewal {
         let loaded = workspace.loaded();
         let directory = &loaded.config.directory;
         let installed = installed(&loaded).await;
@@ -210,7 +210,7 @@ impl Engine {
                 && host.shares() == shares.iter().cloned().collect::<Vec<_>>()
         };
         let (has_host, next) = {
-            let mut hosts = lock(&self.0.plugins.hosts);
+            let mut hosts = lock(&self.engine.0.plugins.hosts);
             let running = hosts.get_mut(directory);
             let has_host = running.is_some();
             let mut next = None;
@@ -231,15 +231,15 @@ impl Engine {
             None => {
                 self.install_missing(&loaded).await;
                 let setups = self.setups(&loaded, shares).await;
-                if self.plugins(directory).is_none() {
+                if self.host(directory).is_none() {
                     // Nothing serves that it could take over from.
-                    let host = self.run_plugins(setups);
+                    let host = self.run(setups);
                     host.settled(START_LIMIT).await;
                     return Renewal::Ready(host);
                 }
-                self.0.plugins.notices.retain(directory, |about| about.is_some());
+                self.engine.0.plugins.notices.retain(directory, |about| about.is_some());
                 let next = Arc::new(Host::start(setups.0, setups.1));
-                if let Some(running) = lock(&self.0.plugins.hosts).get_mut(directory) {
+                if let Some(running) = lock(&self.engine.0.plugins.hosts).get_mut(directory) {
                     running.next = Some(next.clone());
                 }
                 (next, false)
@@ -249,40 +249,46 @@ impl Engine {
         if is_decided && next.own_down().is_none() {
             return Renewal::Ready(next);
         }
-        if is_decided && let Some(running) = lock(&self.0.plugins.hosts).get_mut(directory) {
+        if is_decided && let Some(running) = lock(&self.engine.0.plugins.hosts).get_mut(directory) {
             // Another is tried with the next change.
             running.next = None;
         } else if !is_begun {
             self.read_later(next, directory.clone());
         }
         let message = "The changed plugins do not run, so those of before serve on.".to_owned();
-        self.0.plugins.notices.tell(self.bus(), directory, message, None);
+        self.engine.0.plugins.notices.tell(self.engine.bus(), directory, message, None);
         Renewal::None
     }
 
     /// Puts a host in the place of the one that served. Made in one step with the reading that it has a part in.
-    pub(crate) fn take_over(&self, directory: &Path, renewal: Renewal) {
+    pub(crate) fn take_over(self, directory: &Path, renewal: Renewal) {
         match renewal {
             Renewal::None => {}
             Renewal::Ended => {
-                self.0.plugins.notices.retain(directory, |_| false);
-                let before = lock(&self.0.plugins.hosts).remove(directory);
+                self.engine.0.plugins.notices.retain(directory, |_| false);
+                let before = lock(&self.engine.0.plugins.hosts).remove(directory);
                 self.retire(before);
             }
             Renewal::Ready(host) => {
-                let next =
-                    lock(&self.0.plugins.hosts).get(directory).and_then(|running| running.next.clone());
+                let next = lock(&self.engine.0.plugins.hosts)
+                    .get(directory)
+                    .and_then(|running| running.next.clone());
                 // Others may be wanted by now, or none, because the directory was closed.
                 if next.is_some_and(|next| Arc::ptr_eq(&next, &host)) {
-                    self.put_plugins(host);
+                    self.put(host);
                 }
             }
         }
     }
 
-    async fn setups(&self, loaded: &Loaded, shares: Shares) -> (Setup, Option<Setup>) {
+    async fn setups(self, loaded: &Loaded, shares: Shares) -> (Setup, Option<Setup>) {
         let config = &loaded.config;
-        let id = self.project_id(&config.worktree).await.unwrap_or_else(|_| "global".to_owned());
+        let id = self
+            .engine
+            .workspaces()
+            .project_id(&config.worktree)
+            .await
+            .unwrap_or_else(|_| "global".to_owned());
         let now = clock::now_ms();
         let is_git = config.worktree != Path::new("/");
         let mut project = json!({
@@ -297,15 +303,15 @@ impl Engine {
             share,
             config: own.clone(),
             project: project.clone(),
-            api: match self.0.plugins.api.get().cloned() {
+            api: match self.engine.0.plugins.api.get().cloned() {
                 Some(api) if sandbox.is_some() => Some(api::held(api, &config.directory)),
                 api => api,
             },
-            server_url: self.0.plugins.server.get().cloned(),
+            server_url: self.engine.0.plugins.server.get().cloned(),
             installed: installed.clone(),
             sandbox,
             login: {
-                let (paths, environment) = (self.0.paths.clone(), self.0.environment.clone());
+                let (paths, environment) = (self.engine.0.paths.clone(), self.engine.0.environment.clone());
                 Arc::new(move |provider| {
                     let (paths, environment) = (paths.clone(), environment.clone());
                     Box::pin(blocking(move || {
@@ -315,7 +321,7 @@ impl Engine {
                 })
             },
             tell: {
-                let (bus, notices) = (self.bus().clone(), self.0.plugins.notices.clone());
+                let (bus, notices) = (self.engine.bus().clone(), self.engine.0.plugins.notices.clone());
                 let directory = config.directory.clone();
                 Box::new(move |message| notices.tell(&bus, &directory, message, None))
             },
@@ -324,14 +330,14 @@ impl Engine {
     }
 
     /// Installs packages and dependencies that are not there, in the background; then they are loaded.
-    async fn install_missing(&self, loaded: &Loaded) {
+    async fn install_missing(self, loaded: &Loaded) {
         let (cache, plan) = (loaded.config.paths.cache(), loaded.plan.clone());
         let mut missing = blocking(move || packages::missing(&cache, &plan)).await;
-        let notices = &self.0.plugins.notices;
+        let notices = &self.engine.0.plugins.notices;
         notices.retain(&loaded.config.directory, |about| about.is_none_or(|it| missing.contains(it)));
         {
             // A failed installation is tried again by the next process, and a package by `windlass plugin update`.
-            let mut tried = lock(&self.0.plugins.tried);
+            let mut tried = lock(&self.engine.0.plugins.tried);
             missing.retain(|it| tried.insert(it.clone()));
         }
         if missing.is_empty() {
@@ -341,10 +347,10 @@ impl Engine {
     }
 
     /// Installs in the background, and reads the directory again.
-    fn install_later(&self, missing: Vec<Missing>, config: Config) {
-        let engine = self.clone();
-        let under_way = Installing::begin(&self.0.plugins.n_installing);
-        self.0.background_tasks.run(async move {
+    fn install_later(self, missing: Vec<Missing>, config: Config) {
+        let engine = self.engine.clone();
+        let under_way = Installing::begin(&self.engine.0.plugins.n_installing);
+        self.engine.0.background_tasks.run(async move {
             let _under_way = under_way;
             let mut n_installed = 0;
             for missing in missing {
@@ -366,57 +372,57 @@ impl Engine {
                 // Other directories may use the same.
                 let workspaces: Vec<_> = lock(&engine.0.workspaces).values().cloned().collect();
                 for workspace in workspaces.into_iter().filter(|it| !it.loaded().plan.is_empty()) {
-                    engine.read_installed(workspace).await;
+                    engine.plugins().read_installed(workspace).await;
                 }
             }
         });
     }
 
     /// Waits until nothing is being installed for plugins, and the installed ones are loaded; false after `limit`.
-    pub async fn plugins_installed(&self, limit: Duration) -> bool {
-        let mut n_installing = self.0.plugins.n_installing.subscribe();
+    pub async fn installed(self, limit: Duration) -> bool {
+        let mut n_installing = self.engine.0.plugins.n_installing.subscribe();
         tokio::time::timeout(limit, n_installing.wait_for(|n_installing| *n_installing == 0)).await.is_ok()
     }
 
     /// Reads a directory again once its plugins are ready.
-    fn read_later(&self, host: Arc<Host>, directory: PathBuf) {
-        let engine = self.clone();
-        self.0.background_tasks.run(async move {
+    fn read_later(self, host: Arc<Host>, directory: PathBuf) {
+        let engine = self.engine.clone();
+        self.engine.0.background_tasks.run(async move {
             let is_decided = host.decided(LATE_LIMIT).await;
             let workspace = lock(&engine.0.workspaces).get(&directory).cloned();
             if let Some(workspace) = workspace.filter(|_| is_decided) {
-                engine.read_installed(workspace).await;
+                engine.plugins().read_installed(workspace).await;
             }
         });
     }
 
     /// Loads the plugins and tools of a directory again after the user has accepted their change.
-    pub(crate) fn load_accepted(&self, workspace: Arc<Workspace>) {
-        let engine = self.clone();
-        self.0.background_tasks.run(async move {
-            engine.read_installed(workspace).await;
+    pub(crate) fn load_accepted(self, workspace: Arc<Workspace>) {
+        let engine = self.engine.clone();
+        self.engine.0.background_tasks.run(async move {
+            engine.plugins().read_installed(workspace).await;
         });
     }
 
     /// Reads a directory again; boxed, because reading may install.
-    fn read_installed(&self, workspace: Arc<Workspace>) -> BoxFuture<'_, ()> {
+    fn read_installed(self, workspace: Arc<Workspace>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            if let Err(error) = self.read_again(&workspace).await {
+            if let Err(error) = self.engine.workspaces().read_again(&workspace).await {
                 tracing::warn!(%error, "the installed plugins are not loaded");
             }
         })
     }
 
     /// Returns the usable providers as clients see them.
-    pub(crate) async fn shown_providers(&self, loaded: &Arc<Loaded>) -> Arc<UsableProviders> {
-        let known = lock(&self.0.plugins.providers).clone();
+    pub(crate) async fn shown_providers(self, loaded: &Arc<Loaded>) -> Arc<UsableProviders> {
+        let known = lock(&self.engine.0.plugins.providers).clone();
         if let Some((of, providers)) = known
             && Weak::ptr_eq(&of, &Arc::downgrade(loaded))
         {
             return providers;
         }
         let providers = Arc::new(loaded.usable_providers().await);
-        *lock(&self.0.plugins.providers) = Some((Arc::downgrade(loaded), providers.clone()));
+        *lock(&self.engine.0.plugins.providers) = Some((Arc::downgrade(loaded), providers.clone()));
         providers
     }
 }

@@ -5,21 +5,21 @@ use std::path::{Path, PathBuf};
 use windlass_base::{git::Program, ids};
 use windlass_core::config::worktree;
 
-use crate::{Engine, EngineError, Workspace, git::Git};
+use crate::{EngineError, Workspace, Workspaces, git::Git};
 
 /// Stands for everything outside a repository, and for a repository with a root commit that is not known yet.
 pub const GLOBAL: &str = windlass_core::storage::UNKNOWN_PROJECT;
 
-impl Engine {
+impl Workspaces<'_> {
     /// Returns the directory by which sessions are grouped: the repository around `directory`, or itself. Blocks.
-    pub fn project_root(&self, directory: &Path) -> PathBuf {
-        let root = worktree::worktree(&self.0.environment, directory);
+    pub fn project_root(self, directory: &Path) -> PathBuf {
+        let root = worktree::worktree(&self.engine.0.environment, directory);
         if root == Path::new("/") { directory.to_owned() } else { root }
     }
 
     /// Returns the project id of a workspace, which is `global` until git has named it, and its worktree if it is in one.
     pub async fn project_and_worktree(
-        &self,
+        self,
         workspace: &Workspace,
     ) -> Result<(String, Option<String>), EngineError> {
         let worktree = workspace.loaded().config.worktree.clone();
@@ -28,17 +28,17 @@ impl Engine {
     }
 
     /// Returns the stored project id of a worktree. One that is not known yet is found out in the background.
-    pub(crate) async fn project_id(&self, worktree: &Path) -> Result<String, EngineError> {
+    pub(crate) async fn project_id(self, worktree: &Path) -> Result<String, EngineError> {
         if worktree == Path::new("/") {
             return Ok(GLOBAL.to_owned());
         }
         let key = worktree.display().to_string();
-        if let Some(id) = self.0.storage.project_of(key.clone()).await? {
+        if let Some(id) = self.engine.0.storage.project_of(key.clone()).await? {
             return Ok(id);
         }
-        let (storage, worktree) = (self.0.storage.clone(), worktree.to_owned());
-        let (git, scratch) = (self.0.git.clone(), self.0.paths.cache());
-        self.0.background_tasks.run(async move {
+        let (storage, worktree) = (self.engine.0.storage.clone(), worktree.to_owned());
+        let (git, scratch) = (self.engine.0.git.clone(), self.engine.0.paths.cache());
+        self.engine.0.background_tasks.run(async move {
             if let Some(id) = root_commit(&git, &worktree, &scratch).await
                 && let Err(error) = storage.set_project(key, id).await
             {

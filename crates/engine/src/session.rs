@@ -20,6 +20,7 @@ pub mod patch;
 mod prompts;
 pub mod records;
 pub mod refused_media;
+pub mod registry;
 pub mod request;
 pub mod revert;
 pub mod state;

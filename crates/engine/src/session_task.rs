@@ -46,7 +46,7 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
         let command = tokio::select! {
             command = inbox.next() => command,
             () = tokio::time::sleep(idle) => {
-                if !cx.engine.release_if_idle(&cx.id, &inbox) {
+                if !cx.engine.sessions().release_if_idle(&cx.id, &inbox) {
                     continue;
                 }
                 // The log keeps the size of its busiest moment otherwise.
@@ -137,7 +137,7 @@ async fn answer(
     forget_unstored(cx, state, &result).await?;
     cx.show_status(state, SessionStatus::Idle).await;
     cx.tickets.end(ticket, result);
-    cx.engine.refresh_catalog();
+    cx.engine.remote().refresh_catalog();
     Ok(())
 }
 
@@ -168,7 +168,7 @@ async fn forget_unstored<T>(
 
 /// Ends the task: every prompt is answered, and the next one begins with the stored state.
 fn fail(cx: &SessionCx, error: EngineError) {
-    cx.engine.drop_task(&cx.id);
+    cx.engine.sessions().drop_task(&cx.id);
     cx.tickets.end_all(error);
 }
 

@@ -46,9 +46,9 @@ async fn what_hooks_change_holds_and_is_named_as_theirs() {
     let hook = Hook { name: "planner@1.0".to_owned(), change: Arc::new(change), is_held: false };
     let engine = Engine::with_hooks(environment, paths, vec![hook]);
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
-    let opened = engine.create_session(new).await.expect("a session");
+    let opened = engine.sessions().create(new).await.expect("a session");
     assert!(opened.workspace.loaded().agent("planner").is_some());
-    let report = engine.examine(home.path(), Pages::AreLeft).await.expect("read");
+    let report = engine.diagnostics().examine(home.path(), Pages::AreLeft).await.expect("read");
     let share = report.leaves.iter().find(|leaf| leaf.path == ["share"]).expect("there");
     assert_eq!((&share.value, share.set_by[0].source.as_str()), (&"auto".into(), "planner@1.0"));
     assert!(share.set_by[1].source.ends_with("opencode.json"));
@@ -56,7 +56,7 @@ async fn what_hooks_change_holds_and_is_named_as_theirs() {
     assert!(told[0].starts_with("planner@1.0: agent.planner.steps: "), "{told:?}");
     // Later changes go through the hooks too.
     std::fs::write(home.path().join("opencode.json"), r#"{"share": "disabled"}"#).expect("written");
-    let again = engine.read_files(home.path()).await.expect("read");
+    let again = engine.workspaces().read_files(home.path()).await.expect("read");
     assert_eq!(again.config.settings.share, Some(Share::Auto));
     engine.finish().await;
 }
@@ -74,7 +74,7 @@ async fn ask(engine: &Engine, id: &SessionId, text: &str) -> Result<TurnOutcome,
 async fn give(engine: &Engine, id: &SessionId, input: PromptInput) -> Result<TurnOutcome, EngineError> {
     let (sender, ended) = oneshot::channel();
     let sender = Arc::new(Mutex::new(Some(sender)));
-    engine.prompt(
+    engine.sessions().prompt(
         id,
         input,
         Box::new(move |result| {
@@ -97,7 +97,7 @@ pub fn panic_if_asked(prompt: &Prompt<'_>) {
 async fn a_panic_fails_its_turn_and_the_session_goes_on() {
     let (home, engine) = fixture::engine(&[]);
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
-    let id = engine.create_session(new).await.expect("made").info.id;
+    let id = engine.sessions().create(new).await.expect("made").info.id;
     let failed = ask(&engine, &id, PANIC).await.expect_err("the turn fails");
     assert_eq!(failed.kind, EngineErrorKind::Internal);
     let outcome = ask(&engine, &id, "hello").await.expect("the session goes on");
@@ -109,7 +109,7 @@ async fn a_panic_fails_its_turn_and_the_session_goes_on() {
 async fn a_turn_reads_the_files_again_where_they_cannot_be_watched() {
     let (home, engine) = fixture::engine(&[]);
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
-    let opened = engine.create_session(new).await.expect("made");
+    let opened = engine.sessions().create(new).await.expect("made");
     let told = engine.bus().listen(Filter::Only(vec![EventKind::ConfigUpdated]));
     let poet = r#"{"agent": {"poet": {"mode": "primary"}}}"#;
     std::fs::write(home.path().join("opencode.json"), poet).expect("written");
@@ -130,11 +130,11 @@ async fn a_turn_reads_the_files_again_where_they_cannot_be_watched() {
 async fn a_turn_does_not_wait_for_ever_for_files_that_are_being_read() {
     let (home, engine) = fixture::engine(&[]);
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
-    let opened = engine.create_session(new).await.expect("made");
+    let opened = engine.sessions().create(new).await.expect("made");
     let (turns, mut begun) = tokio::sync::mpsc::unbounded_channel();
     let _task = AbortOnDropHandle::new(tokio::spawn(std::future::pending()));
     *lock(&opened.workspace.reloading) = Some(Reloading { turns, _task });
-    let caught_up = engine.sync_config(&opened.workspace);
+    let caught_up = engine.workspaces().sync_config(&opened.workspace);
     tokio::time::timeout(std::time::Duration::from_secs(20), caught_up).await.expect("bounded");
     assert!(begun.try_recv().is_ok_and(|turn| turn.is_closed()));
     engine.finish().await;
@@ -169,7 +169,7 @@ async fn a_turn_has_an_organisation_asked_that_was_not_asked_for_long() {
     let told = engine.bus().listen(Filter::Only(vec![EventKind::ConfigUpdated]));
     let mut events = std::collections::VecDeque::new();
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
-    let opened = engine.create_session(new).await.expect("made");
+    let opened = engine.sessions().create(new).await.expect("made");
     told.next_batch(&mut events).await;
     let is_denied = || {
         let permission = &opened.workspace.loaded().config.permission;
@@ -190,24 +190,24 @@ async fn a_turn_has_an_organisation_asked_that_was_not_asked_for_long() {
 async fn a_session_at_work_is_not_taken_back() {
     let (home, engine) = fixture::engine(&[]);
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
-    let id = engine.create_session(new).await.expect("made").info.id;
+    let id = engine.sessions().create(new).await.expect("made").info.id;
     let asked = ask(&engine, &id, "hello");
     let reverted = async {
         // The prompt is handed over first.
         tokio::task::yield_now().await;
-        engine.revert_session(&id, RevertTo::Prompts(1)).await
+        engine.sessions().revert(&id, RevertTo::Prompts(1)).await
     };
     let (outcome, reverted) = tokio::join!(asked, reverted);
     outcome.expect("answered");
     assert_eq!(reverted.expect_err("it works").kind, EngineErrorKind::SessionBusy);
-    let reverted = engine.revert_session(&id, RevertTo::Prompts(1)).await.expect("idle");
+    let reverted = engine.sessions().revert(&id, RevertTo::Prompts(1)).await.expect("idle");
     assert_eq!(reverted.prompt.as_deref(), Some("hello"));
-    let record = engine.record(&id).await.expect("stored").without_undone();
+    let record = engine.sessions().record(&id).await.expect("stored").without_undone();
     assert!(record.messages.is_empty() && record.info.revert.is_some());
     let unknown = RevertTo::Message { message_id: ids::message(), part_id: None };
-    let unknown = engine.revert_session(&id, unknown).await.expect_err("unknown");
+    let unknown = engine.sessions().revert(&id, unknown).await.expect_err("unknown");
     assert_eq!(unknown.kind, EngineErrorKind::MessageNotFound);
-    let other = engine.revert_session(&ids::session(), RevertTo::Nothing).await.expect_err("not open");
+    let other = engine.sessions().revert(&ids::session(), RevertTo::Nothing).await.expect_err("not open");
     assert!(matches!(other.kind, EngineErrorKind::SessionNotFound(_)));
     engine.finish().await;
 }
@@ -216,22 +216,22 @@ async fn a_session_at_work_is_not_taken_back() {
 async fn a_prompt_without_a_reply_is_kept_for_the_next_one() {
     let (home, engine) = fixture::engine(&[]);
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
-    let id = engine.create_session(new).await.expect("made").info.id;
+    let id = engine.sessions().create(new).await.expect("made").info.id;
     let part = PromptPart::Text { text: "kept".to_owned(), is_synthetic: false, is_ignored: false };
     let input = PromptInput { no_reply: true, ..input(vec![part]) };
     let outcome = give(&engine, &id, input).await.expect("kept");
-    let record = engine.record(&id).await.expect("stored");
+    let record = engine.sessions().record(&id).await.expect("stored");
     let [kept] = record.messages.as_slice() else { panic!("{:?}", record.messages) };
     assert_eq!((outcome.stop, outcome.message_id.as_ref()), (StopReason::EndTurn, Some(kept.info.id())));
     ask(&engine, &id, "hello").await.expect("answered");
-    let record = engine.record(&id).await.expect("stored");
+    let record = engine.sessions().record(&id).await.expect("stored");
     assert_eq!(record.messages.len(), 3, "{:?}", record.messages);
     engine.finish().await;
 }
 
 /// Returns the description of each `task` call of a session, with its state.
 async fn tasks(engine: &Engine, id: &SessionId) -> Vec<(String, &'static str)> {
-    let record = engine.record(id).await.expect("stored");
+    let record = engine.sessions().record(id).await.expect("stored");
     let parts = record.messages.into_iter().flat_map(|message| message.parts);
     let tasks = parts.filter_map(|part| match part.kind {
         PartKind::Tool(tool) if tool.tool == "task" => {
@@ -248,7 +248,7 @@ async fn tasks(engine: &Engine, id: &SessionId) -> Vec<(String, &'static str)> {
 async fn work_for_subagents_is_done_before_the_answer_also_what_a_killed_daemon_did_not_begin() {
     let (home, engine) = fixture::engine(&[]);
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
-    let id = engine.create_session(new).await.expect("made").info.id;
+    let id = engine.sessions().create(new).await.expect("made").info.id;
     let subtask = |description: &str| PromptPart::Subtask {
         prompt: "hello".to_owned(),
         description: description.to_owned(),
@@ -275,7 +275,7 @@ async fn a_session_without_work_gives_its_memory_back_and_goes_on_from_the_store
     let (home, mut engine) = fixture::engine(&[]);
     Arc::get_mut(&mut engine.0).expect("new").session_idle = Duration::ZERO;
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
-    let id = engine.create_session(new).await.expect("made").info.id;
+    let id = engine.sessions().create(new).await.expect("made").info.id;
     ask(&engine, &id, "hello").await.expect("answered");
     let released = async {
         while lock(&engine.0.sessions).get(&id).is_some_and(|open| open.task.is_some()) {
@@ -284,7 +284,7 @@ async fn a_session_without_work_gives_its_memory_back_and_goes_on_from_the_store
     };
     tokio::time::timeout(Duration::from_secs(10), released).await.expect("the task ends");
     ask(&engine, &id, "hello").await.expect("answered");
-    assert_eq!(engine.record(&id).await.expect("stored").messages.len(), 4);
+    assert_eq!(engine.sessions().record(&id).await.expect("stored").messages.len(), 4);
     // No prompt is lost, however far the task has come in ending.
     for n_yields in 0..40 {
         for _ in 0..n_yields {

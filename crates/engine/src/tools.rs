@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use windlass_protocol::opencode::tool::Look;
 use windlass_services::tool::{self, row::Tool};
 
-use crate::{Engine, Workspace};
+use crate::{Workspace, Workspaces};
 
 /// The permission that stands for a change of the configuration.
 pub const CHANGE: &str = "config";
@@ -37,13 +37,13 @@ pub fn tool_look(name: &str) -> Look {
     tool::look(name)
 }
 
-impl Engine {
+impl Workspaces<'_> {
     /// Returns the tools of a directory with their descriptions for models: built-in ones, those of programs, of
     /// plugins and of tool files. The last of a name stands.
-    pub async fn tools(&self, workspace: &Workspace) -> Vec<Value> {
+    pub async fn tools(self, workspace: &Workspace) -> Vec<Value> {
         let mut rows: Vec<Tool> = tool::BUILTIN.to_vec();
         rows.extend(workspace.loaded().plan.manifests.iter().map(tool::program::row));
-        if let Some(host) = self.plugins(workspace.directory())
+        if let Some(host) = self.engine.plugins().host(workspace.directory())
             && host.ready().await
         {
             rows.extend(host.offer().tools.iter().map(tool::plugin::row));

@@ -111,10 +111,10 @@ impl<'a> Projects<'a> {
         let directory = workspace.directory().to_owned();
         if !Roots::of(workspace).is_git() {
             git::init(workspace.git(), &directory).await?;
-            self.0.close_directory(&directory).await;
+            self.0.sessions().close_directory(&directory).await;
         }
         let failed = |error: EngineError| FilesError::Failed(error.message);
-        let workspace = self.0.workspace(&directory).await.map_err(failed)?;
+        let workspace = self.0.workspaces().workspace(&directory).await.map_err(failed)?;
         self.project(&workspace).await.map_err(failed)
     }
 

@@ -36,7 +36,7 @@ pub async fn open(engine: &Engine, workspace: &Workspace, create: PtyCreate) -> 
     }
     let mut environment = config.environment.variables.clone();
     environment.extend(create.env.unwrap_or_default());
-    if let Some(host) = engine.plugins(workspace.directory()) {
+    if let Some(host) = engine.plugins().host(workspace.directory()) {
         let variables = host.shell_variables(json!({ "cwd": cwd }), false).await;
         environment.extend(variables.map_err(|error| FilesError::Invalid(error.to_string()))?);
     }

@@ -94,7 +94,7 @@ impl Projects<'_> {
     pub async fn remove_worktree(self, workspace: &Workspace, directory: &str) -> Result<(), WorktreeError> {
         let folder = self.folder(workspace).await.ok_or(WorktreeError::NotGit)?;
         let (path, branch) = folder.find(directory).await.map_err(WorktreeError::Remove)?;
-        self.0.close_directory(&path).await;
+        self.0.sessions().close_directory(&path).await;
         let failed = |GitError(reason)| WorktreeError::Remove(reason);
         let text = path.display().to_string();
         folder.git.run(&["worktree", "remove", "--force", &text], &[]).await.map_err(failed)?;

@@ -36,7 +36,7 @@ impl Scene {
             "m": {"limit": {"context": 1000, "output": 100}}, "unlimited": {},
         }}}});
         let (home, engine) = fixture::engine(&[("OPENCODE_CONFIG_CONTENT", &config.to_string())]);
-        let workspace = engine.workspace(home.path()).await.unwrap();
+        let workspace = engine.workspaces().workspace(home.path()).await.unwrap();
         Self { workspace, encoder: Encoder::default(), engine, home }
     }
 
@@ -91,7 +91,7 @@ impl Scene {
 
     fn show(&mut self, payload: EventPayload) -> Vec<Value> {
         if let EventPayload::PermissionAsked(request) = &payload {
-            self.engine.pretend_asked(request.clone());
+            self.engine.asking().pretend_asked(request.clone());
         }
         self.item(event(payload))
     }
@@ -674,7 +674,7 @@ async fn who_resumes_a_session_is_asked_what_waits_there_whoever_was_asked_befor
     let mut scene = Scene::detached().await;
     for id in ["per_a", "per_b"] {
         let EventPayload::PermissionAsked(request) = asked(id) else { unreachable!() };
-        scene.engine.pretend_asked(request);
+        scene.engine.asking().pretend_asked(request);
     }
     let shown = scene.item(scene.attach(0.0));
     assert_eq!((questions(&shown), shown.len()), (vec![(0, "per_a")], 1));
@@ -686,8 +686,8 @@ async fn a_question_that_is_settled_before_it_could_be_shown_is_not_shown() {
     let mut scene = Scene::new().await;
     let first = asked("per_a");
     let EventPayload::PermissionAsked(request) = &first else { unreachable!() };
-    scene.engine.pretend_asked(request.clone());
-    scene.engine.reply_permission(&request.id, Reply::Reject, None);
+    scene.engine.asking().pretend_asked(request.clone());
+    scene.engine.asking().reply_permission(&request.id, Reply::Reject, None);
     assert_eq!(scene.item(event(first)), [""; 0]);
     assert_eq!(scene.show(replied("per_a")), [""; 0]);
 }

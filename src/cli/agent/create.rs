@@ -115,8 +115,9 @@ pub fn run(environment: Environment, args: CreateArgs) -> ExitCode {
         let generating = async {
             // The place of the file: permissions of one project say nothing about an agent of every project.
             let place = wanted.directory.ancestors().skip(1).find(|it| it.is_dir()).unwrap_or(&directory);
-            let loaded = engine.inspect_files(place).await?;
-            let agent = engine.generate_agent(&directory, &wanted.description, model.as_ref()).await?;
+            let loaded = engine.workspaces().inspect_files(place).await?;
+            let agent =
+                engine.workspaces().generate_agent(&directory, &wanted.description, model.as_ref()).await?;
             Ok::<_, EngineError>((loaded, agent))
         };
         let generated = tokio::select! {
@@ -305,7 +306,7 @@ fn checked_name(name: &str) -> Option<String> {
 async fn is_read(engine: &Engine, directory: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or(path.to_owned());
     let directory = real(directory);
-    let Ok(loaded) = engine.inspect_files(directory.parent().unwrap_or(&directory)).await else {
+    let Ok(loaded) = engine.workspaces().inspect_files(directory.parent().unwrap_or(&directory)).await else {
         return true;
     };
     loaded.config.directories.iter().any(|read| real(read) == directory)

@@ -156,7 +156,7 @@ impl Sessions {
             Self::Own { engine, place } => {
                 let directory = place.workspace.directory().to_owned();
                 let new = NewSession { directory, ..NewSession::default() };
-                Ok(engine.create_session_in(place.workspace.clone(), new).await?.info)
+                Ok(engine.sessions().create_in(place.workspace.clone(), new).await?.info)
             }
             Self::Remote { remote, .. } => place::create(&remote.http, None).await,
         }?;
@@ -169,7 +169,7 @@ impl Sessions {
         let session = match self {
             Self::Own { engine, place } => {
                 let id = open::known(engine, id).await?.id;
-                Ok(engine.open_session_in(place.workspace.clone(), &id, Vec::new()).await?.info)
+                Ok(engine.sessions().open_in(place.workspace.clone(), &id, Vec::new()).await?.info)
             }
             Self::Remote { remote, .. } => place::session(&remote.http, id).await,
         }?;
@@ -180,8 +180,8 @@ impl Sessions {
     /// Closes a session. One in which nothing was said is deleted, so that it does not stay in any list.
     pub async fn leave(&self, id: &SessionId, is_unused: bool) -> Result<(), Failure> {
         match self {
-            Self::Own { engine, .. } if is_unused => engine.delete_session(id).await?,
-            Self::Own { engine, .. } => _ = engine.close_session(id).await,
+            Self::Own { engine, .. } if is_unused => engine.sessions().delete(id).await?,
+            Self::Own { engine, .. } => _ = engine.sessions().close(id).await,
             Self::Remote { remote, .. } if is_unused => {
                 let said = remote.http.get::<Vec<Value>>(&format!("/session/{id}/message?limit=1")).await;
                 // Another client may have said something; a session that stays is no harm.
@@ -199,7 +199,7 @@ impl Sessions {
         match self {
             Self::Own { engine, place } => {
                 let directory = place.workspace.directory().display().to_string();
-                Ok(engine.list_sessions(Some(directory), ArchiveFilter::Exclude, None, N_SESSIONS).await?)
+                Ok(engine.sessions().list(Some(directory), ArchiveFilter::Exclude, None, N_SESSIONS).await?)
             }
             Self::Remote { remote, .. } => {
                 Ok(remote.http.get(&format!("/session?roots=true&limit={N_SESSIONS}")).await?)
@@ -211,7 +211,7 @@ impl Sessions {
     pub async fn past(&self, id: &SessionId, shown: Option<&MessageId>) -> Result<Past, Failure> {
         let mut past = match self {
             Self::Own { engine, .. } => {
-                let record = engine.record(id).await?;
+                let record = engine.sessions().record(id).await?;
                 let is_begun = !record.messages.is_empty();
                 let Record { mut messages, children, .. } = record.without_undone();
                 let n_earlier = messages.len().saturating_sub(N_SHOWN);
@@ -233,7 +233,7 @@ impl Sessions {
     pub async fn agent(&mut self, id: &SessionId) -> String {
         match self {
             Self::Own { engine, place } => {
-                let chosen = engine.session_agent(id).await;
+                let chosen = engine.asking().session_agent(id).await;
                 place.workspace.loaded().agent_name(chosen.as_deref()).to_owned()
             }
             Self::Remote { remote, choices, agent, unstored_agent, .. } => {
@@ -257,7 +257,7 @@ impl Sessions {
         match self {
             Self::Own { engine, place } => {
                 open::check_agent(&place.workspace.loaded(), name)?;
-                Ok(engine.select(id, Some(name.to_owned()), None).await?)
+                Ok(engine.sessions().select(id, Some(name.to_owned()), None).await?)
             }
             Self::Remote { remote, choices, agent, unstored_agent, .. } => {
                 choices.check_agent(name)?;
@@ -275,7 +275,7 @@ impl Sessions {
         let chosen = match self {
             Self::Own { engine, place } => {
                 let chosen = open::parse_model(&place.workspace.loaded(), name)?;
-                engine.select(id, None, Some(chosen.clone())).await?;
+                engine.sessions().select(id, None, Some(chosen.clone())).await?;
                 place.model.insert(chosen)
             }
             Self::Remote { remote, choices, model, .. } => {

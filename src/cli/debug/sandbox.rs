@@ -21,7 +21,7 @@ pub(super) fn run(environment: Environment, agent: String, json: bool) -> ExitCo
     let paths = Paths::new(&environment);
     let engine = Engine::new(environment, paths);
     runtime::block_on(async move {
-        let report = match engine.examine(&directory, Pages::AreLeft).await {
+        let report = match engine.diagnostics().examine(&directory, Pages::AreLeft).await {
             Ok(report) => report,
             Err(error) => return output::fail(&format!("{error}.")),
         };

@@ -89,7 +89,7 @@ fn write(
     let before = trust::held(&environment, &directory);
     let engine = Engine::new(environment.clone(), paths);
     runtime::block_on(async move {
-        let written = match engine.written_setting(&directory, "mcp", is_global).await {
+        let written = match engine.workspaces().written_setting(&directory, "mcp", is_global).await {
             Ok(written) => written,
             Err(error) => return output::fail(&format!("{error}.")),
         };
@@ -104,7 +104,7 @@ fn write(
             (true, true) | (false, false) => {}
         }
         let patch = Map::from_iter([("mcp".to_owned(), json!({name: server}))]);
-        match engine.write_config(&directory, patch, is_global).await {
+        match engine.workspaces().write_config(&directory, patch, is_global).await {
             Ok(()) => {
                 trust::trust_written(&environment, &directory, &before);
                 output::print_answer(said)

@@ -46,7 +46,7 @@ pub fn run(environment: Environment, action: Action, args: NameArgs) -> ExitCode
             }
         };
         match action {
-            Action::LogIn => match engine.log_in_at_server(&directory, &name, show).await {
+            Action::LogIn => match engine.workspaces().log_in_at_server(&directory, &name, show).await {
                 Ok(Some(report)) if report.status == ServerStatus::NeedsAuth => output::fail(&format!(
                     "{name} rejects the token of this login: it may be meant for another server or have expired. `windlass mcp debug {name}` shows what the server says of logins.",
                 )),
@@ -57,12 +57,12 @@ pub fn run(environment: Environment, action: Action, args: NameArgs) -> ExitCode
                 Ok(None) => output::fail(&format!("MCP server {name} is gone.")),
                 Err(error) => output::fail(&format!("{error}.")),
             },
-            Action::LogOut => match engine.log_out_of_server(&directory, &name).await {
+            Action::LogOut => match engine.workspaces().log_out_of_server(&directory, &name).await {
                 Ok(true) => output::print_answer(&format!("The login at {name} is forgotten.")),
                 Ok(false) => output::print_answer(&format!("There is no login at {name}.")),
                 Err(error) => output::fail(&format!("{error}.")),
             },
-            Action::Probe => match engine.probe_server(&directory, &name).await {
+            Action::Probe => match engine.workspaces().probe_server(&directory, &name).await {
                 Ok(lines) => output::print_answer(&lines.join("\n")),
                 Err(error) => output::fail(&format!("{error}.")),
             },

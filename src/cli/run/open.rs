@@ -39,15 +39,15 @@ impl Place {
     pub async fn find(engine: &Engine, args: &TalkArgs) -> Result<Self, Failure> {
         check(args)?;
         let directory = directory(args)?;
-        let workspace = engine.workspace(&directory).await?;
-        if !engine.plugins_installed(Duration::ZERO).await {
+        let workspace = engine.workspaces().workspace(&directory).await?;
+        if !engine.plugins().installed(Duration::ZERO).await {
             output::note("Plugins are being installed; they are waited for.");
-            engine.plugins_installed(INSTALL_LIMIT).await;
+            engine.plugins().installed(INSTALL_LIMIT).await;
         }
         if let Some(agent) = &args.agent {
             if workspace.loaded().agent(agent).is_none() {
                 // It may be one of a server that was never asked before.
-                engine.listed_settled().await;
+                engine.remote().listed_settled().await;
             }
             check_agent(&workspace.loaded(), agent)?;
         }
@@ -59,7 +59,8 @@ impl Place {
             Some(id) => Some(known(engine, id).await?),
             None if args.is_continued => {
                 let latest = engine
-                    .list_sessions(Some(directory.display().to_string()), ArchiveFilter::Exclude, None, 1)
+                    .sessions()
+                    .list(Some(directory.display().to_string()), ArchiveFilter::Exclude, None, 1)
                     .await?;
                 latest.into_iter().next()
             }
@@ -155,19 +156,19 @@ impl Place {
             Some(session) => {
                 let mut id = session.id.clone();
                 if args.is_forked {
-                    id = engine.fork_session(&self.workspace, &id, None).await?.id;
+                    id = engine.sessions().fork(&self.workspace, &id, None).await?.id;
                 }
-                engine.open_session_in(self.workspace.clone(), &id, Vec::new()).await?
+                engine.sessions().open_in(self.workspace.clone(), &id, Vec::new()).await?
             }
             None => {
                 let (directory, title) = (self.directory.clone(), title(args, words));
                 let new = NewSession { directory, title, ..NewSession::default() };
-                engine.create_session_in(self.workspace.clone(), new).await?
+                engine.sessions().create_in(self.workspace.clone(), new).await?
             }
         };
         self.workspace.mcp().settled(mcp_limit).await;
-        engine.listed_settled().await;
-        engine.watch(&self.workspace);
+        engine.remote().listed_settled().await;
+        engine.workspaces().watch(&self.workspace);
         Ok(opened)
     }
 }
@@ -239,7 +240,7 @@ pub async fn known(engine: &Engine, id: &str) -> Result<Session, Failure> {
         Failure::Failed(format!("There is no session `{id}`; {hint}."))
     };
     let id = SessionId::parse(id).map_err(|_| unknown())?;
-    match engine.session(&id).await {
+    match engine.sessions().get(&id).await {
         Ok(session) => Ok(session),
         Err(error) if matches!(error.kind, EngineErrorKind::SessionNotFound(_)) => Err(unknown()),
         Err(error) => Err(error.into()),

@@ -68,10 +68,10 @@ pub async fn run(engine: &Engine, args: ExportArgs) -> Result<ExitCode, String> 
         ));
     }
     let read = async {
-        let id = engine.find_session(&args.id).await?;
+        let id = engine.sessions().find(&args.id).await?;
         match format {
             Format::Json => json(engine, &id, args.sanitize).await,
-            Format::Md | Format::Html => Ok(draw(engine.record(&id).await?, format)),
+            Format::Md | Format::Html => Ok(draw(engine.sessions().record(&id).await?, format)),
         }
     };
     let text = read.await.map_err(|error| format!("The session was not exported: {}", hint(&error)))?;
@@ -91,7 +91,7 @@ pub async fn run(engine: &Engine, args: ExportArgs) -> Result<ExitCode, String> 
 pub async fn run_json(engine: &Engine, args: ExportJsonArgs) -> Result<ExitCode, String> {
     let refused = |error: EngineError| format!("The session was not exported: {}", hint(&error));
     let id = match &args.id {
-        Some(id) => engine.find_session(id).await.map_err(refused)?,
+        Some(id) => engine.sessions().find(id).await.map_err(refused)?,
         None => {
             let latest = find(engine, root(engine, false)?.as_deref(), 1).await.map_err(refused)?.pop();
             latest.ok_or("There are no sessions here; name one of `windlass session list --all`.")?.id
@@ -103,7 +103,7 @@ pub async fn run_json(engine: &Engine, args: ExportJsonArgs) -> Result<ExitCode,
 
 /// Returns a session as OpenCode exports and imports it, with the fields that only windlass reads behind it.
 async fn json(engine: &Engine, id: &SessionId, is_sanitized: bool) -> Result<String, EngineError> {
-    let mut file = engine.export_session(id).await?;
+    let mut file = engine.sessions().export(id).await?;
     if is_sanitized {
         file.redact();
     }

@@ -20,10 +20,10 @@ pub struct ForkArgs {
 
 pub async fn run(engine: &Engine, args: ForkArgs) -> Result<ExitCode, String> {
     let forked = async {
-        let id = engine.find_session(&args.id).await?;
-        let directory = PathBuf::from(engine.session(&id).await?.directory);
-        let workspace = engine.workspace(&directory).await?;
-        engine.fork_session(&workspace, &id, args.message.as_ref()).await
+        let id = engine.sessions().find(&args.id).await?;
+        let directory = PathBuf::from(engine.sessions().get(&id).await?.directory);
+        let workspace = engine.workspaces().workspace(&directory).await?;
+        engine.sessions().fork(&workspace, &id, args.message.as_ref()).await
     };
     let forked = forked.await.map_err(|error| format!("The session was not copied: {}", hint(&error)))?;
     Ok(output::print_answer(&format!("Session {} is called {}.", forked.id, output::plain(&forked.title))))

@@ -56,10 +56,10 @@ pub async fn run(engine: &Engine, args: PruneArgs) -> Result<ExitCode, String> {
         return Ok(output::print_answer(&format!("{}\n{note}", table(&doomed, clock::short))));
     }
     for session in &doomed {
-        let deleted = engine.delete_session(&session.id).await;
+        let deleted = engine.sessions().delete(&session.id).await;
         deleted.map_err(|error| format!("Session {} was not deleted: {error}.", session.id))?;
     }
-    match engine.shrink_store().await {
+    match engine.diagnostics().shrink_store().await {
         Ok(true) => {}
         Ok(false) => output::note(
             "The store keeps its size, since another windlass uses it; new sessions fill the room.",

@@ -52,10 +52,10 @@ pub async fn unrevert(engine: &Engine, id: &str) -> Result<ExitCode, String> {
 }
 
 async fn change(engine: &Engine, piece: &str, to: RevertTo) -> Result<(SessionId, Reverted), EngineError> {
-    let id = engine.find_session(piece).await?;
-    let directory = PathBuf::from(engine.session(&id).await?.directory);
-    engine.open_session(&id, &directory, Vec::new()).await?;
-    let reverted = engine.revert_session(&id, to).await;
-    engine.close_session(&id).await;
+    let id = engine.sessions().find(piece).await?;
+    let directory = PathBuf::from(engine.sessions().get(&id).await?.directory);
+    engine.sessions().open(&id, &directory, Vec::new()).await?;
+    let reverted = engine.sessions().revert(&id, to).await;
+    engine.sessions().close(&id).await;
     Ok((id, reverted?))
 }

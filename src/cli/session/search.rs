@@ -75,7 +75,7 @@ async fn find(
             n_sessions: PAGE,
             n_lines: MAX_LINES,
         };
-        let page = engine.search_sessions(query).await;
+        let page = engine.sessions().search(query).await;
         let page = page.map_err(|error| format!("The sessions cannot be searched: {error}."))?;
         found.extend(page.found);
         after = page.next;

@@ -19,7 +19,7 @@ fn server() -> (tempfile::TempDir, Shared) {
 
 async fn create(server: &Shared, directory: PathBuf) -> SessionId {
     let new = NewSession { directory, ..NewSession::default() };
-    let id = server.engine.create_session(new).await.unwrap().info.id;
+    let id = server.engine.sessions().create(new).await.unwrap().info.id;
     server.hold(&id).await;
     id
 }
@@ -37,7 +37,7 @@ async fn sessions_that_nothing_uses_are_closed_the_oldest_first_and_opened_again
     editor.hold(&ids[1]);
     server.close_idle_sessions(8).await;
     let open = |ids: &[SessionId]| -> Vec<usize> {
-        (0..ids.len()).filter(|index| server.engine.opened(&ids[*index]).is_some()).collect()
+        (0..ids.len()).filter(|index| server.engine.sessions().opened(&ids[*index]).is_some()).collect()
     };
     assert_eq!(open(&ids), [0, 1, 2, 3, 4, 5, 6, 7]);
     server.close_idle_sessions(5).await;

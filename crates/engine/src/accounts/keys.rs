@@ -76,7 +76,7 @@ const TRY_LIMIT: Duration = Duration::from_secs(10);
 impl Accounts<'_> {
     /// Returns the well-known providers, those that can be used in a directory first.
     pub async fn offers(self, directory: &Path) -> Result<Vec<Offer>, EngineError> {
-        let loaded = self.engine.read_files(directory).await?;
+        let loaded = self.engine.workspaces().read_files(directory).await?;
         let mut ids = loaded.catalog.well_known();
         let known = loaded.catalog.known();
         for id in logins::providers() {
@@ -89,21 +89,21 @@ impl Accounts<'_> {
 
     /// Returns a provider by its id; `None` for one that is not known in the directory.
     pub async fn offer(self, directory: &Path, id: &str) -> Result<Option<Offer>, EngineError> {
-        let loaded = self.engine.read_files(directory).await?;
+        let loaded = self.engine.workspaces().read_files(directory).await?;
         let is_known = loaded.catalog.known().iter().any(|known| known == id);
         Ok(if is_known { offers(&loaded, &[id.to_owned()]).pop() } else { None })
     }
 
     /// Returns a provider with the models that can be used now.
     pub async fn usable(self, directory: &Path, id: &str) -> Result<Offer, EngineError> {
-        let loaded = self.engine.read_files(directory).await?;
+        let loaded = self.engine.workspaces().read_files(directory).await?;
         Ok(offer(&loaded, &loaded.catalog, id))
     }
 
     /// Returns the providers that can be used in a directory by a key or login, and true if another one can be used
     /// without.
     pub async fn list(self, directory: &Path) -> Result<(Vec<Account>, bool), EngineError> {
-        let catalog = self.engine.inspect_files(directory).await?.catalog;
+        let catalog = self.engine.workspaces().inspect_files(directory).await?.catalog;
         let (mut accounts, mut has_free) = (Vec::new(), false);
         for provider in catalog.providers.iter().filter(|provider| provider.id != catalog.demo().provider_id)
         {
@@ -120,7 +120,7 @@ impl Accounts<'_> {
 
     /// Returns the fault in the name of a provider that is not known, and the way to add it.
     pub async fn unknown_provider(self, directory: &Path, id: &str) -> Result<String, EngineError> {
-        let known = self.engine.read_files(directory).await?.catalog.known();
+        let known = self.engine.workspaces().read_files(directory).await?.catalog.known();
         let near = nearest(id, known.iter().map(String::as_str)).map(str::to_owned);
         let similar: Vec<String> = near.into_iter().collect();
         let (provider, model) = (id.to_owned(), "MODEL".to_owned());
@@ -129,7 +129,7 @@ impl Accounts<'_> {
 
     /// Tries a key by one request that costs nothing.
     pub async fn try_key(self, directory: &Path, id: &str, key: &str) -> Result<Tried, EngineError> {
-        let loaded = self.engine.read_files(directory).await?;
+        let loaded = self.engine.workspaces().read_files(directory).await?;
         let Some(mut model) = with_keys(&loaded, &[id.to_owned()], key).any_of(id).cloned() else {
             let reason = loaded.catalog.get(&ModelRef {
                 provider_id: id.to_owned(),

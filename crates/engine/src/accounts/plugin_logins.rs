@@ -17,8 +17,8 @@ use crate::EngineError;
 impl Accounts<'_> {
     /// Returns the logins that the plugins of a directory bring, which are started for it.
     pub async fn plugin_logins(self, directory: &Path) -> Result<Vec<Login>, EngineError> {
-        let workspace = self.engine.workspace(directory).await?;
-        let offer = self.engine.plugins(workspace.directory()).map(|host| host.offer());
+        let workspace = self.engine.workspaces().workspace(directory).await?;
+        let offer = self.engine.plugins().host(workspace.directory()).map(|host| host.offer());
         Ok(offer.map(|offer| offer.logins.clone()).unwrap_or_default())
     }
 
@@ -67,11 +67,11 @@ impl Accounts<'_> {
 
     /// Ends the plugins that were started for a login.
     pub async fn close_plugin_logins(self, directory: &Path) {
-        self.engine.end_plugins(directory).await;
+        self.engine.plugins().end(directory).await;
     }
 
     fn host_of(self, directory: &Path) -> Result<Arc<Host>, String> {
-        self.engine.plugins(directory).ok_or_else(|| "no plugins run in this directory".to_owned())
+        self.engine.plugins().host(directory).ok_or_else(|| "no plugins run in this directory".to_owned())
     }
 
     async fn store_login(self, provider: &str, ended: &Value) -> Result<(), String> {

@@ -62,13 +62,13 @@ impl Client {
     /// Releases a session that stays open.
     pub fn release(&self, id: &SessionId) {
         self.engine.bus().release(&self.lease.scope, id);
-        self.engine.refuse_unanswerable();
+        self.engine.asking().refuse_unanswerable();
     }
 
     /// Changes the requests that can be answered. Those that wait and can no longer be answered are settled.
     pub fn set_answerable(&self, answerable: Answerable) {
         self.lease.answerable.store(answerable as u8, Ordering::Relaxed);
-        self.engine.refuse_unanswerable();
+        self.engine.asking().refuse_unanswerable();
     }
 
     /// Has tools read and write files by the client's editor; not any more for `None`.
@@ -99,7 +99,7 @@ impl Client {
     /// Closes a session for this client; the session itself ends when no other client holds it.
     pub async fn close_session(&self, id: &SessionId) {
         if !self.engine.clients().is_held_beside(id, &self.lease) {
-            self.engine.close_session(id).await;
+            self.engine.sessions().close(id).await;
         }
         self.release(id);
     }
@@ -111,7 +111,7 @@ impl Drop for Client {
         for reader in lock(&self.lease.readers).drain(..).filter_map(|reader| reader.upgrade()) {
             self.engine.bus().end(&reader);
         }
-        self.engine.refuse_unanswerable();
+        self.engine.asking().refuse_unanswerable();
     }
 }
 

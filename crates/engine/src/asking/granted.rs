@@ -9,7 +9,7 @@ use windlass_protocol::opencode::{
     permission::{Action, Rule},
 };
 
-use crate::Engine;
+use crate::Asking;
 
 /// Permissions that a session's client gives in it.
 #[derive(Clone, Default)]
@@ -22,9 +22,9 @@ pub(crate) struct Granted {
     above: Option<SessionId>,
 }
 
-impl Engine {
+impl Asking<'_> {
     /// Lets an open session reach these directories as it reaches its own, and no others that it was given before.
-    pub async fn grant_directories(&self, id: &SessionId, directories: Vec<PathBuf>) {
+    pub async fn grant_directories(self, id: &SessionId, directories: Vec<PathBuf>) {
         let named: Arc<[PathBuf]> = directories.clone().into();
         let granted = blocking(move || {
             // A link and its target are the same directory.
@@ -40,7 +40,7 @@ impl Engine {
             rules
         });
         let granted: Arc<[Rule]> = granted.await.into();
-        if let Some(open) = lock(&self.0.sessions).get_mut(id) {
+        if let Some(open) = lock(&self.engine.0.sessions).get_mut(id) {
             open.granted.rules = granted;
             if let Some(servers) = open.mcp.as_ref().filter(|_| !open.is_mcp_lent) {
                 servers.set_more_roots(&named);
@@ -50,13 +50,14 @@ impl Engine {
     }
 
     /// Returns the directories that an open session was let reach, as its client named them.
-    pub fn granted_directories(&self, id: &SessionId) -> Arc<[PathBuf]> {
-        lock(&self.0.sessions).get(id).map(|open| open.directories.clone()).unwrap_or_default()
+    pub fn granted_directories(self, id: &SessionId) -> Arc<[PathBuf]> {
+        lock(&self.engine.0.sessions).get(id).map(|open| open.directories.clone()).unwrap_or_default()
     }
 
     /// Returns the rules that the client of a session sets in it, or in one that it works for.
-    pub(crate) fn granted(&self, id: &SessionId) -> Arc<[Rule]> {
-        let rules = lock(&self.0.sessions).get(id).map(|open| open.granted.rules.clone()).unwrap_or_default();
+    pub(crate) fn granted(self, id: &SessionId) -> Arc<[Rule]> {
+        let rules =
+            lock(&self.engine.0.sessions).get(id).map(|open| open.granted.rules.clone()).unwrap_or_default();
         if self.accepts_edits(id) {
             rules.iter().cloned().chain([rule("edit", "*", Action::Allow)]).collect()
         } else {
@@ -65,22 +66,23 @@ impl Engine {
     }
 
     /// Returns the permissions of a subagent's session, which follows the one that it works for.
-    pub(crate) fn granted_below(&self, id: &SessionId) -> Granted {
-        let rules = lock(&self.0.sessions).get(id).map(|open| open.granted.rules.clone()).unwrap_or_default();
+    pub(crate) fn granted_below(self, id: &SessionId) -> Granted {
+        let rules =
+            lock(&self.engine.0.sessions).get(id).map(|open| open.granted.rules.clone()).unwrap_or_default();
         Granted { rules, accepts_edits: false, above: Some(id.clone()) }
     }
 
     /// Has an open session and its subagents make their edits without a question where the rules would ask, or no
     /// longer; from the next tool call on.
-    pub fn accept_edits(&self, id: &SessionId, accepts_edits: bool) {
-        if let Some(open) = lock(&self.0.sessions).get_mut(id) {
+    pub fn accept_edits(self, id: &SessionId, accepts_edits: bool) {
+        if let Some(open) = lock(&self.engine.0.sessions).get_mut(id) {
             open.granted.accepts_edits = accepts_edits;
         }
     }
 
     /// Returns true if an open session makes its edits without a question, or one that it works for does.
-    pub fn accepts_edits(&self, id: &SessionId) -> bool {
-        let sessions = lock(&self.0.sessions);
+    pub fn accepts_edits(self, id: &SessionId) -> bool {
+        let sessions = lock(&self.engine.0.sessions);
         let above =
             |granted: &&Granted| granted.above.as_ref().and_then(|id| Some(&sessions.get(id)?.granted));
         let own = sessions.get(id).map(|open| &open.granted);

@@ -10,9 +10,9 @@ async fn a_change_of_the_branch_is_an_event() {
     let scene = Scene::with_commit(&[("a.txt", "one\n")]).await;
     let workspace = scene.workspace().await;
     let events = scene.engine.bus().listen(Filter::All);
-    scene.engine.watch(&workspace);
+    scene.engine.workspaces().watch(&workspace);
     // From here on it is watched.
-    scene.engine.sync_config(&workspace).await;
+    scene.engine.workspaces().sync_config(&workspace).await;
     scene.git(&["checkout", "-q", "-b", "other"]).await;
     let event = next_service_event(&events).await;
     let EventPayload::Service(event) = event else { panic!("{event:?}") };

@@ -9,7 +9,7 @@ use windlass_core::library::commands::{Command, ServerPrompt, template};
 use windlass_protocol::opencode::id::SessionId;
 use windlass_services::mcp::{Servers, ServersLease, Status};
 
-use crate::{Engine, Workspace, mcp_commands, workspace::loaded::CommandChoice};
+use crate::{Sessions, Workspace, mcp_commands, workspace::loaded::CommandChoice};
 
 /// The prompts that a session offers: those of its directory's servers and of its client's own.
 pub struct ServerPrompts {
@@ -29,10 +29,10 @@ impl ServerPrompts {
     }
 }
 
-impl Engine {
+impl Sessions<'_> {
     /// Returns the prompts of the servers of an open session.
-    pub fn server_prompts(&self, id: &SessionId, workspace: Arc<Workspace>) -> ServerPrompts {
-        let sessions = lock(&self.0.sessions);
+    pub fn server_prompts(self, id: &SessionId, workspace: Arc<Workspace>) -> ServerPrompts {
+        let sessions = lock(&self.engine.0.sessions);
         let clients = sessions.get(id).and_then(|open| open.mcp.as_ref().map(Arc::downgrade));
         ServerPrompts { workspace, clients }
     }

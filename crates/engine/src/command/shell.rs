@@ -249,7 +249,7 @@ async fn ask(
     let PartKind::Tool(tool) = &part.kind else { return Err(ToolError::Cancelled { partial: None }) };
     let tool = ToolRef { message_id: part.message_id.clone(), call_id: tool.call_id.clone() };
     let config = &cx.loaded.config;
-    let granted = cx.session.engine.granted(&cx.session.id);
+    let granted = cx.session.engine.asking().granted(&cx.session.id);
     let approvals = cx.session.workspace.approvals.with_grants(granted);
     let bash::Needs { asks, targets } = bash::needs(config, command, &config.directory).await?;
     for (ask, is_opaque) in asks {

@@ -27,8 +27,8 @@ use windlass_provider::{Model, Wire, catalog::keys, http, unusable::Unusable};
 use windlass_services::{lsp, tool::bash};
 
 use crate::{
-    Engine, EngineError, EngineErrorKind, EngineState, Loaded, Pages, ServerReport, ServerStatus,
-    turn::file_snapshots, workspace::servers::reports,
+    Diagnostics, Engine, EngineError, EngineErrorKind, EngineState, Loaded, Pages, ServerReport,
+    ServerStatus, turn::file_snapshots, workspace::servers::reports,
 };
 
 /// The time that MCP servers have to connect and to list their tools.
@@ -95,11 +95,21 @@ pub enum Network {
     IsLeft,
 }
 
-impl Engine {
+impl Diagnostics<'_> {
+    /// Builds the request of an agent's turn in a directory; nothing is sent or stored.
+    pub async fn inspect_agent(
+        self,
+        directory: &Path,
+        name: &str,
+        model: Option<&ModelRef>,
+    ) -> Result<super::inspect::AgentView, EngineError> {
+        super::inspect::inspect(self.engine, directory, name, model).await
+    }
+
     /// Looks at everything that a session in a directory needs. Starts its MCP servers, and ends them again.
-    pub async fn check_up(&self, directory: &Path, network: Network) -> Result<Vec<Finding>, EngineError> {
+    pub async fn check_up(self, directory: &Path, network: Network) -> Result<Vec<Finding>, EngineError> {
         let report = self.examine(directory, Pages::AreLeft).await?;
-        let workspace = self.workspace(directory).await?;
+        let workspace = self.engine.workspaces().workspace(directory).await?;
         let loaded = workspace.loaded();
         let answering = loaded.answering(loaded.default_agent(), None);
         let (servers, plugins, programs, store, found, reachable) = tokio::join!(
@@ -107,19 +117,19 @@ impl Engine {
                 workspace.mcp().settled(MCP_LIMIT).await;
                 mcp_servers(&reports(&workspace))
             },
-            self.plugin_findings(&workspace),
+            self.engine.plugins().findings(&workspace),
             programs(&loaded.config),
-            store(self.0.paths.database()),
+            store(self.engine.0.paths.database()),
             sandbox::level(),
             async {
                 match (network, &answering) {
-                    (Network::IsAsked, Ok(model)) => Some(reach(self, model).await),
+                    (Network::IsAsked, Ok(model)) => Some(reach(self.engine, model).await),
                     (Network::IsAsked, Err(_)) | (Network::IsLeft, _) => None,
                 }
             },
         );
-        let (engine, for_files) = (self.clone(), loaded.clone());
-        let snapshots = file_snapshots::snapshots(self, &loaded).ok();
+        let (engine, for_files) = (self.engine.clone(), loaded.clone());
+        let snapshots = file_snapshots::snapshots(self.engine, &loaded).ok();
         let of_files = tokio::task::spawn_blocking(move || {
             let EngineState { environment, paths, .. } = engine.0.as_ref();
             let read = layers::sources(environment, paths, &for_files.config.directory);
@@ -136,11 +146,11 @@ impl Engine {
         findings.extend(of_languages);
         findings.extend(programs);
         findings.push(store);
-        findings.extend(room(&self.0.paths.database()));
+        findings.extend(room(&self.engine.0.paths.database()));
         findings.extend(of_snapshots);
         findings.push(boundary(found, &loaded));
         workspace.close().await;
-        self.end_plugins(directory).await;
+        self.engine.plugins().end(directory).await;
         Ok(findings)
     }
 }

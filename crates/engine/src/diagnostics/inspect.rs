@@ -22,6 +22,7 @@ use crate::{
     session::{
         context::{SessionCx, TurnCx},
         parent_limits::ParentLimits,
+        registry::new_info,
         state::SessionState,
         warning_log::WarningLog,
     },
@@ -66,7 +67,7 @@ pub async fn inspect(
     name: &str,
     model: Option<&ModelRef>,
 ) -> Result<AgentView, EngineError> {
-    let workspace = engine.workspace(directory).await?;
+    let workspace = engine.workspaces().workspace(directory).await?;
     workspace.mcp().settled(MCP_LIMIT).await;
     let loaded = workspace.loaded();
     let agent = loaded.checked_agent(name)?.clone();
@@ -78,12 +79,16 @@ pub async fn inspect(
     };
     // Titles and summaries are asked for with the agent's prompt and nothing else.
     let is_internal = agent.is_internal();
-    let read = if is_internal { Instructions::default() } else { engine.read_instructions(&loaded).await };
+    let read = if is_internal {
+        Instructions::default()
+    } else {
+        engine.workspaces().read_instructions(&loaded).await
+    };
     let mut warnings = read.all_warnings();
     warnings.extend(unusable.map(|unusable| warning(&unusable)));
 
     let new = NewSession { directory: directory.to_owned(), ..NewSession::default() };
-    let mut info = crate::new_info(new, &loaded.config.worktree, project::GLOBAL.to_owned());
+    let mut info = new_info(new, &loaded.config.worktree, project::GLOBAL.to_owned());
     if agent.mode == AgentMode::Subagent {
         info.permission = Some(subtask::inherited(&Policy::default(), &agent, &loaded.config));
     }

@@ -9,7 +9,7 @@ use windlass_core::{
 };
 use windlass_protocol::opencode::config::McpConfig;
 
-use crate::{Engine, EngineError, EngineErrorKind, EngineState, Loaded};
+use crate::{Diagnostics, EngineError, EngineErrorKind, EngineState, Loaded};
 
 /// Problems of a directory's configuration, and notes.
 pub struct Report {
@@ -32,15 +32,15 @@ pub enum Pages {
     AreLeft,
 }
 
-impl Engine {
+impl Diagnostics<'_> {
     /// Looks at everything that configures a directory; slower than reading it for a session.
-    pub async fn examine(&self, directory: &Path, pages: Pages) -> Result<Report, EngineError> {
-        let loaded = Arc::new(self.inspect_files(directory).await?);
+    pub async fn examine(self, directory: &Path, pages: Pages) -> Result<Report, EngineError> {
+        let loaded = Arc::new(self.engine.workspaces().inspect_files(directory).await?);
         let instructions = match pages {
-            Pages::AreAsked => self.read_instructions(&loaded).await,
-            Pages::AreLeft => self.read_instruction_files(&loaded).await,
+            Pages::AreAsked => self.engine.workspaces().read_instructions(&loaded).await,
+            Pages::AreLeft => self.engine.workspaces().read_instruction_files(&loaded).await,
         };
-        let (directory, engine) = (directory.to_owned(), self.clone());
+        let (directory, engine) = (directory.to_owned(), self.engine.clone());
         let examined = tokio::task::spawn_blocking(move || {
             let EngineState { environment, paths, hooks, .. } = engine.0.as_ref();
             let (config, leaves) = layers::explain(environment, paths, &directory, hooks);

@@ -4,21 +4,23 @@ use std::{path::Path, time::Duration};
 
 use windlass_core::config::{Warning, layers};
 
-use crate::{Engine, EngineError, EngineErrorKind, EngineState, ServerReport, workspace::servers::reports};
+use crate::{
+    Diagnostics, EngineError, EngineErrorKind, EngineState, ServerReport, workspace::servers::reports,
+};
 
-impl Engine {
+impl Diagnostics<'_> {
     /// Starts the MCP servers of a directory's configuration, waits for them, and ends them again; with the parts of
     /// the configuration that may hide others.
     pub async fn mcp_servers(
-        &self,
+        self,
         directory: &Path,
         limit: Duration,
     ) -> Result<(Vec<ServerReport>, Vec<Warning>), EngineError> {
-        let workspace = self.workspace(directory).await?;
+        let workspace = self.engine.workspaces().workspace(directory).await?;
         workspace.mcp().settled(limit).await;
         let found = reports(&workspace);
         workspace.close().await;
-        let (engine, directory) = (self.clone(), directory.to_owned());
+        let (engine, directory) = (self.engine.clone(), directory.to_owned());
         let hidden = tokio::task::spawn_blocking(move || {
             let EngineState { environment, paths, hooks, .. } = engine.0.as_ref();
             layers::hidden_servers(environment, paths, &directory, hooks)

@@ -8,29 +8,29 @@ pub use windlass_core::storage::{
     repair::Repaired,
 };
 
-use crate::{Engine, EngineError, EngineErrorKind};
+use crate::{Diagnostics, EngineError, EngineErrorKind};
 
-impl Engine {
+impl Diagnostics<'_> {
     /// Returns the path of the store's file.
-    pub fn store_path(&self) -> PathBuf {
-        self.0.paths.database()
+    pub fn store_path(self) -> PathBuf {
+        self.engine.0.paths.database()
     }
 
     /// Checks the whole store; `None` if there is none yet.
-    pub async fn check_store(&self) -> Result<Option<Vec<StoreFinding>>, EngineError> {
+    pub async fn check_store(self) -> Result<Option<Vec<StoreFinding>>, EngineError> {
         let path = self.store_path();
         blocking(move || check::check(&path)).await
     }
 
     /// Saves the readable part of the store into a new file, after a copy.
-    pub async fn repair_store(&self) -> Result<Repaired, EngineError> {
+    pub async fn repair_store(self) -> Result<Repaired, EngineError> {
         let path = self.store_path();
         blocking(move || repair::repair(&path)).await
     }
 
     /// Gives the room of deleted sessions back to the disk. Returns false if another process has the store open.
-    pub async fn shrink_store(&self) -> Result<bool, EngineError> {
-        Ok(self.storage().shrink().await?)
+    pub async fn shrink_store(self) -> Result<bool, EngineError> {
+        Ok(self.engine.storage().shrink().await?)
     }
 }
 

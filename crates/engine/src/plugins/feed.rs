@@ -127,7 +127,7 @@ impl Feed {
         if let Some(id) = event.payload.session_id() {
             let is_known = self.sessions.get(id).copied();
             let is_here = is_known.unwrap_or_else(|| {
-                let is_here = self.engine.opened(id).is_some_and(|it| it.directory() == directory);
+                let is_here = self.engine.sessions().opened(id).is_some_and(|it| it.directory() == directory);
                 self.sessions.insert(id.clone(), is_here);
                 is_here
             });

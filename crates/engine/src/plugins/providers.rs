@@ -111,7 +111,7 @@ fn fetch(engine: &Engine, directory: &Path, id: &str) -> Fetch {
             let ending = || FetchError::Refused("windlass is ending".to_owned());
             let engine = Engine(state.upgrade().ok_or_else(ending)?);
             let absent = || FetchError::Refused(format!("the plugin for {id} does not run"));
-            let host = engine.plugins(&directory).ok_or_else(absent)?;
+            let host = engine.plugins().host(&directory).ok_or_else(absent)?;
             let FetchRequest { url, headers, body } = request;
             let fetched = host.fetch(&id, &url, &headers, &body).await.map_err(|unsent| match unsent {
                 Unsent::Broken(reason) => FetchError::Transport(reason),

@@ -10,7 +10,7 @@ use windlass_services::plugin::{
     plan::{self, Planned, Source},
 };
 
-use crate::{Engine, EngineError, EngineErrorKind, Finding, Loaded, Workspace};
+use crate::{EngineError, EngineErrorKind, Finding, Loaded, Plugins, Workspace};
 
 /// Time that plugins are waited for.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -43,19 +43,19 @@ pub struct PluginReport {
     pub superseded: Option<&'static str>,
 }
 
-impl Engine {
+impl Plugins<'_> {
     /// Starts the plugins of a directory and returns the outcome of each; the tools of files stand under their files.
-    pub async fn plugin_reports(&self, directory: &Path) -> Result<Vec<PluginReport>, EngineError> {
-        let workspace = self.workspace(directory).await?;
+    pub async fn reports(self, directory: &Path) -> Result<Vec<PluginReport>, EngineError> {
+        let workspace = self.engine.workspaces().workspace(directory).await?;
         let reports = self.reports_of(&workspace).await;
         workspace.close().await;
-        self.end_plugins(directory).await;
+        self.end(directory).await;
         Ok(reports)
     }
 
-    async fn reports_of(&self, workspace: &Workspace) -> Vec<PluginReport> {
+    async fn reports_of(self, workspace: &Workspace) -> Vec<PluginReport> {
         let loaded = workspace.loaded();
-        let mut reports = match self.plugins(workspace.directory()) {
+        let mut reports = match self.host(workspace.directory()) {
             Some(host) => reports_of_host(&loaded, &host).await,
             None => Vec::new(),
         };
@@ -80,27 +80,27 @@ impl Engine {
     }
 
     /// Installs a package of a plugin, again where it is installed.
-    pub async fn install_plugin(&self, directory: &Path, spec: &str) -> Result<(), EngineError> {
+    pub async fn install(self, directory: &Path, spec: &str) -> Result<(), EngineError> {
         if plan::is_superseded(spec) {
             let reason = format!("{spec} is not needed: {SUPERSEDED}");
             return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
         }
-        let loaded = self.inspect_files(directory).await?;
+        let loaded = self.engine.workspaces().inspect_files(directory).await?;
         let installed = packages::install(&loaded.config, spec).await;
         installed.map_err(|reason| EngineError::new(EngineErrorKind::InvalidInput, reason))
     }
 
     /// Returns the packages among the plugins of a directory, as they are written.
-    pub async fn plugin_packages(&self, directory: &Path) -> Result<Vec<String>, EngineError> {
-        let loaded = self.inspect_files(directory).await?;
+    pub async fn packages(self, directory: &Path) -> Result<Vec<String>, EngineError> {
+        let loaded = self.engine.workspaces().inspect_files(directory).await?;
         let plugins = loaded.plan.plugins.iter().filter(|it| matches!(it.source, Source::Package(_)));
         Ok(plugins.map(|it| it.spec.clone()).collect())
     }
 
     /// Returns the findings of `doctor` about the plugins of a directory: nothing where there are none.
-    pub(crate) async fn plugin_findings(&self, workspace: &Workspace) -> Vec<Finding> {
+    pub(crate) async fn findings(self, workspace: &Workspace) -> Vec<Finding> {
         const TOPIC: &str = "plugins";
-        let host = self.plugins(workspace.directory());
+        let host = self.host(workspace.directory());
         let (mut findings, mut told) = (Vec::new(), Vec::new());
         for report in self.reports_of(workspace).await {
             findings.push(match report.error {
@@ -120,7 +120,7 @@ impl Engine {
             });
         }
         // Such as a failure in a hook that is called at the beginning.
-        for notice in self.plugin_notices(workspace.directory()) {
+        for notice in self.notices(workspace.directory()) {
             if !told.iter().any(|error| notice.contains(error.as_str())) {
                 findings.push(Finding::wrong(
                     TOPIC,

@@ -15,17 +15,17 @@ use super::{
     download::{self, below, limited},
     listed::{Kind, Source},
 };
-use crate::Engine;
+use crate::Remote;
 
 const MAX_FILE_BYTES: usize = 256 * 1024;
 
 /// Agents, as [`Kind`].
 pub struct Agents;
 
-impl Engine {
+impl Remote<'_> {
     /// Asks every URL of a directory's configuration now, except those that were asked `before`. Returns those asked.
-    pub(crate) async fn fetch_agents(&self, directory: &Path, before: &[String]) -> Vec<String> {
-        let Ok(loaded) = self.inspect_files(directory).await else { return Vec::new() };
+    pub(crate) async fn fetch_agents(self, directory: &Path, before: &[String]) -> Vec<String> {
+        let Ok(loaded) = self.engine.workspaces().inspect_files(directory).await else { return Vec::new() };
         let mut urls = Agents::urls(&loaded.config).to_vec();
         urls.retain(|url| !before.contains(url));
         self.fetch_listed::<Agents>(&urls, &loaded.config.project_addresses).await;

@@ -20,7 +20,7 @@ use windlass_core::config::{
 use windlass_provider::http;
 
 use super::download::{self, First, not_kept};
-use crate::{Engine, Loaded};
+use crate::{Loaded, Remote};
 
 /// Time limit for all files of one URL; the rest is fetched the next time.
 const WHOLE_LIMIT: Duration = Duration::from_secs(60);
@@ -68,36 +68,36 @@ pub trait Kind: 'static {
     }
 }
 
-impl Engine {
+impl Remote<'_> {
     /// Has entries fetched that are not known or no longer new; never waits. New entries hold from the next turn on.
-    pub(crate) fn refresh_listed<K: Kind>(&self, loaded: &Loaded) {
+    pub(crate) fn refresh_listed<K: Kind>(self, loaded: &Loaded) {
         for url in K::urls(&loaded.config) {
-            let (engine, own) = (self.clone(), url.clone());
+            let (engine, own) = (self.engine.clone(), url.clone());
             let is_foreign = loaded.config.project_addresses.has(url);
             let key = format!("{}: {url}", K::KEY);
-            self.0.asked.begin(&key, |first| async move {
-                engine.refresh_url::<K>(&own, is_foreign, Some(first)).await
+            self.engine.0.asked.begin(&key, |first| async move {
+                engine.remote().refresh_url::<K>(&own, is_foreign, Some(first)).await
             });
         }
     }
 
     /// Waits until every URL was answered once, now or in an earlier process; not long.
-    pub async fn listed_settled(&self) {
-        self.0.asked.settled().await;
+    pub async fn listed_settled(self) {
+        self.engine.0.asked.settled().await;
     }
 
     /// Asks these URLs now; `addresses` are those of the project.
-    pub(crate) async fn fetch_listed<K: Kind>(&self, urls: &[String], addresses: &ProjectAddresses) {
+    pub(crate) async fn fetch_listed<K: Kind>(self, urls: &[String], addresses: &ProjectAddresses) {
         join_all(urls.iter().map(|url| self.refresh_url::<K>(url, addresses.has(url), None))).await;
     }
 
-    async fn refresh_url<K: Kind>(&self, url: &str, is_foreign: bool, first: Option<First>) {
-        let file = K::file(&self.0.paths, url);
+    async fn refresh_url<K: Kind>(self, url: &str, is_foreign: bool, first: Option<First>) {
+        let file = K::file(&self.engine.0.paths, url);
         let (known, own) = (file.clone(), url.to_owned());
         let before = blocking(move || cache::read_or_log::<Listing<K::Entry>>(&known, &own)).await;
         let first = first.filter(|_| before.is_none());
-        let client = self.0.http.for_address(is_foreign);
-        let source = Source { client, paths: self.0.paths.clone(), url: url.to_owned() };
+        let client = self.engine.0.http.for_address(is_foreign);
+        let source = Source { client, paths: self.engine.0.paths.clone(), url: url.to_owned() };
         let now = fetch::<K>(&source, before.as_ref()).await;
         for problem in &now.problems {
             tracing::warn!("{}: {url}: {problem}", K::KEY);

@@ -5,20 +5,20 @@ use windlass_protocol::opencode::{id::SessionId, model_ref::ModelRef, session::S
 use windlass_provider::demo;
 
 use super::{inbox::MAX_QUEUED, request::Command};
-use crate::{Engine, EngineError, EngineErrorKind, workspace::state_file};
+use crate::{EngineError, EngineErrorKind, Sessions, workspace::state_file};
 
-impl Engine {
+impl Sessions<'_> {
     /// Chooses the agent or model for later prompts of an open session, and for its subagents from now on. The choice
     /// is stored when this returns; prompts that are sent after that are answered by it.
     pub async fn select(
-        &self,
+        self,
         id: &SessionId,
         agent: Option<String>,
         model: Option<ModelRef>,
     ) -> Result<(), EngineError> {
         // The place is taken before anything is stored: a session that takes no more has chosen nothing.
-        let place = match lock(&self.0.sessions).get_mut(id) {
-            Some(open) => self.inbox(id, open).try_reserve_owned(),
+        let place = match lock(&self.engine.0.sessions).get_mut(id) {
+            Some(open) => self.engine.inbox(id, open).try_reserve_owned(),
             None => return Err(EngineError::session_not_found(id)),
         };
         let place = place.map_err(|_| {
@@ -30,7 +30,7 @@ impl Engine {
             provider_id: model.provider_id,
             variant: model.variant,
         });
-        self.0.storage.choose(id.clone(), agent.clone(), stored).await?;
+        self.engine.0.storage.choose(id.clone(), agent.clone(), stored).await?;
         self.remember(model.clone());
         // A task that has ended meanwhile is followed by one that reads the choice from the store.
         place.send(Command::Select { agent, model });
@@ -38,11 +38,11 @@ impl Engine {
     }
 
     /// Remembers the model for sessions that are made later.
-    fn remember(&self, model: Option<ModelRef>) {
+    fn remember(self, model: Option<ModelRef>) {
         // The demo is chosen for one session, never as the model from then on.
         let Some(model) = model.filter(|model| *model != demo::reference()) else { return };
-        let paths = self.0.paths.clone();
-        self.0.background_tasks.block(move || {
+        let paths = self.engine.0.paths.clone();
+        self.engine.0.background_tasks.block(move || {
             if let Err(error) = state_file::remember_model(&paths, &model) {
                 tracing::warn!(%error, "the last used model was not stored");
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_base::lock::lock;
 use windlass_protocol::opencode::id::SessionId;
 
-use crate::Engine;
+use crate::Sessions;
 
 /// See the module's comment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,15 +15,15 @@ pub struct ClientPrompt {
     pub text: String,
 }
 
-impl Engine {
+impl Sessions<'_> {
     /// Gives an open session these instructions, and takes back those that it was given before.
-    pub fn set_client_prompt(&self, id: &SessionId, prompt: Option<ClientPrompt>) {
-        if let Some(open) = lock(&self.0.sessions).get_mut(id) {
+    pub fn set_client_prompt(self, id: &SessionId, prompt: Option<ClientPrompt>) {
+        if let Some(open) = lock(&self.engine.0.sessions).get_mut(id) {
             open.client_prompt = prompt.map(Arc::new);
         }
     }
 
-    pub(crate) fn client_prompt(&self, id: &SessionId) -> Option<Arc<ClientPrompt>> {
-        lock(&self.0.sessions).get(id).and_then(|open| open.client_prompt.clone())
+    pub(crate) fn client_prompt(self, id: &SessionId) -> Option<Arc<ClientPrompt>> {
+        lock(&self.engine.0.sessions).get(id).and_then(|open| open.client_prompt.clone())
     }
 }

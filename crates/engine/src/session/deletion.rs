@@ -5,13 +5,13 @@ use windlass_protocol::opencode::{
     id::SessionId,
 };
 
-use crate::{Engine, EngineError};
+use crate::{EngineError, Sessions};
 
-impl Engine {
+impl Sessions<'_> {
     /// Deletes a session and everything in it. Deleting a session that is not there succeeds.
-    pub async fn delete_session(&self, id: &SessionId) -> Result<(), EngineError> {
+    pub async fn delete(self, id: &SessionId) -> Result<(), EngineError> {
         // The sessions of its subagents go with it; a client may have opened them by themselves.
-        let mut ids = self.0.storage.children(id.clone()).await?;
+        let mut ids = self.engine.0.storage.children(id.clone()).await?;
         ids.push(id.clone());
         // Before they are closed one by one: no result of theirs is to begin a turn.
         for id in &ids {
@@ -19,13 +19,13 @@ impl Engine {
         }
         let mut deleted = Vec::new();
         for id in ids {
-            self.close_session(&id).await;
-            deleted.extend(self.0.storage.session(id).await?);
+            self.close(&id).await;
+            deleted.extend(self.engine.0.storage.session(id).await?);
         }
-        if self.0.storage.delete_session(id.clone()).await? {
+        if self.engine.0.storage.delete_session(id.clone()).await? {
             for info in deleted {
                 let event = SessionInfo { session_id: info.id.clone(), info: info.into() };
-                self.0.bus.publish(EventPayload::SessionDeleted(event));
+                self.engine.0.bus.publish(EventPayload::SessionDeleted(event));
             }
         }
         Ok(())

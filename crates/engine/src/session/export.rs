@@ -11,7 +11,7 @@ use windlass_protocol::opencode::{
     session::{Session, Todo},
 };
 
-use crate::{Engine, EngineError};
+use crate::{EngineError, Sessions};
 
 /// The text that stands for a private one.
 const REDACTED: &str = "[redacted]";
@@ -31,18 +31,18 @@ pub struct SessionFile {
     pub children: Vec<SessionFile>,
 }
 
-impl Engine {
+impl Sessions<'_> {
     /// Reads a stored session and its subagents' sessions.
-    pub async fn export_session(&self, id: &SessionId) -> Result<SessionFile, EngineError> {
+    pub async fn export(self, id: &SessionId) -> Result<SessionFile, EngineError> {
         let record = self.record(id).await?;
         let mut files = Vec::new();
-        for child in self.0.storage.children(id.clone()).await? {
-            if let Some(stored) = self.0.storage.load(child.clone()).await? {
+        for child in self.engine.0.storage.children(id.clone()).await? {
+            if let Some(stored) = self.engine.0.storage.load(child.clone()).await? {
                 files.push(SessionFile {
                     info: stored.info,
                     messages: stored.messages,
                     todos: stored.todos,
-                    spent: self.0.storage.spent(child).await?,
+                    spent: self.engine.0.storage.spent(child).await?,
                     children: Vec::new(),
                 });
             }
@@ -51,7 +51,7 @@ impl Engine {
             info: record.info,
             messages: record.messages,
             todos: record.todos,
-            spent: self.0.storage.spent(id.clone()).await?,
+            spent: self.engine.0.storage.spent(id.clone()).await?,
             children: Vec::new(),
         };
         adopt(&mut file, &mut files);

@@ -19,22 +19,22 @@ use super::{
     revert,
     state::SessionState,
 };
-use crate::{Engine, EngineError, EngineErrorKind, project, workspace::directory::Workspace};
+use crate::{Engine, EngineError, EngineErrorKind, Sessions, project, workspace::directory::Workspace};
 
-impl Engine {
+impl Sessions<'_> {
     /// Copies a stored session, up to the message `before` if there is one; the session stays as it is.
-    pub async fn fork_session(
-        &self,
+    pub async fn fork(
+        self,
         workspace: &Workspace,
         id: &SessionId,
         before: Option<&MessageId>,
     ) -> Result<Session, EngineError> {
-        let stored = self.storage().load(id.clone()).await?;
+        let stored = self.engine.storage().load(id.clone()).await?;
         let stored = stored.ok_or_else(|| EngineError::session_not_found(id))?;
         // A call that a sudden death left open is settled in the copy; the session itself may be at work elsewhere.
         let (state, _) = SessionState::from_stored(stored);
-        let parent_limits = parent_limits::stored(self, &workspace.loaded(), &state.info).await?;
-        fork(self, &state.info, &parent_limits, &state.history, before).await
+        let parent_limits = parent_limits::stored(self.engine, &workspace.loaded(), &state.info).await?;
+        fork(self.engine, &state.info, &parent_limits, &state.history, before).await
     }
 }
 

@@ -24,7 +24,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::export::SessionFile;
-use crate::{Engine, EngineError, EngineErrorKind, project};
+use crate::{EngineError, EngineErrorKind, Sessions, project};
 
 /// A session that was brought in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,22 +79,22 @@ impl OpencodeHistory {
     }
 }
 
-impl Engine {
+impl Sessions<'_> {
     /// Returns the directory of OpenCode's data.
-    pub fn opencode_data(&self) -> PathBuf {
-        self.0.paths.opencode_data.clone()
+    pub fn opencode_data(self) -> PathBuf {
+        self.engine.0.paths.opencode_data.clone()
     }
 
     /// Returns true if a session with this id is stored.
-    pub async fn has_session(&self, id: &str) -> Result<bool, EngineError> {
+    pub async fn has(self, id: &str) -> Result<bool, EngineError> {
         let Ok(id) = SessionId::parse(id) else { return Ok(false) };
-        Ok(self.0.storage.session(id).await?.is_some())
+        Ok(self.engine.0.storage.session(id).await?.is_some())
     }
 
     /// Stores a session of a file, with its subagents' sessions; all or nothing. Sessions keep their ids if they are
     /// free; messages and parts if theirs are free and sort before later ones. A session with a directory that does not
     /// exist here gets `directory`.
-    pub async fn import_session(&self, file: Value, directory: &Path) -> Result<Imported, EngineError> {
+    pub async fn import(self, file: Value, directory: &Path) -> Result<Imported, EngineError> {
         let (mut tree, n_unknown) = tolerant(file)?;
         let mut file = decode(&tree)?;
         let mut ids = checked_ids(&file)?;
@@ -108,7 +108,7 @@ impl Engine {
         if !self.insert(&file, &ids, directory).await? {
             let mut taken = HashSet::new();
             for id in renaming::sessions(&file) {
-                if self.0.storage.session(id.clone()).await?.is_some() {
+                if self.engine.0.storage.session(id.clone()).await?.is_some() {
                     taken.insert(id.clone());
                 }
             }
@@ -122,17 +122,12 @@ impl Engine {
         Ok(Imported { id: info.id, title: info.title, n_messages: messages.len(), n_unknown })
     }
 
-    async fn insert(
-        &self,
-        file: &SessionFile,
-        ids: &[String],
-        directory: &Path,
-    ) -> Result<bool, EngineError> {
+    async fn insert(self, file: &SessionFile, ids: &[String], directory: &Path) -> Result<bool, EngineError> {
         let mut writes = Vec::new();
         let here = Path::new(&file.info.directory);
         let directory = if here.is_absolute() && here.is_dir() { here } else { directory };
-        let worktree = worktree::worktree(&self.0.environment, directory);
-        let project_id = self.project_id(&worktree).await?;
+        let worktree = worktree::worktree(&self.engine.0.environment, directory);
+        let project_id = self.engine.workspaces().project_id(&worktree).await?;
         let mut waiting = vec![(file, None)];
         while let Some((file, parent)) = waiting.pop() {
             let mut info = safety::without_powers(file);
@@ -162,7 +157,7 @@ impl Engine {
             );
             waiting.extend(file.children.iter().map(|child| (child, Some(file.info.id.clone()))));
         }
-        Ok(self.0.storage.insert(ids.to_vec(), writes).await?)
+        Ok(self.engine.0.storage.insert(ids.to_vec(), writes).await?)
     }
 }
 

@@ -9,20 +9,20 @@ use windlass_protocol::opencode::{
 };
 
 use super::title;
-use crate::{Engine, EngineError};
+use crate::{EngineError, Sessions};
 
-impl Engine {
+impl Sessions<'_> {
     /// Lists sessions, most recently changed first.
-    pub async fn filter_sessions(&self, filter: SessionFilter) -> Result<Vec<Session>, EngineError> {
-        let mut sessions = self.storage().filter_sessions(filter).await?;
+    pub async fn filter(self, filter: SessionFilter) -> Result<Vec<Session>, EngineError> {
+        let mut sessions = self.engine.storage().filter_sessions(filter).await?;
         self.entitle(&mut sessions).await?;
         Ok(sessions)
     }
 
     /// Lists sessions as a JSON array, most recently changed first. A session that needs no change goes out as it is
     /// stored.
-    pub async fn encode_sessions(&self, filter: SessionFilter) -> Result<Vec<u8>, EngineError> {
-        let mut listed = self.storage().list_sessions(filter, title::is_default).await?;
+    pub async fn encode(self, filter: SessionFilter) -> Result<Vec<u8>, EngineError> {
+        let mut listed = self.engine.storage().list_sessions(filter, title::is_default).await?;
         let decoded = listed.iter_mut().filter_map(|listed| match listed {
             Listed::Decoded(session) => Some(&mut **session),
             Listed::Encoded(_) => None,
@@ -46,31 +46,31 @@ impl Engine {
 
     /// Reads the last messages of a session before one of them or at its end, oldest first; the undone ones too.
     pub async fn last_messages(
-        &self,
+        self,
         id: &SessionId,
         before: Option<&MessageId>,
         limit: Option<usize>,
     ) -> Result<Vec<MessageWithParts>, EngineError> {
-        Ok(self.storage().last_messages(id.clone(), before.cloned(), limit).await?)
+        Ok(self.engine.storage().last_messages(id.clone(), before.cloned(), limit).await?)
     }
 
     /// Reads a message of a session.
     pub async fn message(
-        &self,
+        self,
         id: &SessionId,
         message_id: &MessageId,
     ) -> Result<Option<MessageWithParts>, EngineError> {
-        let message = self.storage().message(message_id.clone()).await?;
+        let message = self.engine.storage().message(message_id.clone()).await?;
         Ok(message.filter(|message| message.info.session_id() == id))
     }
 
     /// Returns true if the store has one of these messages or parts, in any session.
-    pub async fn is_taken(&self, message: Option<&MessageId>, parts: &[PartId]) -> Result<bool, EngineError> {
-        Ok(self.storage().is_taken(message.cloned(), parts.to_vec()).await?)
+    pub async fn is_taken(self, message: Option<&MessageId>, parts: &[PartId]) -> Result<bool, EngineError> {
+        Ok(self.engine.storage().is_taken(message.cloned(), parts.to_vec()).await?)
     }
 
     /// Reads a session's list of tasks.
-    pub async fn todos(&self, id: &SessionId) -> Result<Vec<Todo>, EngineError> {
-        Ok(self.storage().todos(id.clone()).await?)
+    pub async fn todos(self, id: &SessionId) -> Result<Vec<Todo>, EngineError> {
+        Ok(self.engine.storage().todos(id.clone()).await?)
     }
 }

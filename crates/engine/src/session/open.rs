@@ -22,7 +22,7 @@ use super::{
     revert,
     state::{self, Journal},
 };
-use crate::{ClientServer, Engine, EngineError, EngineErrorKind, OpenSession, Task, Workspace};
+use crate::{ClientServer, EngineError, EngineErrorKind, OpenSession, Sessions, Task, Workspace};
 
 /// Messages of a subagent that are read at once.
 const CHILD_PAGE: usize = 1000;
@@ -60,45 +60,45 @@ impl Cursor {
     }
 }
 
-impl Engine {
+impl Sessions<'_> {
     /// Opens a stored session in a directory.
-    pub async fn open_session(
-        &self,
+    pub async fn open(
+        self,
         id: &SessionId,
         directory: &Path,
         servers: Vec<ClientServer>,
     ) -> Result<Opened, EngineError> {
         let workspace = async {
-            let there = self.workspace(directory).await;
+            let there = self.engine.workspaces().workspace(directory).await;
             let Err(error) = &there else { return there };
             // A session can be read without its directory.
             let is_missing = error.kind == EngineErrorKind::InvalidInput;
-            if is_missing && Path::new(&self.session(id).await?.directory) == directory {
-                return self.workspace_of_gone(directory).await;
+            if is_missing && Path::new(&self.get(id).await?.directory) == directory {
+                return self.engine.workspaces().workspace_of_gone(directory).await;
             }
             there
         };
-        self.open(id, workspace, servers).await
+        self.register_and_read(id, workspace, servers).await
     }
 
     /// Opens a stored session in a workspace that was read just now.
-    pub async fn open_session_in(
-        &self,
+    pub async fn open_in(
+        self,
         workspace: Arc<Workspace>,
         id: &SessionId,
         servers: Vec<ClientServer>,
     ) -> Result<Opened, EngineError> {
-        self.open(id, std::future::ready(Ok(workspace)), servers).await
+        self.register_and_read(id, std::future::ready(Ok(workspace)), servers).await
     }
 
-    async fn open(
-        &self,
+    async fn register_and_read(
+        self,
         id: &SessionId,
         workspace: impl Future<Output = Result<Arc<Workspace>, EngineError>>,
         servers: Vec<ClientServer>,
     ) -> Result<Opened, EngineError> {
         let is_running = !self.stop_if_idle(id).await;
-        let outline = self.storage().outline(id.clone()).await?;
+        let outline = self.engine.storage().outline(id.clone()).await?;
         let mut outline = outline.ok_or_else(|| EngineError::session_not_found(id))?;
         let workspace = workspace.await?;
         if !is_running {
@@ -110,7 +110,7 @@ impl Engine {
                 outline.info.directory = moved;
                 journal.session(&outline.info);
             }
-            journal.commit(self.storage(), self.bus()).await?;
+            journal.commit(self.engine.storage(), self.engine.bus()).await?;
         }
         self.register(id, workspace.clone(), servers);
         Ok(Opened {
@@ -125,7 +125,7 @@ impl Engine {
 
     /// Reads a page of a session's history: at most `limit` messages, fewer where they are large.
     pub async fn history(
-        &self,
+        self,
         id: &SessionId,
         cursor: &Cursor,
         limit: usize,
@@ -133,7 +133,7 @@ impl Engine {
         if cursor.is_empty() {
             return Ok(HistoryPage { messages: Vec::new(), children: HashMap::new(), next: None });
         }
-        let page = self.storage().page(id.clone(), cursor.0.clone(), limit).await?;
+        let page = self.engine.storage().page(id.clone(), cursor.0.clone(), limit).await?;
         let Page { info, messages } = page.ok_or_else(|| EngineError::session_not_found(id))?;
         let last = messages.last().map(|message| message.info.id().clone());
         let is_last = last.is_none() || last == cursor.0.until;
@@ -146,7 +146,7 @@ impl Engine {
 
     /// Leaves out the undone part of a page. It depends on the prompts, and the first one may be on an earlier page.
     async fn without_undone(
-        &self,
+        self,
         info: &Session,
         messages: Vec<MessageWithParts>,
     ) -> Result<Vec<MessageWithParts>, EngineError> {
@@ -156,7 +156,7 @@ impl Engine {
             Message::User(_) => None,
         };
         let mut whole: Vec<MessageWithParts> = match &prompt {
-            Some(prompt) => self.storage().message(prompt.clone()).await?.into_iter().collect(),
+            Some(prompt) => self.engine.storage().message(prompt.clone()).await?.into_iter().collect(),
             None => Vec::new(),
         };
         whole.extend(messages);
@@ -167,7 +167,7 @@ impl Engine {
 
     /// Reads the histories of the subagents that messages started.
     async fn read_children(
-        &self,
+        self,
         messages: &[MessageWithParts],
         children: &mut HashMap<SessionId, Vec<MessageWithParts>>,
     ) -> Result<(), EngineError> {
@@ -181,7 +181,7 @@ impl Engine {
             loop {
                 let after = history.last().map(|message| message.info.id().clone());
                 let range = Range { after, until: None };
-                match self.storage().page(id.clone(), range, CHILD_PAGE).await? {
+                match self.engine.storage().page(id.clone(), range, CHILD_PAGE).await? {
                     Some(page) if !page.messages.is_empty() => history.extend(page.messages),
                     Some(_) | None => break,
                 }
@@ -193,42 +193,42 @@ impl Engine {
     }
 
     /// Returns the workspace of a session that is open in this process.
-    pub fn opened(&self, id: &SessionId) -> Option<Arc<Workspace>> {
-        let workspace = lock(&self.0.sessions).get(id).map(|open| open.workspace.clone())?;
+    pub fn opened(self, id: &SessionId) -> Option<Arc<Workspace>> {
+        let workspace = lock(&self.engine.0.sessions).get(id).map(|open| open.workspace.clone())?;
         workspace.touch();
         Some(workspace)
     }
 
     /// Returns the sessions of a directory that have a turn that runs or waits.
-    pub fn working_sessions(&self, directory: &Path) -> Vec<SessionId> {
-        let sessions = lock(&self.0.sessions);
+    pub fn working(self, directory: &Path) -> Vec<SessionId> {
+        let sessions = lock(&self.engine.0.sessions);
         let is_working =
             |open: &OpenSession| !open.tickets.is_empty() && open.workspace.directory() == directory;
         sessions.iter().filter(|(_, open)| is_working(open)).map(|(id, _)| id.clone()).collect()
     }
 
     /// Closes all sessions of a directory, cancelling their turns, and with them its services.
-    pub async fn close_directory(&self, directory: &Path) -> Vec<SessionId> {
+    pub async fn close_directory(self, directory: &Path) -> Vec<SessionId> {
         let ids: Vec<SessionId> = {
-            let sessions = lock(&self.0.sessions);
+            let sessions = lock(&self.engine.0.sessions);
             let is_there = |open: &OpenSession| open.workspace.directory() == directory;
             sessions.iter().filter(|(_, open)| is_there(open)).map(|(id, _)| id.clone()).collect()
         };
         for id in &ids {
-            self.close_session(id).await;
+            self.close(id).await;
         }
-        self.close_services(directory).await;
+        self.engine.workspaces().close_services(directory).await;
         ids
     }
 
     /// Returns true if a session of this process has a turn that runs or waits.
-    pub fn is_working(&self, id: &SessionId) -> bool {
-        lock(&self.0.sessions).get(id).is_some_and(|open| !open.tickets.is_empty())
+    pub fn is_working(self, id: &SessionId) -> bool {
+        lock(&self.engine.0.sessions).get(id).is_some_and(|open| !open.tickets.is_empty())
     }
 
     /// Ends the task of a session that has nothing to do, so that it can be opened afresh. False when it works.
-    pub(crate) async fn stop_if_idle(&self, id: &SessionId) -> bool {
-        let task = match lock(&self.0.sessions).get_mut(id) {
+    pub(crate) async fn stop_if_idle(self, id: &SessionId) -> bool {
+        let task = match lock(&self.engine.0.sessions).get_mut(id) {
             Some(open) if !open.tickets.is_empty() => return false,
             Some(open) => open.task.take(),
             None => None,

@@ -10,7 +10,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{inbox::MAX_QUEUED, request::Command};
-use crate::{Engine, EngineError, EngineErrorKind};
+use crate::{EngineError, EngineErrorKind, Sessions};
 
 /// The fields to change; absent fields stay.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -41,15 +41,16 @@ impl SessionPatch {
     }
 }
 
-impl Engine {
+impl Sessions<'_> {
     /// Changes a session's settings, and returns it as it then is. They are stored when this returns; a session that
     /// works follows them from its next step on.
-    pub async fn patch_session(&self, id: &SessionId, patch: SessionPatch) -> Result<Session, EngineError> {
+    pub async fn patch(self, id: &SessionId, patch: SessionPatch) -> Result<Session, EngineError> {
         if patch == SessionPatch::default() {
-            return self.session(id).await;
+            return self.get(id).await;
         }
         // The place is taken before anything is stored: a task that takes no more would not follow the change.
-        let inbox = lock(&self.0.sessions).get(id).and_then(|open| Some(open.task.as_ref()?.inbox.clone()));
+        let inbox =
+            lock(&self.engine.0.sessions).get(id).and_then(|open| Some(open.task.as_ref()?.inbox.clone()));
         let place = match inbox.filter(|inbox| !inbox.is_closed()) {
             Some(inbox) => Some(inbox.try_reserve_owned().map_err(|_| {
                 let message = format!("{MAX_QUEUED} prompts are waiting for this session already");
@@ -57,14 +58,14 @@ impl Engine {
             })?),
             None => None,
         };
-        let stored = self.storage().patch(id.clone(), |info| patch.apply(info)).await?;
+        let stored = self.engine.storage().patch(id.clone(), |info| patch.apply(info)).await?;
         let mut info = stored.ok_or_else(|| EngineError::session_not_found(id))?;
         if let Some(place) = place {
             place.send(Command::Patched);
         }
         self.entitle([&mut info]).await?;
         let event = SessionInfo { session_id: id.clone(), info: info.clone().into() };
-        self.bus().publish(EventPayload::SessionUpdated(event));
+        self.engine.bus().publish(EventPayload::SessionUpdated(event));
         Ok(info)
     }
 }

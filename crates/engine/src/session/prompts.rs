@@ -11,19 +11,19 @@ use super::{
     inbox::MAX_QUEUED,
     request::{Command, PromptInput, PromptWatch, TurnBegin, TurnEnd},
 };
-use crate::{Engine, EngineError, EngineErrorKind};
+use crate::{EngineError, EngineErrorKind, Sessions};
 
-impl Engine {
+impl Sessions<'_> {
     /// Gives a prompt to an open session; never waits. `on_end` is called behind the turn's last event.
     ///
-    /// Returns a ticket for [`Engine::cancel_prompt`].
-    pub fn prompt(&self, id: &SessionId, input: PromptInput, on_end: TurnEnd) -> u64 {
+    /// Returns a ticket for [`Sessions::cancel_prompt`].
+    pub fn prompt(self, id: &SessionId, input: PromptInput, on_end: TurnEnd) -> u64 {
         self.prompt_until(id, input, CancellationToken::new(), PromptWatch::until_end(on_end))
     }
 
-    /// Like [`Engine::prompt`]; `on_begin` is called when the prompt's turn begins.
+    /// Like [`Sessions::prompt`]; `on_begin` is called when the prompt's turn begins.
     pub fn prompt_watched(
-        &self,
+        self,
         id: &SessionId,
         input: PromptInput,
         on_begin: TurnBegin,
@@ -39,7 +39,7 @@ impl Engine {
     /// # Errors
     ///
     /// The prompt is refused, or fails before its message is stored.
-    pub async fn prompt_until_stored(&self, id: &SessionId, input: PromptInput) -> Result<(), EngineError> {
+    pub async fn prompt_until_stored(self, id: &SessionId, input: PromptInput) -> Result<(), EngineError> {
         let is_working = self.is_working(id);
         let ((on_stored, stored), (sender, mut ended)) = (oneshot::channel(), oneshot::channel());
         // The turn's events carry the end of one that was stored.
@@ -57,24 +57,24 @@ impl Engine {
         ended.map_or(Ok(()), |result| result.map(drop))
     }
 
-    /// Like [`Engine::prompt`], with a token that cancels the turn.
+    /// Like [`Sessions::prompt`], with a token that cancels the turn.
     pub(crate) fn prompt_until(
-        &self,
+        self,
         id: &SessionId,
         input: PromptInput,
         cancel: CancellationToken,
         watch: PromptWatch,
     ) -> u64 {
-        let ticket = self.0.next_ticket.fetch_add(1, Ordering::Relaxed);
+        let ticket = self.engine.0.next_ticket.fetch_add(1, Ordering::Relaxed);
         let tickets = {
-            let mut sessions = lock(&self.0.sessions);
+            let mut sessions = lock(&self.engine.0.sessions);
             let Some(open) = sessions.get_mut(id) else {
                 drop(sessions);
                 (watch.on_end)(Err(EngineError::session_not_found(id)));
                 return ticket;
             };
             open.tickets.issue(ticket, cancel, watch);
-            match self.inbox(id, open).try_send(Command::Prompt { ticket, input: Box::new(input) }) {
+            match self.engine.inbox(id, open).try_send(Command::Prompt { ticket, input: Box::new(input) }) {
                 Ok(()) => return ticket,
                 Err(_) => open.tickets.clone(),
             }

@@ -13,7 +13,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{request::Command, revert, title};
-use crate::{Engine, EngineError, EngineErrorKind};
+use crate::{EngineError, EngineErrorKind, Sessions};
 
 /// Characters of a title that a user chooses.
 const MAX_TITLE: usize = 200;
@@ -38,28 +38,28 @@ impl Record {
     }
 }
 
-impl Engine {
+impl Sessions<'_> {
     /// Reads a stored session without opening it.
-    pub async fn record(&self, id: &SessionId) -> Result<Record, EngineError> {
-        let stored = self.0.storage.load(id.clone()).await?;
+    pub async fn record(self, id: &SessionId) -> Result<Record, EngineError> {
+        let stored = self.engine.0.storage.load(id.clone()).await?;
         let mut stored = stored.ok_or_else(|| EngineError::session_not_found(id))?;
         self.entitle([&mut stored.info]).await?;
-        let children = self.0.storage.descendants(id.clone()).await?;
+        let children = self.engine.0.storage.descendants(id.clone()).await?;
         Ok(Record { info: stored.info, messages: stored.messages, todos: stored.todos, children })
     }
 
     /// Returns the session with this id, or with an id that begins or ends with this.
-    pub async fn find_session(&self, piece: &str) -> Result<SessionId, EngineError> {
+    pub async fn find(self, piece: &str) -> Result<SessionId, EngineError> {
         let invalid = |message: String| EngineError::new(EngineErrorKind::InvalidInput, message);
         if let Ok(id) = SessionId::parse(piece)
-            && self.0.storage.session(id.clone()).await?.is_some()
+            && self.engine.0.storage.session(id.clone()).await?.is_some()
         {
             return Ok(id);
         }
         // The prefix alone, or a letter or two, says nothing.
         let says_something = (4..=80).contains(&piece.len()) && piece != "ses_";
         let found =
-            if says_something { self.0.storage.ids_like(piece.to_owned()).await? } else { Vec::new() };
+            if says_something { self.engine.0.storage.ids_like(piece.to_owned()).await? } else { Vec::new() };
         match found.as_slice() {
             [id] => Ok(id.clone()),
             [] => Err(invalid(format!("no such session: {}", piece.chars().take(80).collect::<String>()))),
@@ -68,8 +68,8 @@ impl Engine {
     }
 
     /// Looks through a page of root sessions.
-    pub async fn search_sessions(&self, query: SearchQuery) -> Result<SearchPage, EngineError> {
-        let mut page = self.0.storage.search(query).await?;
+    pub async fn search(self, query: SearchQuery) -> Result<SearchPage, EngineError> {
+        let mut page = self.engine.0.storage.search(query).await?;
         for found in &mut page.found {
             entitle(&mut found.session, found.first.as_ref().and_then(title::of_first));
         }
@@ -77,7 +77,7 @@ impl Engine {
     }
 
     /// Gives a session the title its user wants; it is kept by any process that has the session open.
-    pub async fn rename_session(&self, id: &SessionId, title: &str) -> Result<Session, EngineError> {
+    pub async fn rename(self, id: &SessionId, title: &str) -> Result<Session, EngineError> {
         let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
         let refused = |reason: String| Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
         if title.is_empty() {
@@ -86,28 +86,30 @@ impl Engine {
         if title.chars().count() > MAX_TITLE {
             return refused(format!("the title is longer than {MAX_TITLE} characters; give a shorter one"));
         }
-        if !self.0.storage.rename(id.clone(), title.clone()).await? {
+        if !self.engine.0.storage.rename(id.clone(), title.clone()).await? {
             return Err(EngineError::session_not_found(id));
         }
-        let task = lock(&self.0.sessions).get(id).and_then(|open| Some(open.task.as_ref()?.inbox.clone()));
+        let task =
+            lock(&self.engine.0.sessions).get(id).and_then(|open| Some(open.task.as_ref()?.inbox.clone()));
         if let Some(inbox) = task {
             // A session that takes no more finds the title in the store.
             let _ = inbox.send(Command::Title(title)).await;
         }
-        let info = self.session(id).await?;
+        let info = self.get(id).await?;
         let event = SessionInfo { session_id: id.clone(), info: info.clone().into() };
-        self.0.bus.publish(EventPayload::SessionUpdated(event));
+        self.engine.0.bus.publish(EventPayload::SessionUpdated(event));
         Ok(info)
     }
 
     /// Gives sessions that never got a title the first words that were said in them.
     pub(crate) async fn entitle(
-        &self,
+        self,
         sessions: impl IntoIterator<Item = &mut Session>,
     ) -> Result<(), EngineError> {
         let sessions: Vec<&mut Session> = sessions.into_iter().collect();
         let untitled = sessions.iter().filter(|session| title::is_default(&session.title));
-        let first = self.0.storage.first_said(untitled.map(|session| session.id.clone()).collect()).await?;
+        let first =
+            self.engine.0.storage.first_said(untitled.map(|session| session.id.clone()).collect()).await?;
         for session in sessions {
             entitle(session, first.get(&session.id).and_then(title::of_first));
         }

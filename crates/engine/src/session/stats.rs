@@ -9,7 +9,7 @@ use windlass_base::{clock::Zone, money};
 use windlass_core::storage::counts::{Counted, CountedCall, CountedMessage};
 use windlass_protocol::opencode::{id::SessionId, session::Session, tokens::Tokens};
 
-use crate::{Engine, EngineError};
+use crate::{EngineError, Sessions};
 
 /// The usage to add up.
 #[derive(Debug, Clone)]
@@ -102,10 +102,10 @@ fn n_tokens(tokens: &Tokens) -> u64 {
     tokens.context() + tokens.output + tokens.reasoning
 }
 
-impl Engine {
+impl Sessions<'_> {
     /// Adds up the usage of the stored sessions.
-    pub async fn stats(&self, scope: Scope) -> Result<Stats, EngineError> {
-        let sessions = self.0.storage.sessions_since(scope.since).await?;
+    pub async fn stats(self, scope: Scope) -> Result<Stats, EngineError> {
+        let sessions = self.engine.0.storage.sessions_since(scope.since).await?;
         let parents: HashMap<&SessionId, &SessionId> =
             sessions.iter().filter_map(|it| Some((&it.id, it.parent_id.as_ref()?))).collect();
         let mut owners = HashMap::new();
@@ -133,7 +133,7 @@ impl Engine {
             tools: HashMap::new(),
             tokens: HashMap::new(),
         };
-        let added = self.0.storage.count(wanted, adding, |adding, counted| match counted {
+        let added = self.engine.0.storage.count(wanted, adding, |adding, counted| match counted {
             Counted::Message(message) => adding.message(&message),
             Counted::Call(call) => adding.call(&call),
         });

@@ -155,10 +155,10 @@ async fn run_prompt(
         () = cancel.cancelled() => {}
         ready = ready(session) => ready?,
     }
-    session.engine.ask_trust(&session.workspace, &session.id, cancel).await;
-    session.engine.refresh_remote_config();
+    session.engine.workspaces().ask_trust(&session.workspace, &session.id, cancel).await;
+    session.engine.remote().refresh_remote_config();
     let (loaded, mcp, plugins) = generation(session);
-    session.engine.refresh_listed::<Skills>(&loaded);
+    session.engine.remote().refresh_listed::<Skills>(&loaded);
     check_left_out(&loaded, state, &input)?;
     if input.on_missing == OnMissing::Fallback {
         input.agent = Some(loaded.agent_name(input.agent.as_deref()).to_owned());
@@ -211,7 +211,7 @@ async fn run_prompt(
     let read = tokio::select! {
         biased;
         () = cx.cancel.cancelled() => Instructions::default(),
-        instructions = session.engine.read_instructions(&cx.loaded) => instructions,
+        instructions = session.engine.workspaces().read_instructions(&cx.loaded) => instructions,
     };
     let untold = read.all_warnings();
     cx.instructions = read.blocks;
@@ -256,7 +256,7 @@ async fn take_in(
 
 /// Reads changes of the configuration. Fails where the directory of the session is gone, which can be read without it.
 async fn ready(session: &SessionCx) -> Result<(), EngineError> {
-    session.engine.sync_config(&session.workspace).await;
+    session.engine.workspaces().sync_config(&session.workspace).await;
     let directory = session.workspace.directory();
     if tokio::fs::metadata(directory).await.is_ok_and(|it| it.is_dir()) {
         return Ok(());
@@ -274,7 +274,7 @@ fn note_prompt(cx: &TurnCx<'_>, state: &SessionState) {
     session.note(cx.loaded.unlisted(&cx.model));
     let prompted = state.history.iter().rfind(|message| matches!(message.info, Message::User(_)));
     session.note(prompted.and_then(|message| prompt::untaken_note(&cx.model, &message.parts)));
-    for notice in session.engine.plugin_notices(&cx.loaded.config.directory) {
+    for notice in session.engine.plugins().notices(&cx.loaded.config.directory) {
         session.note(Some(notice));
     }
 }
@@ -283,7 +283,7 @@ fn note_prompt(cx: &TurnCx<'_>, state: &SessionState) {
 /// together; a turn keeps them to its end.
 fn generation(session: &SessionCx) -> (Arc<Loaded>, ServersLease, Option<Arc<Host>>) {
     let workspace = &session.workspace;
-    (workspace.loaded(), workspace.mcp().lease(), session.engine.plugins(workspace.directory()))
+    (workspace.loaded(), workspace.mcp().lease(), session.engine.plugins().host(workspace.directory()))
 }
 
 /// Returns the limits of the sessions above.

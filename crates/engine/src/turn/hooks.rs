@@ -263,7 +263,7 @@ pub async fn change_request(origin: &Origin<'_>, prompt: &mut Prompt<'_>) -> Res
         return Ok(());
     }
     let input = json!({ "sessionID": session_id, "agent": agent, "message": message });
-    let providers = engine.shown_providers(loaded).await;
+    let providers = engine.plugins().shown_providers(loaded).await;
     let request_model =
         RequestModel { providers: &providers, provider: &model.provider_id, model: &model.id };
     let mut changed =
@@ -288,11 +288,11 @@ pub async fn change_system(
     model: &Model,
     prompt: &mut Prompt<'_>,
 ) -> Result<(), ProviderError> {
-    let host = engine.plugins(&loaded.config.directory).filter(|host| host.declares(SYSTEM));
+    let host = engine.plugins().host(&loaded.config.directory).filter(|host| host.declares(SYSTEM));
     let Some(host) = host else { return Ok(()) };
     let whole = prompt.system.join("\n\n");
     let outputs = Map::from_iter([(SYSTEM.to_owned(), json!({ "system": [whole] }))]);
-    let providers = engine.shown_providers(loaded).await;
+    let providers = engine.plugins().shown_providers(loaded).await;
     let request_model =
         RequestModel { providers: &providers, provider: &model.provider_id, model: &model.id };
     let mut changed =
@@ -313,7 +313,7 @@ pub async fn small_model(
     if !host.declares(SMALL_MODEL) {
         return Ok(None);
     }
-    let providers = engine.shown_providers(loaded).await;
+    let providers = engine.plugins().shown_providers(loaded).await;
     let request_model = RequestModel { providers: &providers, provider: &main.provider_id, model: &main.id };
     let Some(model_id) = host.small_model(request_model).await? else { return Ok(None) };
     let reference = ModelRef { provider_id: main.provider_id.clone(), model_id, variant: None };
@@ -372,7 +372,7 @@ pub async fn shown_model(
     loaded: &Arc<Loaded>,
     model: &ModelRef,
 ) -> Option<(Provider, ProviderModel)> {
-    let providers = engine.shown_providers(loaded).await;
+    let providers = engine.plugins().shown_providers(loaded).await;
     let provider = providers.providers.iter().find(|it| it.id == model.provider_id)?;
     Some((provider.clone(), provider.models.get(&model.model_id)?.clone()))
 }

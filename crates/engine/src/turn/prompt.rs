@@ -90,7 +90,7 @@ pub fn of_step<'a>(
         tools: toolbox.specs(),
         is_last,
         is_structured: cx.structured.is_some(),
-        client_prompt: cx.session.engine.client_prompt(&cx.session.id),
+        client_prompt: cx.session.engine.sessions().client_prompt(&cx.session.id),
     })
 }
 

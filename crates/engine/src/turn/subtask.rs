@@ -30,11 +30,12 @@ use windlass_services::{
 };
 
 use crate::{
-    Engine, EngineError, InUse, PromptInput, PromptPart, StopReason, TurnOutcome,
+    Engine, EngineError, PromptInput, PromptPart, StopReason, TurnOutcome,
     background::{MAX_JOBS, Open, Report, SubagentLink},
     project,
     session::{
         parent_limits::ParentLimits,
+        registry::InUse,
         request::{PromptWatch, SpentBelow},
         warning_log::WarningLog,
     },
@@ -134,7 +135,7 @@ pub async fn run(
     };
     if is_background {
         // The guard closes a session that got no place.
-        let (cancel, open) = parent.engine.background().begin(&link).ok_or_else(no_room)?;
+        let (cancel, open) = parent.engine.sessions().background().begin(&link).ok_or_else(no_room)?;
         guard.release();
         return Ok(send(parent, link, input, (cancel, open), task.title, metadata));
     }
@@ -142,7 +143,7 @@ pub async fn run(
     // Cancelled at the same moment as its parent: no answer given after that may count.
     let cancel = parent.cancel.child_token();
     let mut ended = prompt(parent, &child.id, input, cancel.clone());
-    let mut moved = parent.engine.background().wait(&link, cancel);
+    let mut moved = parent.engine.sessions().background().wait(&link, cancel);
     if parent.is_only {
         moved.close();
     }
@@ -157,13 +158,13 @@ pub async fn run(
         outcome = &mut ended => outcome,
         () = parent.cancel.cancelled() => {
             // The last events of the subagent must come before its parent's turn ends.
-            parent.engine.cancel(&child.id);
+            parent.engine.sessions().cancel(&child.id);
             ended.await
         }
     };
     moved.close();
     if moved.try_recv().is_ok() {
-        parent.engine.background().answered(&link);
+        parent.engine.sessions().background().answered(&link);
     }
     let outcome = outcome.map_err(|_| ToolError::Cancelled { partial: None })?;
     let stored =
@@ -172,7 +173,7 @@ pub async fn run(
         Some(stored) => (stored.info, stored.messages),
         None => (child.clone(), Vec::new()),
     };
-    parent.engine.close_session(&child.id).await;
+    parent.engine.sessions().close(&child.id).await;
     drop(guard);
     Ok(Ended {
         result: answer(&child.id, outcome, &messages, task.title, metadata),
@@ -214,7 +215,7 @@ impl Begun {
 /// Gives a task that works in the background more to do; `None` if the request names none.
 fn extend(parent: &Parent, task: &Begun, request: &Subtask) -> Option<Ended> {
     let id = SessionId::parse(request.task_id.as_deref()?).ok()?;
-    let (link, cancel, open) = parent.engine.background().extend(&parent.info.id, &id)?;
+    let (link, cancel, open) = parent.engine.sessions().background().extend(&parent.info.id, &id)?;
     let input = task.input(parent, request.prompt.clone());
     let metadata = task.metadata(parent, &id, true);
     Some(send(parent, link, input, (cancel, open), task.title.clone(), metadata))
@@ -230,7 +231,7 @@ fn prompt(
     let (sender, ended) = oneshot::channel();
     // Nobody may wait any more.
     let on_end = Box::new(move |outcome| _ = sender.send(outcome));
-    parent.engine.prompt_until(child, input, cancel, PromptWatch::until_end(on_end));
+    parent.engine.sessions().prompt_until(child, input, cancel, PromptWatch::until_end(on_end));
     ended
 }
 
@@ -261,7 +262,7 @@ fn leave(
     let report = move |outcome| -> BoxFuture<'static, Report> {
         Box::pin(async move { report(&engine, &of, &of_task, outcome).await })
     };
-    parent.engine.follow(link, ended, open, report);
+    parent.engine.sessions().follow(link, ended, open, report);
     let output = format!(
         "<task id=\"{id}\" state=\"running\">\nThe subagent works in the background. Its result comes to you as a message.\n\
          </task>"
@@ -398,12 +399,13 @@ async fn open(
     let mut info = earlier.unwrap_or_else(|| new_session(parent, agent, &request.description));
     let parent_limits = ParentLimits { rules: parent.policy.for_children(), agents: parent.agents.clone() };
     engine
+        .sessions()
         .register_child(
             &info.id,
             parent.workspace.clone(),
             parent.mcp.clone(),
             parent_limits,
-            engine.granted_below(&parent.info.id),
+            engine.asking().granted_below(&parent.info.id),
             parent.warning_log.clone(),
         )
         .map_err(|in_use| ToolError::Model(taken(&info.id, in_use)))?;
@@ -510,8 +512,8 @@ impl Drop for CancelOnDrop {
             return;
         }
         let (engine, id) = (self.engine.clone(), self.id.clone());
-        engine.cancel(&id);
+        engine.sessions().cancel(&id);
         // The session of a cancelled subagent is closed in the background.
-        self.engine.0.tasks.spawn(async move { engine.close_session(&id).await });
+        self.engine.0.tasks.spawn(async move { engine.sessions().close(&id).await });
     }
 }

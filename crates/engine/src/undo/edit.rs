@@ -11,7 +11,7 @@ use windlass_protocol::opencode::{
 };
 
 use crate::{
-    Engine, EngineError, EngineErrorKind,
+    EngineError, EngineErrorKind, Sessions,
     session::{
         context::SessionCx,
         request::{Command, Edit},
@@ -20,18 +20,18 @@ use crate::{
     turn::file_snapshots,
 };
 
-impl Engine {
+impl Sessions<'_> {
     /// Changes the history of an open, idle session.
-    pub async fn edit_session(&self, id: &SessionId, edit: Edit) -> Result<(), EngineError> {
+    pub async fn edit(self, id: &SessionId, edit: Edit) -> Result<(), EngineError> {
         let ended = {
-            let mut sessions = lock(&self.0.sessions);
+            let mut sessions = lock(&self.engine.0.sessions);
             let open = sessions.get_mut(id).ok_or_else(|| EngineError::session_not_found(id))?;
             let busy = || EngineError::new(EngineErrorKind::SessionBusy, format!("Session is busy: {id}"));
             if !open.tickets.is_empty() {
                 return Err(busy());
             }
             let (done, ended) = oneshot::channel();
-            self.inbox(id, open).try_send(Command::Edit { edit, done }).map_err(|_| busy())?;
+            self.engine.inbox(id, open).try_send(Command::Edit { edit, done }).map_err(|_| busy())?;
             ended
         };
         let lost = || EngineError::new(EngineErrorKind::Internal, "the session ended before its change");
@@ -39,17 +39,17 @@ impl Engine {
     }
 
     /// Returns the files that a session changed, or that it changed for one prompt.
-    pub async fn session_diff(
-        &self,
+    pub async fn diff(
+        self,
         id: &SessionId,
         prompt: Option<&MessageId>,
     ) -> Result<Vec<FileDiff>, EngineError> {
-        let info = self.session(id).await?;
+        let info = self.get(id).await?;
         let loaded = match self.opened(id) {
             Some(workspace) => workspace.loaded(),
-            None => self.workspace(info.directory.as_ref()).await?.loaded(),
+            None => self.engine.workspaces().workspace(info.directory.as_ref()).await?.loaded(),
         };
-        let Ok(snapshots) = file_snapshots::snapshots(self, &loaded) else { return Ok(Vec::new()) };
+        let Ok(snapshots) = file_snapshots::snapshots(self.engine, &loaded) else { return Ok(Vec::new()) };
         let messages = self.last_messages(id, None, None).await?;
         let is_wanted = |message: &&MessageWithParts| match (&message.info, prompt) {
             (_, None) => true,

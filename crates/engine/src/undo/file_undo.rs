@@ -14,7 +14,7 @@ use windlass_protocol::opencode::{
 };
 
 use crate::{
-    Engine, EngineError, EngineErrorKind,
+    EngineError, EngineErrorKind, Sessions,
     session::{
         context::SessionCx,
         request::{Command, RevertTo, Reverted},
@@ -45,12 +45,12 @@ pub enum FilesEnd {
     Cancelled,
 }
 
-impl Engine {
+impl Sessions<'_> {
     /// Changes which part of an open, idle session's conversation is undone, and brings its files in step. The next
     /// prompt makes it final.
-    pub async fn revert_session(&self, id: &SessionId, to: RevertTo) -> Result<Reverted, EngineError> {
+    pub async fn revert(self, id: &SessionId, to: RevertTo) -> Result<Reverted, EngineError> {
         let ended = {
-            let mut sessions = lock(&self.0.sessions);
+            let mut sessions = lock(&self.engine.0.sessions);
             let open = sessions.get_mut(id).ok_or_else(|| EngineError::session_not_found(id))?;
             let busy = || {
                 let message = format!("the session {id} is working; wait for its turn to end, or cancel it");
@@ -60,7 +60,7 @@ impl Engine {
                 return Err(busy());
             }
             let (done, ended) = oneshot::channel();
-            self.inbox(id, open).try_send(Command::Revert { to, done }).map_err(|_| busy())?;
+            self.engine.inbox(id, open).try_send(Command::Revert { to, done }).map_err(|_| busy())?;
             ended
         };
         let lost = || EngineError::new(EngineErrorKind::Internal, "the session ended before its undo");
@@ -74,7 +74,7 @@ pub async fn carry_out(
     state: &mut SessionState,
     to: &RevertTo,
 ) -> Result<Reverted, EngineError> {
-    cx.engine.sync_config(&cx.workspace).await;
+    cx.engine.workspaces().sync_config(&cx.workspace).await;
     let loaded = cx.workspace.loaded();
     let _sole_use = cx.sole_use("undo")?;
     let before = state.info.revert.clone();

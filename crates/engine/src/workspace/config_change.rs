@@ -15,15 +15,15 @@ use super::{
     directory::Reading,
     loosening::{Loosening, loosened},
 };
-use crate::{Answerable, Engine, Workspace, asking::asks::Confirmation, tools::CHANGE};
+use crate::{Answerable, Engine, Workspace, Workspaces, asking::asks::Confirmation, tools::CHANGE};
 
 /// Lines of a question; the rest is counted.
 const MAX_LINES: usize = 40;
 
-impl Engine {
+impl Workspaces<'_> {
     /// Lets freshly read files hold, and says so when they are different. A change that loosens something while a
     /// session is open waits for the user; until then the earlier reading holds.
-    pub(crate) fn apply_reading(&self, workspace: &Arc<Workspace>, mut reading: Reading) {
+    pub(crate) fn apply_reading(self, workspace: &Arc<Workspace>, mut reading: Reading) {
         let session = self.session_to_ask(workspace);
         let before = workspace.loaded();
         if let (Some(session), Some(whole)) = (&session, reading.whole.take())
@@ -54,7 +54,7 @@ impl Engine {
     }
 
     fn hold(
-        &self,
+        self,
         workspace: &Arc<Workspace>,
         reading: Reading,
         session: SessionId,
@@ -67,22 +67,22 @@ impl Engine {
             "the changed configuration of {directory} waits for the user's answer: {}",
             lines.replace('\n', "; ")
         );
-        let asking = ask(self.clone(), workspace.clone(), (id, held), session, lines);
+        let asking = ask(self.engine.clone(), workspace.clone(), (id, held), session, lines);
         workspace.set_question(id, AbortOnDropHandle::new(tokio::spawn(asking)));
     }
 
-    fn announce_change(&self, workspace: &Workspace) {
+    fn announce_change(self, workspace: &Workspace) {
         let directory = workspace.directory().display().to_string();
         tracing::info!(directory, "the configuration has changed");
-        self.bus().publish(EventPayload::ConfigUpdated { directory });
+        self.engine.bus().publish(EventPayload::ConfigUpdated { directory });
     }
 
     /// Returns the session with the client to ask: one with a client that can answer, then one that works, else the
     /// newest.
-    fn session_to_ask(&self, workspace: &Arc<Workspace>) -> Option<SessionId> {
-        let sessions = lock(&self.0.sessions);
+    fn session_to_ask(self, workspace: &Arc<Workspace>) -> Option<SessionId> {
+        let sessions = lock(&self.engine.0.sessions);
         let own = sessions.iter().filter(|(_, it)| Arc::ptr_eq(&it.workspace, workspace) && !it.is_mcp_lent);
-        let is_unanswerable = |id| !self.clients().can_answer(id, Answerable::Permissions);
+        let is_unanswerable = |id| !self.engine.clients().can_answer(id, Answerable::Permissions);
         own.min_by_key(|(id, open)| (is_unanswerable(id), open.tickets.is_empty(), id.to_string()))
             .map(|(id, _)| id.clone())
     }
@@ -109,8 +109,8 @@ async fn ask(
                     }
                 }
                 if workspace.accept(id) {
-                    engine.announce_change(&workspace);
-                    engine.load_accepted(workspace);
+                    engine.workspaces().announce_change(&workspace);
+                    engine.plugins().load_accepted(workspace);
                 }
                 return;
             }
@@ -123,7 +123,7 @@ async fn ask(
                 return;
             }
             // Its session was closed.
-            Confirmation::Withdrawn => match engine.session_to_ask(&workspace) {
+            Confirmation::Withdrawn => match engine.workspaces().session_to_ask(&workspace) {
                 Some(other) => session = other,
                 None => return,
             },

@@ -13,7 +13,7 @@ use windlass_core::{
 use windlass_services::plugin::host::Host;
 
 use super::directory::{Moment, Reading};
-use crate::{Engine, EngineError, EngineErrorKind, EngineState, Loaded, Workspace, plugins};
+use crate::{EngineError, EngineErrorKind, EngineState, Loaded, Workspace, Workspaces, plugins};
 
 /// The state in which a directory has to be to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,31 +23,31 @@ enum Presence {
     Gone,
 }
 
-impl Engine {
+impl Workspaces<'_> {
     /// Reads the configuration of a directory's files, without starting its services. Faults in them are logged.
-    pub async fn read_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
+    pub async fn read_files(self, directory: &Path) -> Result<Loaded, EngineError> {
         let loaded = self.inspect_files(directory).await?;
         loaded.log_problems(None);
         Ok(loaded)
     }
 
-    /// Like [`Engine::read_files`], for callers that report problems themselves.
-    pub async fn inspect_files(&self, directory: &Path) -> Result<Loaded, EngineError> {
+    /// Like [`Workspaces::read_files`], for callers that report problems themselves.
+    pub async fn inspect_files(self, directory: &Path) -> Result<Loaded, EngineError> {
         Ok(self.read(directory).await?.loaded)
     }
 
     /// Reads a directory's files, with the changes of the plugins that run there.
-    pub(crate) async fn read(&self, directory: &Path) -> Result<Reading, EngineError> {
-        self.read_with(directory, self.plugins(directory)).await
+    pub(crate) async fn read(self, directory: &Path) -> Result<Reading, EngineError> {
+        self.read_with(directory, self.engine.plugins().host(directory)).await
     }
 
     /// Reads the files of a directory that is opened, and starts its plugins.
-    pub(crate) async fn read_and_start(&self, directory: &Path) -> Result<Reading, EngineError> {
+    pub(crate) async fn read_and_start(self, directory: &Path) -> Result<Reading, EngineError> {
         let reading = self.read(directory).await?;
-        if reading.loaded.plan.is_empty() || self.plugins(directory).is_some() {
+        if reading.loaded.plan.is_empty() || self.engine.plugins().host(directory).is_some() {
             return Ok(reading);
         }
-        match self.start_plugins(&reading.loaded).await {
+        match self.engine.plugins().start(&reading.loaded).await {
             Some(host) if ["auth", "config", "provider"].iter().any(|hook| host.declares(hook)) => {
                 self.read_with(directory, Some(host)).await
             }
@@ -57,7 +57,7 @@ impl Engine {
 
     /// Reads a directory's files, with the changes of the plugins of this host.
     pub(crate) async fn read_with(
-        &self,
+        self,
         directory: &Path,
         host: Option<Arc<Host>>,
     ) -> Result<Reading, EngineError> {
@@ -65,17 +65,17 @@ impl Engine {
     }
 
     async fn read_as(
-        &self,
+        self,
         directory: &Path,
         host: Option<Arc<Host>>,
         presence: Presence,
     ) -> Result<Reading, EngineError> {
-        let extend = host.clone().and_then(|host| plugins::providers::extension(self, host));
+        let extend = host.clone().and_then(|host| plugins::providers::extension(self.engine, host));
         let of_plugins = host.as_deref().map(plugins::config_hooks).unwrap_or_default();
-        let of_client = self.client_hook();
-        let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
-        let before = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
-        let (directory, engine) = (directory.to_owned(), self.clone());
+        let of_client = self.engine.client_hook();
+        let use_stored_keys = self.engine.0.use_stored_keys.load(Ordering::Relaxed);
+        let before = lock(&self.engine.0.workspaces).get(directory).map(|workspace| workspace.loaded());
+        let (directory, engine) = (directory.to_owned(), self.engine.clone());
         let read = tokio::task::spawn_blocking(move || {
             let EngineState { environment, paths, hooks, .. } = engine.0.as_ref();
             let hooks: Vec<Hook> = hooks.iter().cloned().chain(of_plugins).chain(of_client).collect();
@@ -104,9 +104,9 @@ impl Engine {
     }
 
     /// Returns the services of a directory, with its files read afresh unless they are unchanged.
-    pub async fn workspace(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
+    pub async fn workspace(self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
         if let Some(workspace) = self.current_workspace(directory).await {
-            self.refresh(&workspace.loaded());
+            self.engine.remote().refresh(&workspace.loaded());
             workspace.touch();
             return Ok(workspace);
         }
@@ -115,23 +115,23 @@ impl Engine {
     }
 
     /// Returns the services of a directory that is gone, for a session that people only read.
-    pub(crate) async fn workspace_of_gone(&self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
+    pub(crate) async fn workspace_of_gone(self, directory: &Path) -> Result<Arc<Workspace>, EngineError> {
         let reading = self.read_as(directory, None, Presence::Gone).await?;
         Ok(self.take_reading(directory, reading))
     }
 
-    fn take_reading(&self, directory: &Path, reading: Reading) -> Arc<Workspace> {
-        let known = lock(&self.0.workspaces).get(directory).map(|workspace| workspace.loaded());
+    fn take_reading(self, directory: &Path, reading: Reading) -> Arc<Workspace> {
+        let known = lock(&self.engine.0.workspaces).get(directory).map(|workspace| workspace.loaded());
         reading.loaded.log_problems(known.as_deref());
-        self.refresh(&reading.loaded);
+        self.engine.remote().refresh(&reading.loaded);
         let workspace = {
-            let mut workspaces = lock(&self.0.workspaces);
+            let mut workspaces = lock(&self.engine.0.workspaces);
             match workspaces.get(&reading.loaded.config.directory) {
                 Some(workspace) => workspace.clone(),
                 None => {
-                    let storage = self.0.storage.clone();
-                    let git = self.0.git.clone();
-                    let workspace = Arc::new(Workspace::start(reading, &self.0.bus, storage, git));
+                    let storage = self.engine.0.storage.clone();
+                    let git = self.engine.0.git.clone();
+                    let workspace = Arc::new(Workspace::start(reading, &self.engine.0.bus, storage, git));
                     workspaces.insert(workspace.directory().to_owned(), workspace.clone());
                     return workspace;
                 }
@@ -142,24 +142,25 @@ impl Engine {
     }
 
     /// Returns the services of a directory with files that have not changed since they were read.
-    async fn current_workspace(&self, directory: &Path) -> Option<Arc<Workspace>> {
-        let workspace = lock(&self.0.workspaces).get(directory)?.clone();
-        let use_stored_keys = self.0.use_stored_keys.load(Ordering::Relaxed);
-        let paths = self.0.paths.clone();
+    async fn current_workspace(self, directory: &Path) -> Option<Arc<Workspace>> {
+        let workspace = lock(&self.engine.0.workspaces).get(directory)?.clone();
+        let use_stored_keys = self.engine.0.use_stored_keys.load(Ordering::Relaxed);
+        let paths = self.engine.0.paths.clone();
         blocking(move || workspace.is_current(&paths, use_stored_keys).then_some(workspace)).await
     }
 
     /// Returns the instructions of a directory, its files read now and its pages fetched before where that is
     /// possible.
-    pub(crate) async fn read_instructions(&self, loaded: &Arc<Loaded>) -> Instructions {
+    pub(crate) async fn read_instructions(self, loaded: &Arc<Loaded>) -> Instructions {
         let config = &loaded.config;
-        let pages = self.0.pages.get(&library::instruction_urls(config), &config.project_addresses).await;
+        let pages =
+            self.engine.0.pages.get(&library::instruction_urls(config), &config.project_addresses).await;
         let loaded = loaded.clone();
         blocking(move || library::instructions(&loaded.config, &pages)).await
     }
 
     /// Returns a directory's instruction files; pages are not asked for.
-    pub(crate) async fn read_instruction_files(&self, loaded: &Arc<Loaded>) -> Instructions {
+    pub(crate) async fn read_instruction_files(self, loaded: &Arc<Loaded>) -> Instructions {
         let loaded = loaded.clone();
         blocking(move || library::instruction_files(&loaded.config)).await
     }

@@ -18,7 +18,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::directory::{Reloading, Turn};
-use crate::{Engine, EngineError, Workspace, branch, plugins::Renewal};
+use crate::{Engine, EngineError, Workspace, Workspaces, branch, plugins::Renewal};
 
 /// Quiet time after which a change counts as complete: editors write in several steps.
 const QUIET: Duration = Duration::from_millis(50);
@@ -27,20 +27,20 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Time that a turn waits for the reading of files that changed before it began.
 const TURN_PATIENCE: Duration = Duration::from_secs(3);
 
-impl Engine {
+impl Workspaces<'_> {
     /// Watches the files that a workspace was read from, until the workspace ends. Returns at once; does nothing the
     /// second time.
-    pub fn watch(&self, workspace: &Arc<Workspace>) {
+    pub fn watch(self, workspace: &Arc<Workspace>) {
         let mut reloading = lock(&workspace.reloading);
         if reloading.is_none() {
             let (turns, begun) = mpsc::unbounded_channel();
-            let task = tokio::spawn(run(self.clone(), Arc::downgrade(workspace), begun));
+            let task = tokio::spawn(run(self.engine.clone(), Arc::downgrade(workspace), begun));
             *reloading = Some(Reloading { turns, _task: AbortOnDropHandle::new(task) });
         }
     }
 
     /// Ends when a workspace holds the state that its files had when this began, as far as that does not take too long.
-    pub(crate) async fn sync_config(&self, workspace: &Arc<Workspace>) {
+    pub(crate) async fn sync_config(self, workspace: &Arc<Workspace>) {
         if !workspace.polls_each_turn() {
             let (turn, is_read) = oneshot::channel();
             let has_task = lock(&workspace.reloading).as_ref().is_some_and(|it| it.turns.send(turn).is_ok());
@@ -59,16 +59,16 @@ impl Engine {
     }
 
     /// Reads a workspace's files now. Changes hold from the next turn on.
-    pub(crate) async fn read_again(&self, workspace: &Arc<Workspace>) -> Result<(), EngineError> {
+    pub(crate) async fn read_again(self, workspace: &Arc<Workspace>) -> Result<(), EngineError> {
         let mut reading = self.read(workspace.directory()).await?;
         let loaded = &mut reading.loaded;
-        self.refresh_named(loaded);
+        self.engine.remote().refresh_named(loaded);
         let before = workspace.loaded();
         // A model that was chosen in one session meanwhile is not forced on the others.
         loaded.last_used.clone_from(&before.last_used);
         loaded.log_problems(Some(&before));
         self.apply_reading(workspace, reading);
-        let renewal = self.renew_plugins(workspace).await;
+        let renewal = self.engine.plugins().renew(workspace).await;
         let host = match &renewal {
             Renewal::None => None,
             Renewal::Ended => Some(None),
@@ -77,11 +77,11 @@ impl Engine {
         if let Some(host) = host {
             let reading = self.read_with(workspace.directory(), host).await?;
             // In one step: a turn begins with the plugins that its configuration was made with.
-            self.take_over(workspace.directory(), renewal);
+            self.engine.plugins().take_over(workspace.directory(), renewal);
             self.apply_reading(workspace, reading);
         }
         // A key that was added may be an organisation's.
-        self.fetch_and_read_again(true);
+        self.engine.remote().fetch_and_read_again(true);
         Ok(())
     }
 }
@@ -131,7 +131,7 @@ async fn run(engine: Engine, workspace: Weak<Workspace>, begun: mpsc::UnboundedR
         }
         turns.waiting.extend(std::iter::from_fn(|| turns.begun.try_recv().ok()));
         let Some(workspace) = workspace.upgrade() else { return };
-        if let Err(error) = engine.read_again(&workspace).await {
+        if let Err(error) = engine.workspaces().read_again(&workspace).await {
             tracing::warn!(%error, "the configuration was not read again; the previous configuration stays");
         }
         turns.waiting.clear();

@@ -11,7 +11,7 @@ use windlass_services::mcp::{
 };
 
 use super::{directory::Workspace, pending_login::PendingLogin, servers::reports};
-use crate::{Engine, EngineError, ServerReport};
+use crate::{EngineError, ServerReport, Workspaces};
 
 /// Time that a person waits for a server to connect behind a login.
 const SETTLE_LIMIT: Duration = Duration::from_secs(10);
@@ -24,10 +24,10 @@ pub struct LoginPage {
     pub state: String,
 }
 
-impl Engine {
+impl Workspaces<'_> {
     /// Logs in at a server of a directory, and returns the server as it is then. `show` gets the page for the browser.
     pub async fn log_in_at_server(
-        &self,
+        self,
         directory: &Path,
         name: &str,
         show: impl Fn(&str),
@@ -46,7 +46,7 @@ impl Engine {
     }
 
     /// Forgets the login at a server of a directory; false if there was none.
-    pub async fn log_out_of_server(&self, directory: &Path, name: &str) -> Result<bool, ServerLoginError> {
+    pub async fn log_out_of_server(self, directory: &Path, name: &str) -> Result<bool, ServerLoginError> {
         let workspace = self.workspace(directory).await?;
         let removed = workspace.log_out_of_server(name).await;
         workspace.close().await;
@@ -54,7 +54,7 @@ impl Engine {
     }
 
     /// Says how a server of a directory answers, and its support of logins, a line for each.
-    pub async fn probe_server(&self, directory: &Path, name: &str) -> Result<Vec<String>, ServerLoginError> {
+    pub async fn probe_server(self, directory: &Path, name: &str) -> Result<Vec<String>, ServerLoginError> {
         let workspace = self.workspace(directory).await?;
         let done = async {
             let place = workspace.login_place(name)?;

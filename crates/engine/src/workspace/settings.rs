@@ -21,15 +21,15 @@ use windlass_provider::catalog::{
     listing::{self, EncodedListing},
 };
 
-use crate::{Engine, EngineError, EngineErrorKind, EngineState, Loaded, Workspace};
+use crate::{EngineError, EngineErrorKind, EngineState, Loaded, Workspace, Workspaces};
 
 /// User name where neither the configuration nor the system has one.
 const NOBODY: &str = "user";
 
-impl Engine {
+impl Workspaces<'_> {
     /// Returns the merged configuration of a directory, without secrets.
-    pub async fn shown_config(&self, directory: &Path) -> Map<String, Value> {
-        let (engine, directory) = (self.clone(), directory.to_owned());
+    pub async fn shown_config(self, directory: &Path) -> Map<String, Value> {
+        let (engine, directory) = (self.engine.clone(), directory.to_owned());
         let mut shown = blocking(move || {
             let EngineState { environment, paths, hooks, .. } = engine.0.as_ref();
             let mut shown = layers::shown(environment, paths, &directory, hooks);
@@ -49,7 +49,7 @@ impl Engine {
 
     /// Changes the file that a directory's configuration is read from, and reads it again.
     pub async fn patch_config(
-        &self,
+        self,
         workspace: &Arc<Workspace>,
         patch: Map<String, Value>,
     ) -> Result<Map<String, Value>, EngineError> {
@@ -60,23 +60,19 @@ impl Engine {
     }
 
     /// Returns the plugins that the project's file names, or the user's.
-    pub async fn written_plugins(
-        &self,
-        directory: &Path,
-        is_global: bool,
-    ) -> Result<Vec<Value>, EngineError> {
+    pub async fn written_plugins(self, directory: &Path, is_global: bool) -> Result<Vec<Value>, EngineError> {
         let written = self.written_setting(directory, "plugin", is_global).await?;
         Ok(written.and_then(|list| list.as_array().cloned()).unwrap_or_default())
     }
 
     /// Returns a setting as the project's file has it, or the user's.
     pub async fn written_setting(
-        &self,
+        self,
         directory: &Path,
         key: &'static str,
         is_global: bool,
     ) -> Result<Option<Value>, EngineError> {
-        let (engine, directory) = (self.clone(), directory.to_owned());
+        let (engine, directory) = (self.engine.clone(), directory.to_owned());
         let read =
             blocking(move || patch::written(&config_file(&engine.0, &directory, is_global), key)).await;
         read.map_err(|error| EngineError::new(EngineErrorKind::InvalidInput, error.to_string()))
@@ -84,7 +80,7 @@ impl Engine {
 
     /// Changes the project's file, or the user's.
     pub async fn write_config(
-        &self,
+        self,
         directory: &Path,
         patch: Map<String, Value>,
         is_global: bool,
@@ -95,11 +91,12 @@ impl Engine {
 
     /// Changes the user's file of the configuration, and reads every directory's again.
     pub async fn patch_user_config(
-        &self,
+        self,
         patch: Map<String, Value>,
     ) -> Result<Map<String, Value>, EngineError> {
         self.change_config(|state| patch::user_file(&state.paths), patch).await?;
-        let workspaces: Vec<_> = windlass_base::lock::lock(&self.0.workspaces).values().cloned().collect();
+        let workspaces: Vec<_> =
+            windlass_base::lock::lock(&self.engine.0.workspaces).values().cloned().collect();
         for workspace in workspaces {
             self.read_again(&workspace).await?;
         }
@@ -107,17 +104,17 @@ impl Engine {
     }
 
     /// Returns the configuration outside of any project, without secrets.
-    pub async fn shown_user_config(&self) -> Map<String, Value> {
-        let home = self.0.environment.home.clone();
+    pub async fn shown_user_config(self) -> Map<String, Value> {
+        let home = self.engine.0.environment.home.clone();
         self.shown_config(&home).await
     }
 
     async fn change_config(
-        &self,
+        self,
         file: impl FnOnce(&EngineState) -> std::path::PathBuf + Send + 'static,
         patch: Map<String, Value>,
     ) -> Result<(), EngineError> {
-        let engine = self.clone();
+        let engine = self.engine.clone();
         let changed = blocking(move || patch::change(&file(&engine.0), patch)).await;
         changed.map_err(|error| {
             let kind = match &error {

@@ -10,7 +10,7 @@ use windlass_protocol::opencode::{
     tool_metadata::{AskedConfig, encode},
 };
 
-use crate::{Answerable, Engine, Workspace, asking::asks::Confirmation, tools::TRUST};
+use crate::{Answerable, Workspace, Workspaces, asking::asks::Confirmation, tools::TRUST};
 
 /// The user's answers about a project in this process.
 #[derive(Default)]
@@ -29,11 +29,11 @@ impl Asked {
     }
 }
 
-impl Engine {
+impl Workspaces<'_> {
     /// Asks whether a project's entries may act, and waits for the answer where a person is there. Without one, and
     /// once the user said no, they go on being held back.
     pub(crate) async fn ask_trust(
-        &self,
+        self,
         workspace: &Arc<Workspace>,
         session: &SessionId,
         cancel: &CancellationToken,
@@ -42,7 +42,7 @@ impl Engine {
         if held.entries.is_empty() || held.is_never || workspace.asked_trust().has_refused(&held) {
             return;
         }
-        let can_answer = |wanted| self.clients().can_answer(session, wanted);
+        let can_answer = |wanted| self.engine.clients().can_answer(session, wanted);
         if can_answer(Answerable::Person) {
             tokio::select! {
                 biased;
@@ -50,9 +50,9 @@ impl Engine {
                 () = self.ask_trust_of(workspace, session, held) => {}
             }
         } else if can_answer(Answerable::Everything) && workspace.asked_trust().question.is_none() {
-            let (engine, asked, session) = (self.clone(), workspace.clone(), session.clone());
+            let (engine, asked, session) = (self.engine.clone(), workspace.clone(), session.clone());
             let asking = async move {
-                engine.ask_trust_of(&asked, &session, held).await;
+                engine.workspaces().ask_trust_of(&asked, &session, held).await;
                 asked.asked_trust().question = None;
             };
             let asking = AbortOnDropHandle::new(tokio::spawn(asking));
@@ -60,11 +60,11 @@ impl Engine {
         }
     }
 
-    async fn ask_trust_of(&self, workspace: &Arc<Workspace>, session: &SessionId, held: Held) {
+    async fn ask_trust_of(self, workspace: &Arc<Workspace>, session: &SessionId, held: Held) {
         let prompt = held.lines();
         let changes = format!("trust the project {}, which brings", held.root.display());
         let metadata = encode(&AskedConfig { changes: &changes, prompt: &prompt });
-        match self.asks().confirm(session, TRUST, metadata).await {
+        match self.engine.asks().confirm(session, TRUST, metadata).await {
             Confirmation::Yes => {
                 let paths = workspace.loaded().config.paths.clone();
                 let root = held.root.display().to_string();

@@ -138,7 +138,7 @@ async fn linked_worktrees_and_submodules_are_shown_by_their_own_index() {
         let directory = scene.path(directory).canonicalize().unwrap();
         fs::write(directory.join("a.txt"), "two\n").unwrap();
         fs::write(directory.join("b.txt"), "new\n").unwrap();
-        let workspace = scene.engine.workspace(&directory).await.unwrap();
+        let workspace = scene.engine.workspaces().workspace(&directory).await.unwrap();
         assert_eq!(Files::of(&workspace).vcs_info().await.branch.as_deref(), Some(branch));
         let files: Vec<String> =
             Files::of(&workspace).vcs_status().await.unwrap().into_iter().map(|it| it.file).collect();

@@ -70,8 +70,8 @@ async fn what_one_client_leaves_unanswered_the_other_answers() {
     assert_eq!(poll!(asking.as_mut()), Poll::Pending);
     drop(first);
     assert_eq!(poll!(asking.as_mut()), Poll::Pending);
-    let waiting = engine.pending_questions(&session("ses_1")).remove(0);
-    assert!(engine.reply_question(&waiting.id, vec![vec!["x".to_owned()]]));
+    let waiting = engine.asking().pending_questions(&session("ses_1")).remove(0);
+    assert!(engine.asking().reply_question(&waiting.id, vec![vec!["x".to_owned()]]));
     assert_eq!(poll!(asking.as_mut()), Poll::Ready(Ok(vec![vec!["x".to_owned()]])));
     drop(second);
     assert!(is_refused(&poll!(pin!(ask(&engine, "ses_1")))));

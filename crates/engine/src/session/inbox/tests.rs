@@ -24,7 +24,7 @@ enum Came {
 async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
     let (home, engine) = fixture::engine(&[]);
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
-    let opened = engine.create_session(new).await.expect("made");
+    let opened = engine.sessions().create(new).await.expect("made");
     let (sender, receiver) = mpsc::channel(8);
     let cx = SessionCx {
         session_lock: Default::default(),

@@ -15,22 +15,22 @@ async fn directories_that_nothing_uses_are_closed_the_oldest_first() {
         let directory: PathBuf = scene.path(name);
         fs::create_dir(&directory).unwrap();
         let new = NewSession { directory: directory.clone(), ..NewSession::default() };
-        let opened = engine.create_session(new).await.unwrap();
+        let opened = engine.sessions().create(new).await.unwrap();
         server.hold(&opened.info.id);
         if name == "a" {
             editor.hold(&opened.info.id);
         }
         directories.push(directory);
     }
-    engine.close_idle_directories(&server, 5, |_| false).await;
-    assert_eq!(engine.open_directories().len(), 5);
+    engine.workspaces().close_idle(&server, 5, |_| false).await;
+    assert_eq!(engine.workspaces().directories().len(), 5);
     // The first is shared and the second is watched.
-    engine.close_idle_directories(&server, 3, |directory| directory == directories[1]).await;
-    let open: Vec<PathBuf> = engine.open_directories().into_iter().collect();
+    engine.workspaces().close_idle(&server, 3, |directory| directory == directories[1]).await;
+    let open: Vec<PathBuf> = engine.workspaces().directories().into_iter().collect();
     assert_eq!(open, [&directories[0], &directories[1], &directories[4]].map(Clone::clone));
-    engine.workspace(&directories[2]).await.unwrap();
-    engine.workspace(&directories[1]).await.unwrap();
-    engine.close_idle_directories(&server, 3, |_| false).await;
-    let open: Vec<PathBuf> = engine.open_directories().into_iter().collect();
+    engine.workspaces().workspace(&directories[2]).await.unwrap();
+    engine.workspaces().workspace(&directories[1]).await.unwrap();
+    engine.workspaces().close_idle(&server, 3, |_| false).await;
+    let open: Vec<PathBuf> = engine.workspaces().directories().into_iter().collect();
     assert_eq!(open, [&directories[0], &directories[1], &directories[2]].map(Clone::clone));
 }

@@ -1,0 +1,304 @@
+//! The sessions that are open in this process: made, registered, cancelled and closed.
+
+use std::{
+    collections::hash_map::Entry,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::{Map, Value};
+use tokio::{sync::mpsc, task::JoinHandle};
+use windlass_base::{clock, ids, lock::lock};
+use windlass_core::{config::sandbox::enclosure::Enclosures, storage::SessionQuery};
+use windlass_protocol::opencode::{
+    event::{EventPayload, SessionInfo},
+    id::SessionId,
+    permission::Rule,
+    session::{ArchiveFilter, Session, SessionModel, SessionTime},
+};
+use windlass_services::mcp;
+
+use super::{
+    client_prompt::ClientPrompt,
+    inbox::Inbox,
+    open::{Cursor, Opened},
+    parent_limits::ParentLimits,
+    request::Command,
+    tickets::Tickets,
+    title,
+    warning_log::WarningLog,
+};
+use crate::{
+    EngineError, EngineErrorKind, Sessions, asking::granted::Granted, client_server::ClientServer, project,
+    workspace::directory::Workspace,
+};
+
+/// A session that a front end has opened.
+pub struct OpenSession {
+    pub workspace: Arc<Workspace>,
+    pub mcp: Option<Arc<mcp::Servers>>,
+    /// The servers are those of the session that started this one, and end with that.
+    pub is_mcp_lent: bool,
+    pub parent_limits: ParentLimits,
+    pub granted: Granted,
+    /// The directories beside the project as the client named them.
+    pub directories: Arc<[PathBuf]>,
+    pub client_prompt: Option<Arc<ClientPrompt>>,
+    pub tickets: Arc<Tickets>,
+    /// A subagent's: the warnings that were told in the session it works for.
+    pub warning_log: Option<WarningLog>,
+    /// Absent while the session is idle: it is rebuilt from the store by the next prompt.
+    pub task: Option<Task>,
+}
+
+pub struct Task {
+    pub inbox: mpsc::Sender<Command>,
+    pub join: JoinHandle<()>,
+}
+
+/// A session to be made.
+#[derive(Debug, Clone, Default)]
+pub struct NewSession {
+    pub directory: PathBuf,
+    /// The id the client wants; refused when taken.
+    pub id: Option<SessionId>,
+    /// A title the user chose; one is made from the first prompt when there is none.
+    pub title: Option<String>,
+    /// Servers for this session only.
+    pub servers: Vec<ClientServer>,
+    /// The session that this one is made under.
+    pub parent_id: Option<SessionId>,
+    pub agent: Option<String>,
+    pub model: Option<SessionModel>,
+    /// Rules for this session only.
+    pub permission: Option<Vec<Rule>>,
+    /// The client's own data about it.
+    pub metadata: Option<Map<String, Value>>,
+}
+
+impl Sessions<'_> {
+    /// Makes and opens a session.
+    pub async fn create(self, new: NewSession) -> Result<Opened, EngineError> {
+        let workspace = self.engine.workspaces().workspace(&new.directory).await?;
+        self.create_in(workspace, new).await
+    }
+
+    /// Makes and opens a session of a workspace that was read just now.
+    pub async fn create_in(
+        self,
+        workspace: Arc<Workspace>,
+        mut new: NewSession,
+    ) -> Result<Opened, EngineError> {
+        let loaded = workspace.loaded();
+        let worktree = &loaded.config.worktree;
+        let project_id = self.engine.workspaces().project_id(worktree).await?;
+        let servers = std::mem::take(&mut new.servers);
+        let info = new_info(new, worktree, project_id);
+        if !self.engine.0.storage.create_session(info.clone()).await? {
+            let message = format!("the session id {} is taken; choose another or load it", info.id);
+            return Err(EngineError::new(EngineErrorKind::SessionExists, message));
+        }
+        self.register(&info.id, workspace.clone(), servers);
+        let event = SessionInfo { session_id: info.id.clone(), info: Arc::new(info.clone()) };
+        self.engine.0.bus.publish(EventPayload::SessionCreated(event));
+        self.engine.0.http.warm_up(loaded.answers_next(None, None).ok());
+        Ok(Opened {
+            info,
+            workspace,
+            todos: Vec::new(),
+            last_prompt: None,
+            history: Cursor::default(),
+            children: Vec::new(),
+        })
+    }
+
+    pub(crate) fn register(self, id: &SessionId, workspace: Arc<Workspace>, servers: Vec<ClientServer>) {
+        // A running turn keeps the workspace and servers it began with.
+        if lock(&self.engine.0.sessions).get(id).is_some_and(|open| !open.tickets.is_empty()) {
+            return;
+        }
+        let start = |servers: Vec<ClientServer>| {
+            let loaded = workspace.loaded();
+            let timeout = mcp::usual_timeout(&loaded.config);
+            let sandbox = Enclosures::of_mcp(&loaded.config).own();
+            let specs = servers.into_iter().map(|server| server.spec(timeout, sandbox.clone())).collect();
+            let directory = workspace.directory().to_owned();
+            let directories = mcp::Directories {
+                directory,
+                results: self.engine.0.paths.tool_output(),
+                logins: mcp::login::LoginFiles::new(&self.engine.0.paths),
+            };
+            Arc::new(mcp::Servers::start(specs, directories, self.engine.0.bus.clone()))
+        };
+        let mcp = (!servers.is_empty()).then(|| start(servers));
+        let (parent_limits, tickets) = (ParentLimits::default(), Arc::default());
+        let open = OpenSession {
+            workspace,
+            mcp,
+            is_mcp_lent: false,
+            parent_limits,
+            granted: Granted::default(),
+            directories: Arc::default(),
+            client_prompt: None,
+            tickets,
+            warning_log: None,
+            task: None,
+        };
+        lock(&self.engine.0.sessions).insert(id.clone(), open);
+    }
+
+    /// Opens a subagent's session with the settings of its parent, unless it is open already.
+    pub(crate) fn register_child(
+        self,
+        id: &SessionId,
+        workspace: Arc<Workspace>,
+        mcp: Option<Arc<mcp::Servers>>,
+        parent_limits: ParentLimits,
+        granted: Granted,
+        warning_log: WarningLog,
+    ) -> Result<(), InUse> {
+        let (tickets, warning_log) = (Arc::default(), Some(warning_log));
+        let open = OpenSession {
+            workspace,
+            mcp,
+            is_mcp_lent: true,
+            parent_limits,
+            granted,
+            directories: Arc::default(),
+            client_prompt: None,
+            tickets,
+            warning_log,
+            task: None,
+        };
+        match lock(&self.engine.0.sessions).entry(id.clone()) {
+            // A task that was just opened has no prompt yet.
+            Entry::Occupied(other) if other.get().is_mcp_lent || !other.get().tickets.is_empty() => {
+                Err(InUse::Works)
+            }
+            Entry::Occupied(_) => Err(InUse::Opened),
+            Entry::Vacant(place) => {
+                place.insert(open);
+                Ok(())
+            }
+        }
+    }
+
+    /// Lists up to `limit` root sessions, most recently changed first: of one directory or all, behind the session with
+    /// the last change and id that are given.
+    pub async fn list(
+        self,
+        directory: Option<String>,
+        archived: ArchiveFilter,
+        after: Option<(i64, String)>,
+        limit: usize,
+    ) -> Result<Vec<Session>, EngineError> {
+        let mut sessions =
+            self.engine.0.storage.list(SessionQuery { directory, archived, after, limit }).await?;
+        self.entitle(&mut sessions).await?;
+        Ok(sessions)
+    }
+
+    /// Returns a stored session.
+    pub async fn get(self, id: &SessionId) -> Result<Session, EngineError> {
+        let stored = self.engine.0.storage.session(id.clone()).await?;
+        let mut session = stored.ok_or_else(|| EngineError::session_not_found(id))?;
+        self.entitle([&mut session]).await?;
+        Ok(session)
+    }
+
+    /// Lets an idle session's task end; false when something has come in the meantime.
+    pub(crate) fn release_if_idle(self, id: &SessionId, inbox: &Inbox) -> bool {
+        let mut sessions = lock(&self.engine.0.sessions);
+        if !inbox.is_empty() {
+            return false;
+        }
+        if let Some(open) = sessions.get_mut(id) {
+            open.task = None;
+        }
+        true
+    }
+
+    /// Drops a task that ends by itself, so that the next prompt starts another.
+    pub(crate) fn drop_task(self, id: &SessionId) {
+        if let Some(open) = lock(&self.engine.0.sessions).get_mut(id) {
+            open.task = None;
+        }
+    }
+
+    /// Cancels every prompt of a session, running or waiting, and its subagents in the background. Unknown sessions are ignored.
+    pub fn cancel(self, id: &SessionId) {
+        let tickets = lock(&self.engine.0.sessions).get(id).map(|open| open.tickets.clone());
+        if let Some(tickets) = tickets {
+            tickets.cancel_all();
+        }
+        self.cancel_background(id);
+    }
+
+    /// Cancels one prompt.
+    pub fn cancel_prompt(self, id: &SessionId, ticket: u64) {
+        let tickets = lock(&self.engine.0.sessions).get(id).map(|open| open.tickets.clone());
+        if let Some(tickets) = tickets {
+            tickets.cancel(ticket);
+        }
+    }
+
+    /// Cancels a session's turns, waits for them and frees the session's resources. False when it was not open.
+    pub async fn close(self, id: &SessionId) -> bool {
+        let Some(open) = lock(&self.engine.0.sessions).remove(id) else { return false };
+        open.tickets.cancel_all();
+        self.engine.0.asks.withdraw_apart(id);
+        self.close_background(id).await;
+        let workspace = open.workspace.clone();
+        end_session(open).await;
+        self.engine.0.bus.forget_children(id);
+        self.engine.workspaces().close_if_unused(workspace).await;
+        true
+    }
+}
+
+/// Reason that a session cannot be given a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InUse {
+    /// The session is working.
+    Works,
+    /// A client has it open.
+    Opened,
+}
+
+/// Waits for a session's task and ends its servers.
+pub async fn end_session(open: OpenSession) {
+    let OpenSession { mcp, is_mcp_lent, task, .. } = open;
+    if let Some(Task { inbox, join, .. }) = task {
+        // Without senders the task ends when its inbox is empty.
+        drop(inbox);
+        let _ = join.await;
+    }
+    if let Some(mcp) = mcp.filter(|_| !is_mcp_lent) {
+        mcp.close().await;
+    }
+}
+
+/// Returns a session in which nothing has been said.
+pub fn new_info(new: NewSession, worktree: &Path, project_id: String) -> Session {
+    let now = clock::now_ms();
+    Session {
+        id: new.id.unwrap_or_else(ids::session),
+        slug: project::slug(),
+        project_id,
+        directory: new.directory.display().to_string(),
+        path: new.directory.strip_prefix(worktree).ok().map(|path| path.display().to_string()),
+        title: new.title.unwrap_or_else(|| title::default(now, new.parent_id.is_some())),
+        parent_id: new.parent_id,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        agent: new.agent,
+        model: new.model,
+        cost: 0.0,
+        tokens: Default::default(),
+        summary: None,
+        metadata: new.metadata,
+        permission: new.permission,
+        limits: Vec::new(),
+        revert: None,
+        time: SessionTime { created: now, updated: now, compacting: None, archived: None },
+    }
+}
