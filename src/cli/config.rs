@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 use windlass_base::text::visible_json;
-use windlass_core::config::{Environment, Warning, paths::Paths, schema, secrets, sources};
+use windlass_core::config::{Environment, Warning, filled_in, paths::Paths, schema, secrets, sources};
 use windlass_engine::{Engine, Pages, Report};
 
 use super::{output, runtime};
@@ -81,22 +81,22 @@ pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
 fn show(report: Report, with_sources: bool, show_secrets: bool) -> ExitCode {
     let n_warnings = report.warnings.len() + report.servers.len();
     let Report { config, mut leaves, .. } = report;
-    let hide = |value: &mut Value| {
+    let hide = |path: &[String], value: &mut Value| {
         if !show_secrets {
-            secrets::hide_in_urls(value, &config.substituted);
+            filled_in::hide(path, value, &config.substituted);
         }
     };
     let code = if with_sources {
         for leaf in &mut leaves {
-            hide(&mut leaf.value);
-            leaf.set_by.iter_mut().for_each(|origin| hide(&mut origin.value));
+            hide(&leaf.path, &mut leaf.value);
+            leaf.set_by.iter_mut().for_each(|origin| hide(&leaf.path, &mut origin.value));
         }
         output::print_answer(sources::render(&leaves, !show_secrets).trim_end())
     } else if show_secrets {
         output::print_answer(&json(config.merged_json()))
     } else {
         let mut shown = secrets::masked(config.merged_json());
-        shown.values_mut().for_each(hide);
+        shown.iter_mut().for_each(|(key, value)| hide(std::slice::from_ref(key), value));
         output::print_answer(&json(&shown))
     };
     if n_warnings > 0 {

@@ -21,6 +21,7 @@ pub mod data_directory;
 pub mod decode;
 mod environment;
 pub mod faults;
+pub mod filled_in;
 pub mod fixture;
 pub mod formats;
 pub mod frontmatter;

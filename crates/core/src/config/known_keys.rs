@@ -83,6 +83,11 @@ impl Keys {
         self.known.get(key).or(self.others.as_deref())
     }
 
+    /// Returns true if no type describes the values of this place.
+    pub fn takes_anything(&self) -> bool {
+        self.is_open
+    }
+
     /// Returns the places of the keys that are known by name.
     pub fn known(&self) -> &BTreeMap<String, Keys> {
         &self.known

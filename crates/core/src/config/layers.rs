@@ -6,6 +6,7 @@ use super::{
     ADMINISTRATOR, Config, Environment, Findings, Hook, Warning,
     decode::{ProjectContext, resolve},
     faults::Faults,
+    filled_in,
     layer::{Kind, Layer},
     limits::Bound,
     markdown::{self, Broken},
@@ -86,8 +87,8 @@ pub fn shown(
     let (config, _) = explain(environment, paths, directory, hooks);
     let mut shown = secrets::masked(&config.raw);
     shown.shift_remove(ADMINISTRATOR);
-    for value in shown.values_mut() {
-        secrets::hide_in_urls(value, &config.substituted);
+    for (key, value) in &mut shown {
+        filled_in::hide(std::slice::from_ref(key), value, &config.substituted);
     }
     shown
 }

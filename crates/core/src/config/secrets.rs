@@ -1,18 +1,9 @@
 //! Puts stars in the place of secrets, wherever the configuration is shown.
 
-use std::{cmp::Reverse, collections::BTreeSet};
-
 use serde_json::{Map, Value};
-use windlass_base::text::distance;
 
 /// Shorter texts are not looked for in texts that others wrote: they are words too often.
 const MIN_LEN: usize = 8;
-
-/// Shorter texts that were put into a URL are left.
-const MIN_PART: usize = 4;
-
-/// Shorter names of secrets are too near to other words.
-const MIN_MISSPELT: usize = 5;
 
 /// Values that users write where a key is demanded and none is needed.
 const PLACEHOLDERS: [&str; 16] = [
@@ -112,26 +103,6 @@ pub fn without(value: Value, secrets: &[String]) -> Value {
     }
 }
 
-/// Hides texts in all URLs of a value: a text put in for a variable or a file may be a key anywhere in one. A URL that
-/// is put in whole is looked at like any other.
-pub fn hide_in_urls(value: &mut Value, texts: &BTreeSet<String>) {
-    match value {
-        Value::String(url) if url.contains("://") => {
-            let is_part = |text: &&String| {
-                let is_word = !text.contains(char::is_whitespace) && !text.contains("://");
-                is_word && text.len() >= MIN_PART && !is_placeholder(text)
-            };
-            let mut parts: Vec<&String> = texts.iter().filter(is_part).collect();
-            // One may be the beginning of another.
-            parts.sort_unstable_by_key(|text| Reverse(text.len()));
-            *url = parts.into_iter().fold(std::mem::take(url), |url, text| url.replace(text, STARS));
-        }
-        Value::Array(list) => list.iter_mut().for_each(|value| hide_in_urls(value, texts)),
-        Value::Object(object) => object.values_mut().for_each(|value| hide_in_urls(value, texts)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
 /// Hides the secrets of a value, which are known by its path.
 pub fn mask(path: &[&str], value: &Value) -> Value {
     match value {
@@ -163,9 +134,7 @@ pub fn mask(path: &[&str], value: &Value) -> Value {
         }
         Value::Array(list) => Value::Array(list.iter().map(|value| mask(path, value)).collect()),
         Value::String(_) if is_secret(path) || is_secret_object(path) => starred(value),
-        Value::Number(_) if is_secret(path) && !path.last().is_some_and(|key| counts(key)) => {
-            Value::from(STARS)
-        }
+        Value::Number(_) if is_secret(path) => Value::from(STARS),
         // A program and its arguments as one text, where a list was meant.
         Value::String(line) if path.last() == Some(&"command") => Value::from(command_line(line)),
         Value::String(value) => Value::from(text(value)),
@@ -274,50 +243,15 @@ fn is_secret(path: &[&str]) -> bool {
 
 /// Returns true if all values of the object at this path are secrets.
 fn is_secret_object(path: &[&str]) -> bool {
-    path.last().is_some_and(|key| {
-        let key = key.to_lowercase();
-        SECRET_OBJECTS.iter().any(|name| *name == key || is_near(&key, name))
-    })
+    path.last().is_some_and(|key| SECRET_OBJECTS.iter().any(|name| key.eq_ignore_ascii_case(name)))
 }
 
-/// Returns true if a number under this key is an amount, such as `max_tokens`.
-fn counts(key: &str) -> bool {
-    words(key).iter().any(|word| word == "tokens")
-}
-
+/// Returns true if a name has the words of a secret's.
 fn is_secret_name(name: &str) -> bool {
     let words = words(name);
-    is_secret_word(&words) || words.iter().chain([&words.concat()]).any(|word| is_misspelt(word))
-}
-
-/// Returns true if the words of a name are those of a secret as they are.
-fn is_secret_word(words: &[String]) -> bool {
     let is_kind_of_key =
         |pair: &[String]| KEY_KINDS.contains(&pair[0].as_str()) && matches!(pair[1].as_str(), "key" | "keys");
-    words.iter().any(|word| SECRET_WORDS.contains(&word.as_str()))
-        || words.windows(2).any(is_kind_of_key)
-        || words.iter().any(|word| word == "tokens") && words.len() == 1
-}
-
-/// Returns true for a word that is probably a misspelt secret one.
-fn is_misspelt(word: &str) -> bool {
-    let of_kinds = KEY_KINDS.iter().map(|kind| format!("{kind}key"));
-    let mut names = SECRET_WORDS.iter().map(|name| (*name).to_owned()).chain(of_kinds);
-    // Amounts are counted in them.
-    word != "tokens" && names.any(|name| is_near(word, &name))
-}
-
-/// Returns true if a long enough word is a name but for one letter, or for the order of its letters.
-fn is_near(word: &str, name: &str) -> bool {
-    let sorted = |word: &str| {
-        let mut letters: Vec<char> = word.chars().collect();
-        letters.sort_unstable();
-        letters
-    };
-    // Most differ in their lengths already.
-    word.len().min(name.len()) >= MIN_MISSPELT
-        && word.chars().count().abs_diff(name.chars().count()) <= 1
-        && (distance(word, name) <= 1 || sorted(word) == sorted(name))
+    words.iter().any(|word| SECRET_WORDS.contains(&word.as_str())) || words.windows(2).any(is_kind_of_key)
 }
 
 /// Returns the words of a key in lower case: `clientSecret` and `CLIENT_SECRET` have two.

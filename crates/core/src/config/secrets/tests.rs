@@ -26,37 +26,23 @@ fn keys_headers_and_environments_are_masked() {
 }
 
 #[test]
-fn a_secret_under_a_misspelt_key_is_masked_and_one_that_is_said_again() {
+fn a_secret_that_is_said_again_is_masked_too() {
     let secret = "0123-abcdef-secret";
     let prompt = format!("Call it with {secret}, not with x{secret}.");
     check(
+        json!({"provider": {"p": {"options": {"token": secret}}}, "agent": {"a": {"prompt": prompt}}}),
         json!({
-            "provider": {"p": {"options": {"apiKye": "k1", "apikeyy": "k2", "APYKEY": "k3", "tokenn": secret}}},
-            "mcp": {"m": {"enviroment": {"A": "value"}, "header": {"B": "value"}}},
-            "agent": {"a": {"prompt": prompt}},
-        }),
-        json!({
-            "provider": {"p": {"options": {"apiKye": STARS, "apikeyy": STARS, "APYKEY": STARS, "tokenn": STARS}}},
-            "mcp": {"m": {"enviroment": {"A": STARS}, "header": {"B": STARS}}},
+            "provider": {"p": {"options": {"token": STARS}}},
             "agent": {"a": {"prompt": format!("Call it with {STARS}, not with x{secret}.")}},
         }),
     );
 }
 
 #[test]
-fn no_known_key_counts_as_misspelt() {
-    for word in include_str!("../keys.json").split('"').skip(1).step_by(2) {
-        let parts = super::words(word);
-        let is_misspelt = parts.iter().chain([&parts.concat()]).any(|part| super::is_misspelt(part));
-        assert!(!is_misspelt || super::is_secret_word(&parts), "{word}");
-    }
-}
-
-#[test]
 fn what_only_sounds_like_a_secret_is_shown() {
     let value = json!({
         "compaction": {"preserve_recent_tokens": 5},
-        "agent": {"token-counter": {"prompt": "Count --token X and token: y.", "options": {"max_tokens": 5, "budgetTokens": 7}}},
+        "agent": {"token-counter": {"prompt": "Count --token X and token: y.", "options": {"max_tokens": 5, "budgetTokens": 7, "tokens": 9}}},
         "server": {"cors": ["https://a.example/?page=2&monkey=1"]},
         "keybinds": {"leader": "ctrl+x"},
         "references": {"r": {"repository": "ssh://git@host/x"}},

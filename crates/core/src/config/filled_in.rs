@@ -1,0 +1,52 @@
+//! Hides the texts that variables and files put into a configuration, wherever it is shown.
+
+use std::{cmp::Reverse, collections::BTreeSet};
+
+use serde_json::Value;
+
+use super::{
+    known_keys::{Keys, keys},
+    secrets::{STARS, is_placeholder},
+};
+
+/// Shorter texts are left: they are parts of other words.
+const MIN_PART: usize = 4;
+
+/// Hides the texts that were put in for variables and files: as parts of every URL, and where no type describes the value,
+/// as among a provider's options. A URL that is put in whole is looked at like any other.
+pub fn hide(path: &[String], value: &mut Value, texts: &BTreeSet<String>) {
+    let is_part = |text: &&String| text.len() >= MIN_PART && !is_placeholder(text);
+    let mut parts: Vec<&str> = texts.iter().filter(is_part).map(String::as_str).collect();
+    // One may be the beginning of another.
+    parts.sort_unstable_by_key(|text| Reverse(text.len()));
+    let place = path.iter().try_fold(keys(), |place, key| place.below(key));
+    hide_parts(place, value, &parts);
+}
+
+fn hide_parts(place: Option<&Keys>, value: &mut Value, parts: &[&str]) {
+    let replace = |text: &mut String, parts: &mut dyn Iterator<Item = &&str>| {
+        *text = parts.fold(std::mem::take(text), |text, part| text.replace(part, STARS));
+    };
+    match value {
+        Value::String(text) if place.is_none_or(Keys::takes_anything) => {
+            replace(text, &mut parts.iter().filter(|part| !part.contains("://")));
+        }
+        Value::String(url) if url.contains("://") => {
+            let is_word = |part: &&&str| !part.contains(char::is_whitespace) && !part.contains("://");
+            replace(url, &mut parts.iter().filter(is_word));
+        }
+        Value::Array(list) => {
+            let place = place.and_then(|place| place.below(""));
+            list.iter_mut().for_each(|value| hide_parts(place, value, parts));
+        }
+        Value::Object(object) => {
+            for (key, value) in object {
+                hide_parts(place.and_then(|place| place.below(key)), value, parts);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

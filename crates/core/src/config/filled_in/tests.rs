@@ -1,0 +1,28 @@
+//! Texts from variables and files: hidden among free values and in URLs, shown where a type describes the value.
+
+use serde_json::json;
+
+use super::{STARS, hide};
+
+#[test]
+fn texts_from_variables_and_files_are_hidden_where_no_type_describes_the_value() {
+    let texts = ["acme-42", "anthropic/claude", "https://a.example/v1", "Review it.", "x"].map(str::to_owned);
+    let mut value = json!({
+        "model": "anthropic/claude",
+        "provider": {"p": {"options": {"baseURL": "https://a.example/v1", "apiKye": "acme-42", "region": "eu",
+            "list": [{"of": "acme-42 x"}], "proxy": "https://a.example/v1"}}},
+        "agent": {"a": {"prompt": "Review it.", "own": "for acme-42", "options": {"user": "acme-42"}}},
+        "mcp": {"m": {"url": "https://h.example/acme-42?x"}},
+    });
+    for (key, value) in value.as_object_mut().unwrap() {
+        hide(std::slice::from_ref(key), value, &texts.clone().into());
+    }
+    let expected = json!({
+        "model": "anthropic/claude",
+        "provider": {"p": {"options": {"baseURL": "https://a.example/v1", "apiKye": STARS, "region": "eu",
+            "list": [{"of": "******** x"}], "proxy": "https://a.example/v1"}}},
+        "agent": {"a": {"prompt": "Review it.", "own": "for ********", "options": {"user": STARS}}},
+        "mcp": {"m": {"url": "https://h.example/********?x"}},
+    });
+    assert_eq!(value, expected);
+}
