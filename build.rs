@@ -27,5 +27,7 @@ fn main() {
         let directory = variable("CARGO_MANIFEST_DIR");
         println!("cargo::rustc-link-arg-bins=-Wl,--symbol-ordering-file={directory}/{ORDER}");
         println!("cargo::rustc-link-arg-bins=-Wl,--no-warn-symbol-ordering");
+        // A thirtieth of the code stands there more than once, by other types of the same shape.
+        println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
     }
 }
