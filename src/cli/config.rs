@@ -52,7 +52,7 @@ enum Format {
 
 pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
     if let Some(ConfigCommand::Schema) = args.command {
-        return output::print_answer(&format!("{:#}", schema::schema()));
+        return output::print_answer(&schema::text());
     }
     let directory = match output::directory(args.cwd.as_deref()) {
         Ok(directory) => directory,
@@ -73,7 +73,7 @@ pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
         match args.command {
             None => show(report, args.sources, args.show_secrets),
             Some(ConfigCommand::Check { format }) => check(&report, format, is_coloured),
-            Some(ConfigCommand::Schema) => output::print_answer(&format!("{:#}", schema::schema())),
+            Some(ConfigCommand::Schema) => output::print_answer(&schema::text()),
         }
     })
 }

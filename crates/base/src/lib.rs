@@ -23,6 +23,7 @@ pub mod mime;
 pub mod money;
 pub mod names;
 pub mod owners;
+pub mod packed;
 pub mod path;
 pub mod peer;
 pub mod pinned;

@@ -1,6 +1,4 @@
-//! Formats of texts and lists in the configuration: the types name them, the check and the schema take them from here.
-
-use serde_json::{Value, json};
+//! Formats of texts and lists in the configuration: the types name them, and the check takes them from here.
 
 use super::{
     model::parse_model,
@@ -8,38 +6,19 @@ use super::{
 };
 
 /// Names of colours in OpenCode.
-const COLORS: [&str; 7] = ["primary", "secondary", "accent", "success", "warning", "error", "info"];
-
-/// An address with a host, as `remote::url_problem` has it.
-const URL: &str =
-    r"https?://(\[[^\]/?#\s\x00-\x1f\x7f-\x9f]+|[^\[:/?#\s\x00-\x1f\x7f-\x9f])[^\s\x00-\x1f\x7f-\x9f]*";
-
-/// An address that `remote::is_trusted` accepts.
-const TRUSTED: &str = r"(https://|http://([^/?#@\s]*@)?(localhost|127\.[0-9.]+|\[::1\])(:[0-9]+)?([/?#]|$))";
-
-/// Placeholders that are filled in while a file is read, so that their text cannot be checked.
-const FILLED_IN: &str = r"\{(env|file):[^}]*\}";
-
-/// A host with a port, as `base::names` reads it.
-const HOST: &str = r"(\*|(\*\.)?[\p{L}\p{N}_\-]+(\.[\p{L}\p{N}_\-]+)*\.?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?";
-
-/// Names in which [`name_problem`] finds a problem.
-const NO_NAME: &str = r"(^|/)\.{0,2}(/|$)|[\x00-\x1f\x7f-\x9f]|^\s*$";
+pub const COLORS: [&str; 7] = ["primary", "secondary", "accent", "success", "warning", "error", "info"];
 
 /// The meaning of a `format` in a type's schema.
 pub struct Format {
     pub name: &'static str,
-    /// Returns the keywords of JSON Schema for it.
-    pub keywords: fn() -> Value,
     /// Returns the warning about a text, which is shown in it, that is none.
     pub problem: fn(shown: &str, text: &str) -> Option<String>,
 }
 
-/// All formats. Those with texts that have no problem are checked where they are used.
+/// All formats; `schema::make` has their keywords in JSON Schema. Those with texts that have no problem are checked where they are used.
 pub const FORMATS: [Format; 9] = [
     Format {
         name: "model",
-        keywords: || json!({"pattern": format!("^[^/#]+/[^#]+|{FILLED_IN}")}),
         problem: |shown, text| {
             let is_model = parse_model(text).is_some();
             (!is_model).then(|| format!("{shown} is not a model; write \"provider/model\""))
@@ -47,10 +26,6 @@ pub const FORMATS: [Format; 9] = [
     },
     Format {
         name: "color",
-        keywords: || {
-            let names = COLORS.join("|");
-            json!({"pattern": format!("^(#([0-9a-fA-F]{{3}}){{1,2}}|{names})$|{FILLED_IN}")})
-        },
         problem: |shown, text| {
             let expected = "\"#RRGGBB\" or a name of OpenCode's such as \"accent\"";
             (!is_color(text)).then(|| format!("{shown} is ignored; expected {expected}"))
@@ -58,20 +33,11 @@ pub const FORMATS: [Format; 9] = [
     },
     Format {
         name: "text",
-        keywords: || json!({"pattern": "\\S"}),
         problem: |_, text| text.trim().is_empty().then(|| "is empty and counts as not given".to_owned()),
     },
-    Format {
-        name: "url",
-        keywords: || json!({"pattern": format!("^{URL}$|{FILLED_IN}")}),
-        problem: |shown, text| Some(format!("{shown} {}", url_problem(text)?)),
-    },
+    Format { name: "url", problem: |shown, text| Some(format!("{shown} {}", url_problem(text)?)) },
     Format {
         name: "trusted-url",
-        keywords: || {
-            let patterns = [format!("^{URL}$|{FILLED_IN}"), format!("^{TRUSTED}|{FILLED_IN}")];
-            json!({"allOf": patterns.map(|pattern| json!({"pattern": pattern}))})
-        },
         problem: |shown, text| {
             let untrusted = || (!is_trusted(text)).then_some("is neither https nor this machine");
             Some(format!("{shown} {}", url_problem(text).or_else(untrusted)?))
@@ -80,7 +46,6 @@ pub const FORMATS: [Format; 9] = [
     // A text that begins with a variable is an address once its value is there; an empty one counts as not given.
     Format {
         name: "late-url",
-        keywords: || json!({"pattern": format!("^($|\\$\\{{|{URL}$)|{FILLED_IN}")}),
         problem: |shown, text| {
             let is_known = !text.is_empty() && !text.starts_with("${");
             let problem = url_problem(text).filter(|_| is_known)?;
@@ -88,21 +53,9 @@ pub const FORMATS: [Format; 9] = [
         },
     },
     // One that is left out would be a host that is not denied, so all of the network is judged at once.
-    Format {
-        name: "host",
-        keywords: || json!({"pattern": format!("^{HOST}$|{FILLED_IN}")}),
-        problem: |_, _| None,
-    },
-    Format {
-        name: "program",
-        keywords: || json!({"not": {"type": "array", "items": [{"const": ""}]}}),
-        problem: |_, _| None,
-    },
-    Format {
-        name: "by-name",
-        keywords: || json!({"propertyNames": {"not": {"pattern": NO_NAME}}}),
-        problem: |_, _| None,
-    },
+    Format { name: "host", problem: |_, _| None },
+    Format { name: "program", problem: |_, _| None },
+    Format { name: "by-name", problem: |_, _| None },
 ];
 
 /// Returns the format of a name; `None` for those of JSON Schema's own.

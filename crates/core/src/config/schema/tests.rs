@@ -6,8 +6,9 @@ use std::{
 };
 
 use serde_json::{Map, Value, json};
+use windlass_base::packed;
 
-use super::schema;
+use super::make::schema;
 use crate::config::{
     Environment, Findings,
     check::check as check_layer,
@@ -238,4 +239,10 @@ fn the_schema_takes_what_the_check_takes_and_nothing_else() {
     }
     assert!(n_taken > 3000, "{n_taken}");
     assert!(differing.is_empty(), "{} differ:\n{}", differing.len(), differing.join("\n"));
+}
+
+#[test]
+fn the_schema_in_the_binary_is_the_one_of_the_types() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config/schema.json.gz");
+    packed::check(&format!("{:#}", schema()), super::PACKED, &file);
 }
