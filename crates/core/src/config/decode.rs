@@ -24,7 +24,7 @@ use super::{
     known_keys,
     layer::{Kind, Layer},
     limits::{self, Bound, Limit},
-    merge::{merge, merged},
+    merge::merged,
     model::parse_model,
     normalize::normalize,
     paths::Paths,
@@ -57,8 +57,9 @@ pub fn resolve(context: &ProjectContext<'_>, sources: Sources, hooks: &[Hook]) -
     stronger::bound(&mut layers, &mut findings);
     let mut raw = merged(&layers);
     let home = &environment.home;
-    let managed = managed(&layers, home);
-    set_apart(&mut raw, &layers);
+    let of_administrator = merged(layers.iter().filter(|layer| layer.kind == Kind::Managed));
+    let managed = managed(&of_administrator, &layers, home);
+    set_apart(&mut raw, &of_administrator, &layers);
     let raw = raw;
     // Beneath everybody's rules, for the things that it allows; its restrictions are a layer of every policy.
     let permission = [managed.general.clone(), rules_of(&own(&raw, &layers), home)].concat();
@@ -139,8 +140,11 @@ pub fn resolve(context: &ProjectContext<'_>, sources: Sources, hooks: &[Hook]) -
 
 /// Returns the sandbox that all layers but a project's ask for; parts that cannot be read are as strict as the whole.
 fn own_sandbox(layers: &[Layer], settings: &Settings) -> SandboxSettings {
-    let own = merged(layers.iter().filter(|layer| !layer.is_projects));
     let whole = &settings.windlass.sandbox;
+    if layers.iter().all(|layer| !layer.is_projects) {
+        return whole.clone();
+    }
+    let own = merged(layers.iter().filter(|layer| !layer.is_projects));
     let own = match own.get("windlass").and_then(|it| it.get("sandbox")) {
         Some(sandbox) => SandboxSettings::deserialize(sandbox).unwrap_or_else(|_| whole.clone()),
         None => SandboxSettings::default(),
@@ -264,16 +268,12 @@ fn settings(raw: &Map<String, Value>) -> Settings {
     })
 }
 
-/// Merges the administrator's own sources.
-fn managed(layers: &[Layer], home: &Path) -> Managed {
-    let mut raw = Map::new();
-    for layer in layers.iter().filter(|layer| layer.kind == Kind::Managed) {
-        merge(&mut raw, &layer.value);
-    }
+/// Returns the rules of the administrator's own sources, which are merged in `raw`.
+fn managed(raw: &Map<String, Value>, layers: &[Layer], home: &Path) -> Managed {
     let agents = raw.get("agent").and_then(Value::as_object).into_iter().flatten();
     let agents = agents.filter_map(|(name, agent)| Some((name.clone(), rules_of(agent.as_object()?, home))));
     let mut managed = Managed {
-        general: rules_of(&raw, home),
+        general: rules_of(raw, home),
         agents: agents.filter(|(_, rules)| !rules.is_empty()).collect(),
     };
     if layers.iter().any(|layer| layer.kind == Kind::Managed && layer.is_broken) {
@@ -285,9 +285,7 @@ fn managed(layers: &[Layer], home: &Path) -> Managed {
 /// Removes the rules that must not decide by being last: those that came over the network, which have their own
 /// place (see `fetched_rules`), and the administrator's, which would take the place of a stricter rule. Shows
 /// an administrator's rules under a key of their own: they hold beside the others, not in their place.
-fn set_apart(raw: &mut Map<String, Value>, layers: &[Layer]) {
-    let said = |is_managed: bool| merged(layers.iter().filter(|it| (it.kind == Kind::Managed) == is_managed));
-    let (own, managed) = (said(false), said(true));
+fn set_apart(raw: &mut Map<String, Value>, managed: &Map<String, Value>, layers: &[Layer]) {
     let rules = |owner: &Map<String, Value>| -> Map<String, Value> {
         let rules = RULE_KEYS.iter().filter_map(|&key| Some((key.to_owned(), owner.get(key)?.clone())));
         rules.collect()
@@ -297,7 +295,7 @@ fn set_apart(raw: &mut Map<String, Value>, layers: &[Layer]) {
         let rules = agents.filter_map(|(name, agent)| Some((name.clone(), rules(agent.as_object()?))));
         rules.filter(|(_, rules)| !rules.is_empty()).map(|(name, it)| (name, Value::Object(it))).collect()
     };
-    let (mut administrator, managed_agents) = (rules(&managed), agents(&managed));
+    let (mut administrator, managed_agents) = (rules(managed), agents(managed));
     if administrator.is_empty() && managed_agents.is_empty() {
         return;
     }
@@ -305,6 +303,7 @@ fn set_apart(raw: &mut Map<String, Value>, layers: &[Layer]) {
         owner.retain(|key, _| !RULE_KEYS.contains(&key.as_str()) || own.contains_key(key));
         owner.extend(own);
     };
+    let own = merged(layers.iter().filter(|layer| layer.kind != Kind::Managed));
     restore(raw, rules(&own));
     let own_agents = agents(&own);
     for (name, agent) in raw.get_mut("agent").and_then(Value::as_object_mut).into_iter().flatten() {
