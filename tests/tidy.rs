@@ -464,7 +464,7 @@ fn the_documents_name_every_key_and_every_variable() {
     let page = std::fs::read_to_string(root().join("docs/configuration.md")).unwrap();
     let documents: String = documents().into_iter().map(|(_, text)| text).collect();
     let mut problems = Vec::new();
-    let schema = windlass_core::config::schema::schema();
+    let schema: serde_json::Value = serde_json::from_str(&windlass_core::config::schema::text()).unwrap();
     for key in schema["properties"].as_object().unwrap().keys() {
         let is_named = [format!("`{key}`"), format!("`{key}."), format!("`{key}\": "), format!("\"{key}\"")];
         if !is_named.iter().any(|name| page.contains(name.as_str())) {

@@ -80,23 +80,17 @@ pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
 
 fn show(report: Report, with_sources: bool, show_secrets: bool) -> ExitCode {
     let n_warnings = report.warnings.len() + report.servers.len();
-    let Report { config, mut leaves, .. } = report;
-    let hide = |path: &[String], value: &mut Value| {
-        if !show_secrets {
-            filled_in::hide(path, value, &config.substituted);
-        }
-    };
+    let Report { config, leaves, .. } = report;
     let code = if with_sources {
-        for leaf in &mut leaves {
-            hide(&leaf.path, &mut leaf.value);
-            leaf.set_by.iter_mut().for_each(|origin| hide(&leaf.path, &mut origin.value));
-        }
-        output::print_answer(sources::render(&leaves, !show_secrets).trim_end())
+        let filled_in = (!show_secrets).then_some(&config.substituted);
+        output::print_answer(sources::render(&leaves, filled_in).trim_end())
     } else if show_secrets {
         output::print_answer(&json(config.merged_json()))
     } else {
         let mut shown = secrets::masked(config.merged_json());
-        shown.iter_mut().for_each(|(key, value)| hide(std::slice::from_ref(key), value));
+        for (key, value) in &mut shown {
+            filled_in::hide(std::slice::from_ref(key), value, &config.substituted);
+        }
         output::print_answer(&json(&shown))
     };
     if n_warnings > 0 {

@@ -213,7 +213,7 @@ pub struct Remote<'a> {
     engine: &'a Engine,
 }
 
-/// Looks at what there is, without a turn: `doctor`, the check of a configuration, the store's upkeep.
+/// Checks and reports that need no turn: `doctor`, the check of a configuration, the store's upkeep.
 #[derive(Clone, Copy)]
 pub struct Diagnostics<'a> {
     engine: &'a Engine,
@@ -286,7 +286,7 @@ impl Engine {
         Remote { engine: self }
     }
 
-    /// Returns the looks at what there is.
+    /// Returns the checks and reports.
     pub fn diagnostics(&self) -> Diagnostics<'_> {
         Diagnostics { engine: self }
     }

@@ -6,16 +6,17 @@ use serde_json::Value;
 
 use super::{
     known_keys::{Keys, keys},
-    secrets::{STARS, is_placeholder},
+    secrets::{self, STARS, is_placeholder},
 };
 
 /// Shorter texts are left: they are parts of other words.
 const MIN_PART: usize = 4;
 
-/// Hides the texts that were put in for variables and files: as parts of every URL, and where no type describes the value,
-/// as among a provider's options. A URL that is put in whole is looked at like any other.
+/// Hides the texts that were put in for variables and files: as parts of every URL, and as whole tokens where no type
+/// describes the value, as among a provider's options. A URL that is put in whole is looked at like any other, and an
+/// absolute path is no secret.
 pub fn hide(path: &[String], value: &mut Value, texts: &BTreeSet<String>) {
-    let is_part = |text: &&String| text.len() >= MIN_PART && !is_placeholder(text);
+    let is_part = |text: &&String| text.len() >= MIN_PART && !text.contains("://") && !is_placeholder(text);
     let mut parts: Vec<&str> = texts.iter().filter(is_part).map(String::as_str).collect();
     // One may be the beginning of another.
     parts.sort_unstable_by_key(|text| Reverse(text.len()));
@@ -24,16 +25,14 @@ pub fn hide(path: &[String], value: &mut Value, texts: &BTreeSet<String>) {
 }
 
 fn hide_parts(place: Option<&Keys>, value: &mut Value, parts: &[&str]) {
-    let replace = |text: &mut String, parts: &mut dyn Iterator<Item = &&str>| {
-        *text = parts.fold(std::mem::take(text), |text, part| text.replace(part, STARS));
-    };
     match value {
-        Value::String(text) if place.is_none_or(Keys::takes_anything) => {
-            replace(text, &mut parts.iter().filter(|part| !part.contains("://")));
-        }
         Value::String(url) if url.contains("://") => {
-            let is_word = |part: &&&str| !part.contains(char::is_whitespace) && !part.contains("://");
-            replace(url, &mut parts.iter().filter(is_word));
+            let words = parts.iter().filter(|part| !part.contains(char::is_whitespace));
+            *url = words.fold(std::mem::take(url), |url, part| url.replace(part, STARS));
+        }
+        Value::String(text) if place.is_none_or(Keys::takes_anything) => {
+            let secrets = parts.iter().filter(|part| !part.starts_with(['/', '~']));
+            *text = secrets.fold(std::mem::take(text), |text, part| secrets::hide(&text, part));
         }
         Value::Array(list) => {
             let place = place.and_then(|place| place.below(""));

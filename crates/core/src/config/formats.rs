@@ -15,7 +15,8 @@ pub struct Format {
     pub problem: fn(shown: &str, text: &str) -> Option<String>,
 }
 
-/// All formats; `schema::make` has their keywords in JSON Schema. Those with texts that have no problem are checked where they are used.
+/// All formats; `schema::make` has their keywords in JSON Schema. Those with texts that have no problem are checked where
+/// they are used.
 pub const FORMATS: [Format; 9] = [
     Format {
         name: "model",

@@ -70,7 +70,7 @@ pub fn written(file: &Path, key: &str) -> Result<Option<Value>, PatchError> {
 
 /// Writes a change into a file: objects are merged, null removes a key, other values replace the old ones. Blocks.
 ///
-/// A value that is hidden where the configuration is shown stays as it is.
+/// A value that is hidden where the configuration is shown, whole or in part, stays as it is.
 pub fn change(file: &Path, patch: Map<String, Value>) -> Result<(), PatchError> {
     let failed = |reason: String| PatchError::File { file: file.to_owned(), reason };
     validate(file, &patch)?;
@@ -94,9 +94,31 @@ fn validate(file: &Path, patch: &Map<String, Value>) -> Result<(), PatchError> {
     let mut layer = Layer::new(Kind::File, "body", base, patch.clone());
     let mut findings = Findings::default();
     check::check(&mut layer, &mut findings);
-    match findings.warnings.into_iter().next() {
-        Some(warning) => Err(PatchError::Invalid(warning.message)),
+    if let Some(warning) = findings.warnings.into_iter().next() {
+        return Err(PatchError::Invalid(warning.message));
+    }
+    match patch.iter().find(|(_, value)| has_hidden_element(value)) {
+        Some((key, _)) => Err(PatchError::Invalid(format!(
+            "`{key}` has a list with {STARS} in the place of a hidden text; write the text itself, or leave the list out"
+        ))),
         None => Ok(()),
+    }
+}
+
+/// Returns true if a list, which is replaced whole, has a text that was hidden where it was shown.
+fn has_hidden_element(value: &Value) -> bool {
+    fn is_hidden(value: &Value) -> bool {
+        match value {
+            Value::String(text) => text.contains(STARS),
+            Value::Array(list) => list.iter().any(is_hidden),
+            Value::Object(object) => object.values().any(is_hidden),
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+    match value {
+        Value::Array(list) => list.iter().any(is_hidden),
+        Value::Object(object) => object.values().any(has_hidden_element),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 
@@ -125,7 +147,7 @@ fn merge(object: &CstObject, patch: &Map<String, Value>) {
         match (value, known) {
             (Value::Null, Some(property)) => property.remove(),
             (Value::Null, None) => {}
-            (Value::String(text), _) if text == STARS => {}
+            (Value::String(text), _) if text.contains(STARS) => {}
             (Value::Object(below), Some(property)) => match property.object_value() {
                 Some(inner) => merge(&inner, below),
                 None => property.set_value(input(value)),

@@ -29,19 +29,16 @@ const PLACEHOLDERS: [&str; 16] = [
 pub const STARS: &str = "********";
 
 /// Words of a key that hold a secret.
-const SECRET_WORDS: [&str; 15] = [
-    "apikey",
+const SECRET_WORDS: [&str; 12] = [
     "pass",
     "token",
     "secret",
-    "secrets",
     "password",
     "passwd",
     "passphrase",
     "pwd",
     "authorization",
     "credential",
-    "credentials",
     "bearer",
     "cookie",
     "jwt",
@@ -134,7 +131,9 @@ pub fn mask(path: &[&str], value: &Value) -> Value {
         }
         Value::Array(list) => Value::Array(list.iter().map(|value| mask(path, value)).collect()),
         Value::String(_) if is_secret(path) || is_secret_object(path) => starred(value),
-        Value::Number(_) if is_secret(path) => Value::from(STARS),
+        Value::Number(_) if is_secret(path) && !path.last().is_some_and(|key| counts(key)) => {
+            Value::from(STARS)
+        }
         // A program and its arguments as one text, where a list was meant.
         Value::String(line) if path.last() == Some(&"command") => Value::from(command_line(line)),
         Value::String(value) => Value::from(text(value)),
@@ -246,12 +245,25 @@ fn is_secret_object(path: &[&str]) -> bool {
     path.last().is_some_and(|key| SECRET_OBJECTS.iter().any(|name| key.eq_ignore_ascii_case(name)))
 }
 
-/// Returns true if a name has the words of a secret's.
+/// Returns true if a name has the words of a secret's: in the plural too, numbered, or as one word.
 fn is_secret_name(name: &str) -> bool {
     let words = words(name);
+    let is_secret = |word: &str| {
+        let is_key = |word: &str| KEY_KINDS.iter().any(|kind| word.strip_prefix(kind) == Some("key"));
+        SECRET_WORDS.contains(&word) || is_key(word)
+    };
+    let is_secret_word = |word: &String| {
+        let word = word.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        is_secret(word) || word != "tokens" && word.strip_suffix('s').is_some_and(is_secret)
+    };
     let is_kind_of_key =
         |pair: &[String]| KEY_KINDS.contains(&pair[0].as_str()) && matches!(pair[1].as_str(), "key" | "keys");
-    words.iter().any(|word| SECRET_WORDS.contains(&word.as_str())) || words.windows(2).any(is_kind_of_key)
+    words.iter().any(is_secret_word) || words.windows(2).any(is_kind_of_key) || words == ["tokens"]
+}
+
+/// Returns true if a number under this key is an amount, such as `max_tokens`.
+fn counts(key: &str) -> bool {
+    words(key).iter().any(|word| word == "tokens")
 }
 
 /// Returns the words of a key in lower case: `clientSecret` and `CLIENT_SECRET` have two.

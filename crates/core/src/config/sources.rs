@@ -1,12 +1,12 @@
 //! The source of each value of the resolved configuration, and the values that it overrode.
 
-use std::fmt::Write;
+use std::{collections::BTreeSet, fmt::Write};
 
 use serde_json::{Map, Value};
 use windlass_base::text::{head, is_hidden, visible_json, visible_line};
 
 use super::{
-    ADMINISTRATOR, RULE_KEYS,
+    ADMINISTRATOR, RULE_KEYS, filled_in,
     layer::{Kind, Layer, pointer},
     merge::plugin_name,
     secrets,
@@ -58,20 +58,24 @@ pub fn leaves(raw: &Map<String, Value>, layers: &[Layer]) -> Vec<Leaf> {
     leaves
 }
 
-/// Renders one line for each value, below it its source and the values that it overrode.
-pub fn render(leaves: &[Leaf], is_masked: bool) -> String {
+/// Renders one line for each value, below it its source and the values that it overrode. Secrets are masked unless
+/// `filled_in` is `None`; it holds the texts that variables and files put in.
+pub fn render(leaves: &[Leaf], filled_in: Option<&BTreeSet<String>>) -> String {
     let mut text = String::new();
     let values = leaves.iter().flat_map(|leaf| {
         let said = leaf.set_by.iter().map(|origin| &origin.value);
         std::iter::once(&leaf.value).chain(said).map(|value| (&leaf.path, value))
     });
-    let found: Vec<String> = if is_masked {
+    let found: Vec<String> = if filled_in.is_some() {
         values.flat_map(|(path, value)| secrets::known(&keys(path), value)).collect()
     } else {
         Vec::new()
     };
     let masked = |path: &[String], value: &Value| {
-        if is_masked { secrets::without(secrets::mask(&keys(path), value), &found) } else { value.clone() }
+        let Some(texts) = filled_in else { return value.clone() };
+        let mut value = secrets::without(secrets::mask(&keys(path), value), &found);
+        filled_in::hide(path, &mut value, texts);
+        value
     };
     for leaf in leaves {
         let name: Vec<String> = leaf.path.iter().map(|key| quoted(key)).collect();

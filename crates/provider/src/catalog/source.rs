@@ -8,7 +8,7 @@ use std::{
 };
 
 use reqwest::header::{ETAG, IF_NONE_MATCH};
-use windlass_base::clock;
+use windlass_base::{clock, ids};
 use windlass_core::config::{Environment, Warning, paths::Paths};
 
 use super::{
@@ -111,7 +111,9 @@ pub async fn refresh(
         let table = Table::from_bytes(packed.clone()).ok_or("it holds no providers")?;
         write(&file, &packed).map_err(|error| error.to_string())?;
         // Otherwise the first program that lists it would wait for them.
-        prepared(&of_user, &of_paths, &table).map_err(|error| error.to_string())?;
+        if let Err(error) = prepared(&of_user, &of_paths, &table) {
+            tracing::warn!("the entries of the catalog were not prepared: {error}");
+        }
         match tag {
             Some(tag) => write(&tag_file, tag.as_bytes()).map_err(|error| error.to_string()),
             None => {
@@ -144,7 +146,8 @@ fn touch(file: &Path) -> io::Result<()> {
 
 fn write(file: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::create_dir_all(file.parent().unwrap_or(Path::new("/")))?;
-    let draft = file.with_extension(format!("{}.draft", std::process::id()));
+    // Two programs, and two threads of one, may write at a time.
+    let draft = file.with_extension(format!("{}.draft", ids::random(8)));
     fs::write(&draft, bytes)?;
     fs::rename(&draft, file)
 }

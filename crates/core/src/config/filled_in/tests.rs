@@ -6,20 +6,22 @@ use super::{STARS, hide};
 
 #[test]
 fn texts_from_variables_and_files_are_hidden_where_no_type_describes_the_value() {
-    let texts = ["acme-42", "anthropic/claude", "https://a.example/v1", "Review it.", "x"].map(str::to_owned);
+    let texts =
+        ["acme-4242", "anthropic/claude", "https://a.example/v1", "Review it.", "high", "/home/alexander"]
+            .map(str::to_owned);
     let mut value = json!({
         "model": "anthropic/claude",
-        "provider": {"p": {"options": {"baseURL": "https://a.example/v1", "apiKye": "acme-42", "region": "eu",
-            "list": [{"of": "acme-42 x"}], "proxy": "https://a.example/v1"}}},
-        "agent": {"a": {"prompt": "Review it.", "own": "for acme-42", "options": {"user": "acme-42"}}},
-        "mcp": {"m": {"url": "https://h.example/acme-42?x"}},
+        "provider": {"p": {"options": {"baseURL": "https://a.example/v1", "apiKye": "acme-4242", "region": "high", "folder": "/home/alexander/p", "near": "xacme-4242",
+            "list": [{"of": "acme-4242 x"}], "proxy": "https://a.example/v1"}}},
+        "agent": {"a": {"prompt": "Review it.", "own": "for acme-4242", "options": {"user": "acme-4242"}}},
+        "mcp": {"m": {"url": "https://h.example/acme-4242?x"}},
     });
     for (key, value) in value.as_object_mut().unwrap() {
         hide(std::slice::from_ref(key), value, &texts.clone().into());
     }
     let expected = json!({
         "model": "anthropic/claude",
-        "provider": {"p": {"options": {"baseURL": "https://a.example/v1", "apiKye": STARS, "region": "eu",
+        "provider": {"p": {"options": {"baseURL": "https://a.example/v1", "apiKye": STARS, "region": "high", "folder": "/home/alexander/p", "near": "xacme-4242",
             "list": [{"of": "******** x"}], "proxy": "https://a.example/v1"}}},
         "agent": {"a": {"prompt": "Review it.", "own": "for ********", "options": {"user": STARS}}},
         "mcp": {"m": {"url": "https://h.example/********?x"}},

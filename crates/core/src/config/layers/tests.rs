@@ -1,7 +1,7 @@
 //! Precedence of sources.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -53,7 +53,7 @@ fn check(name: &str) {
     let read = read(&environment, &paths, &directory, &project_files);
     let context = ProjectContext { paths: &paths, directory: &directory, project_files: &project_files };
     let (config, layers) = resolve(&context, read, &[]);
-    let sources = sources::render(&sources::leaves(&config.raw, &layers), true);
+    let sources = sources::render(&sources::leaves(&config.raw, &layers), Some(&BTreeSet::new()));
     let summary = serde_json::to_string_pretty(&summary(&config, &root)).unwrap();
     let text = format!("{summary}\n\n{sources}").replace(&root_text, "<root>");
     let mut settings = insta::Settings::clone_current();

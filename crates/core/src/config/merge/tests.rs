@@ -40,7 +40,7 @@ fn layers(values: &[Value]) -> Vec<Layer> {
 /// Renders `key=value<0<1`: the value of a path and the layers that set it, the strongest first.
 fn sources(layers: &[Layer]) -> String {
     let leaves = leaves(&merged(layers), layers);
-    assert_eq!(render(&leaves, false).is_empty(), leaves.is_empty());
+    assert_eq!(render(&leaves, None).is_empty(), leaves.is_empty());
     let shown = leaves.iter().map(|leaf| {
         let set_by: Vec<&str> = leaf.set_by.iter().map(|origin| origin.source.as_str()).collect();
         format!("{}={}<{}", leaf.path.join("."), leaf.value, set_by.join("<"))

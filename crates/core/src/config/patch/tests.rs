@@ -32,6 +32,21 @@ fn comments_and_order_stay() {
     check(before, json!({"username": null}), &before.replace("  \"username\": \"x\",\n", ""));
     let key = "{ \"provider\": { \"p\": { \"options\": { \"apiKey\": \"k\" } } } }";
     check(key, json!({"provider": {"p": {"options": {"apiKey": "********"}}}}), key);
+    let parts = "{ \"provider\": { \"p\": { \"options\": { \"user\": \"me:{env:KEY}\" } } } }";
+    check(parts, json!({"provider": {"p": {"options": {"user": "me:********"}}}}), parts);
+}
+
+#[test]
+fn a_list_with_a_text_that_was_hidden_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("opencode.json");
+    let patch = json!({"mcp": {"m": {"type": "local", "command": ["x", "--token", "********"]}}});
+    let error = change(&file, object(patch)).unwrap_err();
+    assert!(
+        matches!(&error, PatchError::Invalid(text) if text.starts_with("`mcp` has a list with ********")),
+        "{error}"
+    );
+    assert!(!file.exists());
 }
 
 #[test]

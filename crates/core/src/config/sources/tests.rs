@@ -1,6 +1,6 @@
 //! Sources of values; the goldens in `fixtures/config` show them for whole setups.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn layers(values: &[Value]) -> Vec<Layer> {
 #[track_caller]
 fn check(values: &[Value], expected: &str) {
     let layers = layers(values);
-    assert_eq!(render(&leaves(&merged(&layers), &layers), true), expected);
+    assert_eq!(render(&leaves(&merged(&layers), &layers), Some(&BTreeSet::new())), expected);
 }
 
 #[test]
@@ -57,4 +57,14 @@ fn secrets_are_masked_in_what_is_overridden_too() {
         &[json!({"token": "old"}), json!({"token": "new"})],
         "token = \"********\"\n    file1\n    over file0: \"********\"\n",
     );
+}
+
+#[test]
+fn a_secret_that_a_variable_put_in_is_hidden_where_it_is_said_again() {
+    let value = json!({"provider": {"p": {"options": {"token": "acme-4242", "user": "acme-4242"}}},
+        "agent": {"a": {"prompt": "Use acme-4242"}}});
+    let layers = layers(&[value]);
+    let leaves = leaves(&merged(&layers), &layers);
+    let shown = render(&leaves, Some(&BTreeSet::from(["acme-4242".to_owned()])));
+    assert!(!shown.contains("acme-4242"), "{shown}");
 }

@@ -47,7 +47,8 @@ pub struct Entry<'a> {
 }
 
 impl Prepared {
-    /// Returns the entries of a catalog; `kept` reads those that were made of a fetched one before, and `keep` keeps them.
+    /// Returns the entries of a catalog, none for a file of the user's; `kept` reads those that were made of a fetched one
+    /// before, and `keep` keeps them.
     pub fn of(
         table: &Table,
         kept: impl FnOnce() -> Option<Vec<u8>>,
@@ -63,7 +64,8 @@ impl Prepared {
                 let known = kept().and_then(|bytes| Prepared::read(Cow::Owned(bytes), Some(table)));
                 known.map_or_else(|| Prepared::make(table).inspect(|made| keep(&made.bytes)), Ok)
             }
-            Table::Plain(_) => Prepared::make(table),
+            // It is read anew for each configuration, so that nothing is gained.
+            Table::Plain(_) => Ok(Prepared { bytes: Cow::Borrowed(&[]), places: Vec::new() }),
         }
     }
 
@@ -83,6 +85,10 @@ impl Prepared {
             let json = serde_json::to_vec(&provider)?;
             let block = gzip::pack(&json, Compression::best())?;
             let newest = shown::newest(&provider).unwrap_or_default();
+            // It would be another line of the index.
+            if [id, newest].iter().any(|text| text.contains(char::is_control)) {
+                continue;
+            }
             let (at, len, n_bytes, checksum) =
                 (blocks.len(), block.len(), json.len(), crc32fast::hash(&json));
             // Writing to a string cannot fail.
@@ -94,9 +100,9 @@ impl Prepared {
         body.extend(blocks);
         let mut bytes = format!("{MAGIC} {:08x}", crc32fast::hash(&body)).into_bytes();
         bytes.extend(body);
-        let invalid =
-            || io::Error::new(io::ErrorKind::InvalidData, "an id in the catalog has a tab or a line break");
-        Prepared::read(Cow::Owned(bytes), Some(table)).ok_or_else(invalid)
+        let damaged =
+            || io::Error::new(io::ErrorKind::InvalidData, "the entries of the catalog cannot be read");
+        Prepared::read(Cow::Owned(bytes), Some(table)).ok_or_else(damaged)
     }
 
     /// Reads entries; `None` if they are damaged or not those that this program makes of the catalog.
@@ -133,11 +139,16 @@ impl Prepared {
     }
 }
 
-/// Returns the checksums of a catalog that was fetched and of the entries in the binary, which tell programs apart that
-/// show providers differently.
+/// Returns the checksums of a catalog that was fetched and of the program: its version and the entries in it, by which
+/// programs are told apart that show providers differently.
 fn stamps(table: &Table) -> [u32; 2] {
     match table {
-        Table::Packed(Cow::Owned(bytes)) => [crc32fast::hash(bytes), crc32fast::hash(BUILT_IN)],
+        Table::Packed(Cow::Owned(bytes)) => {
+            let mut program = crc32fast::Hasher::new();
+            program.update(env!("CARGO_PKG_VERSION").as_bytes());
+            program.update(BUILT_IN);
+            [crc32fast::hash(bytes), program.finalize()]
+        }
         Table::Packed(Cow::Borrowed(_)) | Table::Plain(_) => [0, 0],
     }
 }
