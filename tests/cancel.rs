@@ -196,6 +196,46 @@ async fn a_session_whose_close_is_taken_back_is_closed_all_the_same() {
 }
 
 #[tokio::test]
+async fn a_session_whose_making_is_taken_back_leaves_no_server_running() {
+    let agent = Agent::start().await;
+    let source = agent.new_session().await;
+    agent.childless(CANCEL_LIMIT).await;
+    // They are resolved once the server runs, which takes a while.
+    let root = agent.scratch.root().join("links");
+    std::fs::create_dir(&root).unwrap();
+    (0..38).for_each(|n| std::os::unix::fs::symlink(format!("{}", n + 1), root.join(n.to_string())).unwrap());
+    let directories = |n| (0..n).map(|n| format!("{}/0/{n}", root.display())).collect::<Vec<String>>();
+    let server = json!({"name": "mute", "command": "sleep", "args": ["600"], "env": []});
+    for method in ["session/new", "session/fork"] {
+        let mut is_taken_back = false;
+        for n_directories in [1000, 4000, 16_000] {
+            let request = agent.send_request(
+                method,
+                json!({"cwd": agent.scratch.cwd(), "sessionId": (method == "session/fork").then_some(&source),
+                    "mcpServers": [server], "additionalDirectories": directories(n_directories)}),
+            );
+            agent.has_descendants(1).await;
+            agent.notify("$/cancel_request", json!({"requestId": request.id}));
+            match request.answer().await {
+                Ok(made) => {
+                    agent.request("session/close", json!({"sessionId": made["sessionId"]})).await.unwrap();
+                }
+                Err(error) => {
+                    assert_eq!(error.code, -32800, "{error:?}");
+                    is_taken_back = true;
+                }
+            }
+            agent.childless(CANCEL_LIMIT).await;
+            if is_taken_back {
+                break;
+            }
+        }
+        assert!(is_taken_back, "{method} was made each time");
+    }
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn cancelled_requests_that_are_no_prompts_get_one_answer_each() {
     let agent = Agent::start().await;
     let session = agent.new_session().await;

@@ -7,7 +7,7 @@ use jsonrpsee::types::ErrorObjectOwned;
 use serde::Serialize;
 use serde_json::json;
 use windlass_engine::{
-    Client as Lease, ClientPrompt, ClientServer, Engine, HistoryPage, Link, NewSession, Opened,
+    Client as Lease, ClientPrompt, ClientServer, Engine, EngineError, HistoryPage, Link, NewSession, Opened,
 };
 use windlass_protocol::{
     opencode::{
@@ -63,9 +63,11 @@ pub fn new(
         let (directory, servers) = (PathBuf::from(cwd), client_servers(mcp_servers, &outbox));
         let new = NewSession { directory, id: chosen, servers, ..NewSession::default() };
         let opened = engine.sessions().create(new).await.map_err(|failure| engine_error(&failure))?;
+        let fresh = Fresh::new(&engine, &lease, &opened.info.id);
         equip(&engine, &opened.info.id, directories, system_prompt).await;
         lease.hold(&opened.info.id);
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
+            fresh.keep();
             let client_session = client_session_of(&connection.engine, &opened);
             let Opened { info, .. } = opened;
             let session_id = info.id.shared();
@@ -213,12 +215,15 @@ pub fn fork(
         let opened = async {
             let workspace = engine.workspaces().workspace(&PathBuf::from(cwd)).await?;
             let forked = engine.sessions().fork(&workspace, &source, before.as_ref()).await?;
-            engine.sessions().open_in(workspace, &forked.id, client_servers(mcp_servers, &outbox)).await
+            let fresh = Fresh::new(&engine, &lease, &forked.id);
+            let servers = client_servers(mcp_servers, &outbox);
+            Ok((engine.sessions().open_in(workspace, &forked.id, servers).await?, fresh))
         };
-        let opened = opened.await.map_err(|failure| engine_error(&failure))?;
+        let (opened, fresh) = opened.await.map_err(|failure: EngineError| engine_error(&failure))?;
         equip(&engine, &opened.info.id, directories, system_prompt).await;
         lease.hold(&opened.info.id);
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
+            fresh.keep();
             let client_session = client_session_of(&connection.engine, &opened);
             let Opened { info, .. } = opened;
             let session_id = info.id.shared();
@@ -291,6 +296,33 @@ impl Drop for Held {
     fn drop(&mut self) {
         if self.is_new {
             self.lease.release(&self.session_id);
+        }
+    }
+}
+
+/// A session that its client is not told of yet: it is closed for that, with its servers, if the request is taken back or
+/// its answer cannot be given.
+struct Fresh {
+    engine: Engine,
+    lease: Arc<Lease>,
+    session_id: Option<SessionId>,
+}
+
+impl Fresh {
+    fn new(engine: &Engine, lease: &Arc<Lease>, session_id: &SessionId) -> Self {
+        Self { engine: engine.clone(), lease: lease.clone(), session_id: Some(session_id.clone()) }
+    }
+
+    fn keep(mut self) {
+        self.session_id = None;
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        if let Some(session_id) = self.session_id.take() {
+            let lease = self.lease.clone();
+            self.engine.spawn(async move { lease.close_session(&session_id).await });
         }
     }
 }
