@@ -193,7 +193,7 @@ impl<'a> Sessions<'a> {
         for child in self.background().end(parent) {
             self.cancel(&child);
             let engine = self.engine.clone();
-            self.engine.0.tasks.spawn(async move { engine.sessions().close(&child).await });
+            self.engine.0.sessions.tasks.spawn(async move { engine.sessions().close(&child).await });
         }
     }
 
@@ -207,7 +207,7 @@ impl<'a> Sessions<'a> {
         report: impl FnOnce(Result<TurnOutcome, EngineError>) -> BoxFuture<'static, Report> + Send + 'static,
     ) {
         let engine = self.engine.clone();
-        self.engine.0.tasks.spawn(async move {
+        self.engine.0.sessions.tasks.spawn(async move {
             let _open = open;
             let Ok(outcome) = ended.await else { return };
             let report = report(outcome).await;

@@ -5,13 +5,12 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, SystemTime},
 };
 
 use tokio::sync::mpsc;
-use tokio_util::task::TaskTracker;
 use windlass_base::{git::Program, lock::lock};
 use windlass_core::{
     bus::Bus,
@@ -126,21 +125,18 @@ pub use workspace::{
     server_login::ServerLoginError,
 };
 
-use asking::{asks, client::Clients, questions};
-use remote::{download, pages};
+use asking::{Waiting, asks, client::Clients, questions};
+use remote::Fetched;
 use session::{
     context::SessionCx,
     inbox::{Inbox, MAX_QUEUED},
-    registry::{OpenSession, Task, end_session},
+    registry::{OpenSession, Registry, Task, end_session},
     request::Command,
-    tickets::Tickets,
     warning_log::WarningLog,
 };
 
 /// Time limit for turns to end after they were cancelled.
 const ABORT_LIMIT: Duration = Duration::from_millis(1200);
-/// Time for which a session without work keeps its history in memory.
-const SESSION_IDLE: Duration = Duration::from_secs(120);
 /// Interval of looking for old tool outputs.
 const CLEAN_EVERY: Duration = Duration::from_secs(60 * 60);
 
@@ -156,27 +152,16 @@ struct EngineState {
     storage: Storage,
     bus: Bus,
     http: http::Client,
-    pages: pages::Pages,
-    asked: download::Asked,
-    clients: Clients,
+    fetched: Fetched,
     terminals: Terminals,
-    asks: asks::Asks,
-    questions: questions::Questions,
+    asking: Waiting,
     workspaces: Mutex<HashMap<PathBuf, Arc<Workspace>>>,
     plugins: plugins::Hosts,
     client_providers: Mutex<client_providers::ClientProviders>,
     background: background::Background,
     /// By worktree.
     snapshots: Mutex<HashMap<PathBuf, Arc<Snapshots>>>,
-    sessions: Mutex<HashMap<SessionId, OpenSession>>,
-    /// Time for which a session without work keeps its task.
-    session_idle: Duration,
-    next_ticket: AtomicU64,
-    /// Every session's task, whether its session is still open or not.
-    tasks: TaskTracker,
-    /// Prompts of sessions that [`Engine::finish`] has taken out, for [`Engine::abort`] to reach.
-    finishing: Mutex<Vec<Arc<Tickets>>>,
-    is_finishing: AtomicBool,
+    sessions: Registry,
     /// False after `logout`: stored keys are not used until the user authenticates again.
     use_stored_keys: AtomicBool,
     freshness: Freshness,
@@ -227,20 +212,16 @@ impl Engine {
     /// Makes an engine with hooks that change every configuration that is read, in this order.
     pub fn with_hooks(environment: Environment, paths: Paths, hooks: Vec<Hook>) -> Self {
         let bus = Bus::default();
-        let clients = Clients::new(bus.clone());
         let tokens = Tokens::new(environment.clone(), paths.clone());
         let http = http::Client::new(tokens, &environment);
         Self(Arc::new(EngineState {
-            pages: pages::Pages::new(http.clone(), paths.pages()),
-            asked: download::Asked::default(),
+            fetched: Fetched::new(http.clone(), &paths),
             storage: Storage::new(paths.database()),
             git: Program::new(environment.get("PATH")),
             environment,
             paths,
             hooks,
-            asks: asks::Asks::new(bus.clone(), clients.clone()),
-            questions: questions::Questions::new(bus.clone(), clients.clone()),
-            clients,
+            asking: Waiting::new(&bus),
             terminals: Terminals::new(bus.clone()),
             bus,
             http,
@@ -249,12 +230,7 @@ impl Engine {
             client_providers: Mutex::default(),
             background: background::Background::default(),
             snapshots: Mutex::default(),
-            sessions: Mutex::default(),
-            session_idle: SESSION_IDLE,
-            next_ticket: AtomicU64::new(1),
-            tasks: TaskTracker::new(),
-            finishing: Mutex::default(),
-            is_finishing: AtomicBool::new(false),
+            sessions: Registry::default(),
             use_stored_keys: AtomicBool::new(true),
             freshness: Freshness::default(),
             background_tasks: BackgroundTasks::default(),
@@ -312,7 +288,7 @@ impl Engine {
 
     /// Runs work beside the sessions. An engine that is aborted gives it a moment; one that finishes does not wait.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.0.tasks.spawn(work);
+        self.0.sessions.tasks.spawn(work);
     }
 
     pub(crate) fn http(&self) -> &http::Client {
@@ -320,15 +296,15 @@ impl Engine {
     }
 
     fn clients(&self) -> &Clients {
-        &self.0.clients
+        &self.0.asking.clients
     }
 
     pub(crate) fn asks(&self) -> &asks::Asks {
-        &self.0.asks
+        &self.0.asking.asks
     }
 
     pub(crate) fn questions(&self) -> &questions::Questions {
-        &self.0.questions
+        &self.0.asking.questions
     }
 
     /// Returns the snapshots of a worktree.
@@ -366,8 +342,11 @@ impl Engine {
                     session_lock: OnceLock::new(),
                     own_inbox: inbox.downgrade(),
                 };
-                let join =
-                    self.0.tasks.spawn(session_task::run(cx, Inbox::new(receiver), self.0.session_idle));
+                let join = self.0.sessions.tasks.spawn(session_task::run(
+                    cx,
+                    Inbox::new(receiver),
+                    self.0.sessions.idle,
+                ));
                 open.task = Some(Task { inbox: inbox.clone(), join });
                 inbox
             }
@@ -376,29 +355,29 @@ impl Engine {
 
     /// Returns true if the engine ends once everything is done.
     pub(crate) fn is_finishing(&self) -> bool {
-        self.0.is_finishing.load(Ordering::Relaxed)
+        self.0.sessions.is_finishing.load(Ordering::Relaxed)
     }
 
     /// Ends the engine: running and waiting turns finish first, then everything that was started is ended.
     pub async fn finish(&self) {
-        self.0.is_finishing.store(true, Ordering::Relaxed);
+        self.0.sessions.is_finishing.store(true, Ordering::Relaxed);
         self.0.background.idle().await;
-        let sessions = std::mem::take(&mut *lock(&self.0.sessions));
-        lock(&self.0.finishing).extend(sessions.values().map(|open| open.tickets.clone()));
+        let sessions = std::mem::take(&mut *lock(&self.0.sessions.open));
+        lock(&self.0.sessions.finishing).extend(sessions.values().map(|open| open.tickets.clone()));
         futures_util::future::join_all(sessions.into_values().map(end_session)).await;
         self.close_workspaces().await;
     }
 
     /// Ends the engine now: turns are cancelled and get a moment to say so.
     pub async fn abort(&self) {
-        let sessions = std::mem::take(&mut *lock(&self.0.sessions));
-        let finishing = std::mem::take(&mut *lock(&self.0.finishing));
+        let sessions = std::mem::take(&mut *lock(&self.0.sessions.open));
+        let finishing = std::mem::take(&mut *lock(&self.0.sessions.finishing));
         for tickets in finishing.iter().chain(sessions.values().map(|open| &open.tickets)) {
             tickets.cancel_all();
         }
         let ends = futures_util::future::join_all(sessions.into_values().map(end_session));
-        self.0.tasks.close();
-        let all = async { tokio::join!(ends, self.0.tasks.wait()) };
+        self.0.sessions.tasks.close();
+        let all = async { tokio::join!(ends, self.0.sessions.tasks.wait()) };
         if tokio::time::timeout(ABORT_LIMIT, all).await.is_err() {
             tracing::warn!("some turns did not end in time");
         }

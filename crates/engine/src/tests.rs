@@ -273,12 +273,12 @@ async fn work_for_subagents_is_done_before_the_answer_also_what_a_killed_daemon_
 #[tokio::test]
 async fn a_session_without_work_gives_its_memory_back_and_goes_on_from_the_store() {
     let (home, mut engine) = fixture::engine(&[]);
-    Arc::get_mut(&mut engine.0).expect("new").session_idle = Duration::ZERO;
+    Arc::get_mut(&mut engine.0).expect("new").sessions.idle = Duration::ZERO;
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
     let id = engine.sessions().create(new).await.expect("made").info.id;
     ask(&engine, &id, "hello").await.expect("answered");
     let released = async {
-        while lock(&engine.0.sessions).get(&id).is_some_and(|open| open.task.is_some()) {
+        while lock(&engine.0.sessions.open).get(&id).is_some_and(|open| open.task.is_some()) {
             tokio::task::yield_now().await;
         }
     };

@@ -40,7 +40,7 @@ impl Asking<'_> {
             rules
         });
         let granted: Arc<[Rule]> = granted.await.into();
-        if let Some(open) = lock(&self.engine.0.sessions).get_mut(id) {
+        if let Some(open) = lock(&self.engine.0.sessions.open).get_mut(id) {
             open.granted.rules = granted;
             if let Some(servers) = open.mcp.as_ref().filter(|_| !open.is_mcp_lent) {
                 servers.set_more_roots(&named);
@@ -51,13 +51,15 @@ impl Asking<'_> {
 
     /// Returns the directories that an open session was let reach, as its client named them.
     pub fn granted_directories(self, id: &SessionId) -> Arc<[PathBuf]> {
-        lock(&self.engine.0.sessions).get(id).map(|open| open.directories.clone()).unwrap_or_default()
+        lock(&self.engine.0.sessions.open).get(id).map(|open| open.directories.clone()).unwrap_or_default()
     }
 
     /// Returns the rules that the client of a session sets in it, or in one that it works for.
     pub(crate) fn granted(self, id: &SessionId) -> Arc<[Rule]> {
-        let rules =
-            lock(&self.engine.0.sessions).get(id).map(|open| open.granted.rules.clone()).unwrap_or_default();
+        let rules = lock(&self.engine.0.sessions.open)
+            .get(id)
+            .map(|open| open.granted.rules.clone())
+            .unwrap_or_default();
         if self.accepts_edits(id) {
             rules.iter().cloned().chain([rule("edit", "*", Action::Allow)]).collect()
         } else {
@@ -67,22 +69,24 @@ impl Asking<'_> {
 
     /// Returns the permissions of a subagent's session, which follows the one that it works for.
     pub(crate) fn granted_below(self, id: &SessionId) -> Granted {
-        let rules =
-            lock(&self.engine.0.sessions).get(id).map(|open| open.granted.rules.clone()).unwrap_or_default();
+        let rules = lock(&self.engine.0.sessions.open)
+            .get(id)
+            .map(|open| open.granted.rules.clone())
+            .unwrap_or_default();
         Granted { rules, accepts_edits: false, above: Some(id.clone()) }
     }
 
     /// Has an open session and its subagents make their edits without a question where the rules would ask, or no
     /// longer; from the next tool call on.
     pub fn accept_edits(self, id: &SessionId, accepts_edits: bool) {
-        if let Some(open) = lock(&self.engine.0.sessions).get_mut(id) {
+        if let Some(open) = lock(&self.engine.0.sessions.open).get_mut(id) {
             open.granted.accepts_edits = accepts_edits;
         }
     }
 
     /// Returns true if an open session makes its edits without a question, or one that it works for does.
     pub fn accepts_edits(self, id: &SessionId) -> bool {
-        let sessions = lock(&self.engine.0.sessions);
+        let sessions = lock(&self.engine.0.sessions.open);
         let above =
             |granted: &&Granted| granted.above.as_ref().and_then(|id| Some(&sessions.get(id)?.granted));
         let own = sessions.get(id).map(|open| &open.granted);

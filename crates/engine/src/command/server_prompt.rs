@@ -32,7 +32,7 @@ impl ServerPrompts {
 impl Sessions<'_> {
     /// Returns the prompts of the servers of an open session.
     pub fn server_prompts(self, id: &SessionId, workspace: Arc<Workspace>) -> ServerPrompts {
-        let sessions = lock(&self.engine.0.sessions);
+        let sessions = lock(&self.engine.0.sessions.open);
         let clients = sessions.get(id).and_then(|open| open.mcp.as_ref().map(Arc::downgrade));
         ServerPrompts { workspace, clients }
     }

@@ -29,7 +29,7 @@ impl Remote<'_> {
     /// Does the same without organisations, which `auth.json` names.
     pub(crate) fn refresh_named(self, loaded: &Loaded) {
         let config = &loaded.config;
-        self.engine.0.pages.prepare(&library::instruction_urls(config), &config.project_addresses);
+        self.engine.0.fetched.pages.prepare(&library::instruction_urls(config), &config.project_addresses);
         self.refresh_listed::<Agents>(loaded);
         self.refresh_listed::<Skills>(loaded);
         self.refresh_served(loaded);

@@ -75,7 +75,7 @@ impl Remote<'_> {
             let (engine, own) = (self.engine.clone(), url.clone());
             let is_foreign = loaded.config.project_addresses.has(url);
             let key = format!("{}: {url}", K::KEY);
-            self.engine.0.asked.begin(&key, |first| async move {
+            self.engine.0.fetched.asked.begin(&key, |first| async move {
                 engine.remote().refresh_url::<K>(&own, is_foreign, Some(first)).await
             });
         }
@@ -83,7 +83,7 @@ impl Remote<'_> {
 
     /// Waits until every URL was answered once, now or in an earlier process; not long.
     pub async fn listed_settled(self) {
-        self.engine.0.asked.settled().await;
+        self.engine.0.fetched.asked.settled().await;
     }
 
     /// Asks these URLs now; `addresses` are those of the project.

@@ -17,7 +17,7 @@ impl Sessions<'_> {
         model: Option<ModelRef>,
     ) -> Result<(), EngineError> {
         // The place is taken before anything is stored: a session that takes no more has chosen nothing.
-        let place = match lock(&self.engine.0.sessions).get_mut(id) {
+        let place = match lock(&self.engine.0.sessions.open).get_mut(id) {
             Some(open) => self.engine.inbox(id, open).try_reserve_owned(),
             None => return Err(EngineError::session_not_found(id)),
         };

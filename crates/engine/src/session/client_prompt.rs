@@ -18,12 +18,12 @@ pub struct ClientPrompt {
 impl Sessions<'_> {
     /// Gives an open session these instructions, and takes back those that it was given before.
     pub fn set_client_prompt(self, id: &SessionId, prompt: Option<ClientPrompt>) {
-        if let Some(open) = lock(&self.engine.0.sessions).get_mut(id) {
+        if let Some(open) = lock(&self.engine.0.sessions.open).get_mut(id) {
             open.client_prompt = prompt.map(Arc::new);
         }
     }
 
     pub(crate) fn client_prompt(self, id: &SessionId) -> Option<Arc<ClientPrompt>> {
-        lock(&self.engine.0.sessions).get(id).and_then(|open| open.client_prompt.clone())
+        lock(&self.engine.0.sessions.open).get(id).and_then(|open| open.client_prompt.clone())
     }
 }

@@ -194,14 +194,14 @@ impl Sessions<'_> {
 
     /// Returns the workspace of a session that is open in this process.
     pub fn opened(self, id: &SessionId) -> Option<Arc<Workspace>> {
-        let workspace = lock(&self.engine.0.sessions).get(id).map(|open| open.workspace.clone())?;
+        let workspace = lock(&self.engine.0.sessions.open).get(id).map(|open| open.workspace.clone())?;
         workspace.touch();
         Some(workspace)
     }
 
     /// Returns the sessions of a directory that have a turn that runs or waits.
     pub fn working(self, directory: &Path) -> Vec<SessionId> {
-        let sessions = lock(&self.engine.0.sessions);
+        let sessions = lock(&self.engine.0.sessions.open);
         let is_working =
             |open: &OpenSession| !open.tickets.is_empty() && open.workspace.directory() == directory;
         sessions.iter().filter(|(_, open)| is_working(open)).map(|(id, _)| id.clone()).collect()
@@ -210,7 +210,7 @@ impl Sessions<'_> {
     /// Closes all sessions of a directory, cancelling their turns, and with them its services.
     pub async fn close_directory(self, directory: &Path) -> Vec<SessionId> {
         let ids: Vec<SessionId> = {
-            let sessions = lock(&self.engine.0.sessions);
+            let sessions = lock(&self.engine.0.sessions.open);
             let is_there = |open: &OpenSession| open.workspace.directory() == directory;
             sessions.iter().filter(|(_, open)| is_there(open)).map(|(id, _)| id.clone()).collect()
         };
@@ -223,12 +223,12 @@ impl Sessions<'_> {
 
     /// Returns true if a session of this process has a turn that runs or waits.
     pub fn is_working(self, id: &SessionId) -> bool {
-        lock(&self.engine.0.sessions).get(id).is_some_and(|open| !open.tickets.is_empty())
+        lock(&self.engine.0.sessions.open).get(id).is_some_and(|open| !open.tickets.is_empty())
     }
 
     /// Ends the task of a session that has nothing to do, so that it can be opened afresh. False when it works.
     pub(crate) async fn stop_if_idle(self, id: &SessionId) -> bool {
-        let task = match lock(&self.engine.0.sessions).get_mut(id) {
+        let task = match lock(&self.engine.0.sessions.open).get_mut(id) {
             Some(open) if !open.tickets.is_empty() => return false,
             Some(open) => open.task.take(),
             None => None,

@@ -49,8 +49,9 @@ impl Sessions<'_> {
             return self.get(id).await;
         }
         // The place is taken before anything is stored: a task that takes no more would not follow the change.
-        let inbox =
-            lock(&self.engine.0.sessions).get(id).and_then(|open| Some(open.task.as_ref()?.inbox.clone()));
+        let inbox = lock(&self.engine.0.sessions.open)
+            .get(id)
+            .and_then(|open| Some(open.task.as_ref()?.inbox.clone()));
         let place = match inbox.filter(|inbox| !inbox.is_closed()) {
             Some(inbox) => Some(inbox.try_reserve_owned().map_err(|_| {
                 let message = format!("{MAX_QUEUED} prompts are waiting for this session already");

@@ -65,9 +65,9 @@ impl Sessions<'_> {
         cancel: CancellationToken,
         watch: PromptWatch,
     ) -> u64 {
-        let ticket = self.engine.0.next_ticket.fetch_add(1, Ordering::Relaxed);
+        let ticket = self.engine.0.sessions.next_ticket.fetch_add(1, Ordering::Relaxed);
         let tickets = {
-            let mut sessions = lock(&self.engine.0.sessions);
+            let mut sessions = lock(&self.engine.0.sessions.open);
             let Some(open) = sessions.get_mut(id) else {
                 drop(sessions);
                 (watch.on_end)(Err(EngineError::session_not_found(id)));

@@ -89,8 +89,9 @@ impl Sessions<'_> {
         if !self.engine.0.storage.rename(id.clone(), title.clone()).await? {
             return Err(EngineError::session_not_found(id));
         }
-        let task =
-            lock(&self.engine.0.sessions).get(id).and_then(|open| Some(open.task.as_ref()?.inbox.clone()));
+        let task = lock(&self.engine.0.sessions.open)
+            .get(id)
+            .and_then(|open| Some(open.task.as_ref()?.inbox.clone()));
         if let Some(inbox) = task {
             // A session that takes no more finds the title in the store.
             let _ = inbox.send(Command::Title(title)).await;

@@ -1,13 +1,18 @@
 //! The sessions that are open in this process: made, registered, cancelled and closed.
 
 use std::{
-    collections::hash_map::Entry,
+    collections::{HashMap, hash_map::Entry},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64},
+    },
+    time::Duration,
 };
 
 use serde_json::{Map, Value};
 use tokio::{sync::mpsc, task::JoinHandle};
+use tokio_util::task::TaskTracker;
 use windlass_base::{clock, ids, lock::lock};
 use windlass_core::{config::sandbox::enclosure::Enclosures, storage::SessionQuery};
 use windlass_protocol::opencode::{
@@ -32,6 +37,35 @@ use crate::{
     EngineError, EngineErrorKind, Sessions, asking::granted::Granted, client_server::ClientServer, project,
     workspace::directory::Workspace,
 };
+
+/// Time for which a session without work keeps its history in memory.
+const IDLE: Duration = Duration::from_secs(120);
+
+/// The sessions that are open, and the work that goes on in them.
+pub struct Registry {
+    pub open: Mutex<HashMap<SessionId, OpenSession>>,
+    /// Time for which a session without work keeps its task.
+    pub idle: Duration,
+    pub next_ticket: AtomicU64,
+    /// Every session's task, whether its session is still open or not.
+    pub tasks: TaskTracker,
+    /// Prompts of sessions that [`crate::Engine::finish`] has taken out, for [`crate::Engine::abort`] to reach.
+    pub finishing: Mutex<Vec<Arc<Tickets>>>,
+    pub is_finishing: AtomicBool,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self {
+            open: Mutex::default(),
+            idle: IDLE,
+            next_ticket: AtomicU64::new(1),
+            tasks: TaskTracker::new(),
+            finishing: Mutex::default(),
+            is_finishing: AtomicBool::new(false),
+        }
+    }
+}
 
 /// A session that a front end has opened.
 pub struct OpenSession {
@@ -114,7 +148,7 @@ impl Sessions<'_> {
 
     pub(crate) fn register(self, id: &SessionId, workspace: Arc<Workspace>, servers: Vec<ClientServer>) {
         // A running turn keeps the workspace and servers it began with.
-        if lock(&self.engine.0.sessions).get(id).is_some_and(|open| !open.tickets.is_empty()) {
+        if lock(&self.engine.0.sessions.open).get(id).is_some_and(|open| !open.tickets.is_empty()) {
             return;
         }
         let start = |servers: Vec<ClientServer>| {
@@ -144,7 +178,7 @@ impl Sessions<'_> {
             warning_log: None,
             task: None,
         };
-        lock(&self.engine.0.sessions).insert(id.clone(), open);
+        lock(&self.engine.0.sessions.open).insert(id.clone(), open);
     }
 
     /// Opens a subagent's session with the settings of its parent, unless it is open already.
@@ -170,7 +204,7 @@ impl Sessions<'_> {
             warning_log,
             task: None,
         };
-        match lock(&self.engine.0.sessions).entry(id.clone()) {
+        match lock(&self.engine.0.sessions.open).entry(id.clone()) {
             // A task that was just opened has no prompt yet.
             Entry::Occupied(other) if other.get().is_mcp_lent || !other.get().tickets.is_empty() => {
                 Err(InUse::Works)
@@ -208,7 +242,7 @@ impl Sessions<'_> {
 
     /// Lets an idle session's task end; false when something has come in the meantime.
     pub(crate) fn release_if_idle(self, id: &SessionId, inbox: &Inbox) -> bool {
-        let mut sessions = lock(&self.engine.0.sessions);
+        let mut sessions = lock(&self.engine.0.sessions.open);
         if !inbox.is_empty() {
             return false;
         }
@@ -220,14 +254,14 @@ impl Sessions<'_> {
 
     /// Drops a task that ends by itself, so that the next prompt starts another.
     pub(crate) fn drop_task(self, id: &SessionId) {
-        if let Some(open) = lock(&self.engine.0.sessions).get_mut(id) {
+        if let Some(open) = lock(&self.engine.0.sessions.open).get_mut(id) {
             open.task = None;
         }
     }
 
     /// Cancels every prompt of a session, running or waiting, and its subagents in the background. Unknown sessions are ignored.
     pub fn cancel(self, id: &SessionId) {
-        let tickets = lock(&self.engine.0.sessions).get(id).map(|open| open.tickets.clone());
+        let tickets = lock(&self.engine.0.sessions.open).get(id).map(|open| open.tickets.clone());
         if let Some(tickets) = tickets {
             tickets.cancel_all();
         }
@@ -236,7 +270,7 @@ impl Sessions<'_> {
 
     /// Cancels one prompt.
     pub fn cancel_prompt(self, id: &SessionId, ticket: u64) {
-        let tickets = lock(&self.engine.0.sessions).get(id).map(|open| open.tickets.clone());
+        let tickets = lock(&self.engine.0.sessions.open).get(id).map(|open| open.tickets.clone());
         if let Some(tickets) = tickets {
             tickets.cancel(ticket);
         }
@@ -244,9 +278,9 @@ impl Sessions<'_> {
 
     /// Cancels a session's turns, waits for them and frees the session's resources. False when it was not open.
     pub async fn close(self, id: &SessionId) -> bool {
-        let Some(open) = lock(&self.engine.0.sessions).remove(id) else { return false };
+        let Some(open) = lock(&self.engine.0.sessions.open).remove(id) else { return false };
         open.tickets.cancel_all();
-        self.engine.0.asks.withdraw_apart(id);
+        self.engine.0.asking.asks.withdraw_apart(id);
         self.close_background(id).await;
         let workspace = open.workspace.clone();
         end_session(open).await;

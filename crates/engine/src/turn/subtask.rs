@@ -514,6 +514,6 @@ impl Drop for CancelOnDrop {
         let (engine, id) = (self.engine.clone(), self.id.clone());
         engine.sessions().cancel(&id);
         // The session of a cancelled subagent is closed in the background.
-        self.engine.0.tasks.spawn(async move { engine.sessions().close(&id).await });
+        self.engine.0.sessions.tasks.spawn(async move { engine.sessions().close(&id).await });
     }
 }

@@ -24,7 +24,7 @@ impl Sessions<'_> {
     /// Changes the history of an open, idle session.
     pub async fn edit(self, id: &SessionId, edit: Edit) -> Result<(), EngineError> {
         let ended = {
-            let mut sessions = lock(&self.engine.0.sessions);
+            let mut sessions = lock(&self.engine.0.sessions.open);
             let open = sessions.get_mut(id).ok_or_else(|| EngineError::session_not_found(id))?;
             let busy = || EngineError::new(EngineErrorKind::SessionBusy, format!("Session is busy: {id}"));
             if !open.tickets.is_empty() {

@@ -50,7 +50,7 @@ impl Sessions<'_> {
     /// prompt makes it final.
     pub async fn revert(self, id: &SessionId, to: RevertTo) -> Result<Reverted, EngineError> {
         let ended = {
-            let mut sessions = lock(&self.engine.0.sessions);
+            let mut sessions = lock(&self.engine.0.sessions.open);
             let open = sessions.get_mut(id).ok_or_else(|| EngineError::session_not_found(id))?;
             let busy = || {
                 let message = format!("the session {id} is working; wait for its turn to end, or cancel it");

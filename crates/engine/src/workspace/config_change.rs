@@ -80,7 +80,7 @@ impl Workspaces<'_> {
     /// Returns the session with the client to ask: one with a client that can answer, then one that works, else the
     /// newest.
     fn session_to_ask(self, workspace: &Arc<Workspace>) -> Option<SessionId> {
-        let sessions = lock(&self.engine.0.sessions);
+        let sessions = lock(&self.engine.0.sessions.open);
         let own = sessions.iter().filter(|(_, it)| Arc::ptr_eq(&it.workspace, workspace) && !it.is_mcp_lent);
         let is_unanswerable = |id| !self.engine.clients().can_answer(id, Answerable::Permissions);
         own.min_by_key(|(id, open)| (is_unanswerable(id), open.tickets.is_empty(), id.to_string()))

@@ -17,7 +17,7 @@ impl Workspaces<'_> {
     /// Ends a directory's services with its last session.
     pub(crate) async fn close_if_unused(self, workspace: Arc<Workspace>) {
         let is_used =
-            lock(&self.engine.0.sessions).values().any(|open| Arc::ptr_eq(&open.workspace, &workspace));
+            lock(&self.engine.0.sessions.open).values().any(|open| Arc::ptr_eq(&open.workspace, &workspace));
         if is_used {
             return;
         }
@@ -78,7 +78,7 @@ impl Workspaces<'_> {
     /// Returns true if a session of a directory works, or is held by another client.
     fn is_in_use(self, client: &Client, directory: &Path) -> bool {
         let open: Vec<(SessionId, bool)> = {
-            let sessions = lock(&self.engine.0.sessions);
+            let sessions = lock(&self.engine.0.sessions.open);
             let here = sessions.iter().filter(|(_, open)| open.workspace.directory() == directory);
             here.map(|(id, open)| (id.clone(), !open.tickets.is_empty())).collect()
         };

@@ -153,8 +153,13 @@ impl Workspaces<'_> {
     /// possible.
     pub(crate) async fn read_instructions(self, loaded: &Arc<Loaded>) -> Instructions {
         let config = &loaded.config;
-        let pages =
-            self.engine.0.pages.get(&library::instruction_urls(config), &config.project_addresses).await;
+        let pages = self
+            .engine
+            .0
+            .fetched
+            .pages
+            .get(&library::instruction_urls(config), &config.project_addresses)
+            .await;
         let loaded = loaded.clone();
         blocking(move || library::instructions(&loaded.config, &pages)).await
     }
