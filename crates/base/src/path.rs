@@ -53,6 +53,11 @@ impl Links {
             if name == "." {
                 continue;
             }
+            // The root is no link, and the target of one may begin there.
+            if name == "/" {
+                done = PathBuf::from("/");
+                continue;
+            }
             if name == ".." {
                 done.pop();
                 is_missing = false;
@@ -80,3 +85,6 @@ impl Links {
         self.0.entry(path.to_owned()).or_insert_with(read).clone()
     }
 }
+
+#[cfg(test)]
+mod tests;

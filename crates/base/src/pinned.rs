@@ -112,8 +112,9 @@ fn open(real: &Path, flags: i32) -> io::Result<File> {
 fn open_and_compare(real: &Path, flags: i32) -> io::Result<File> {
     use std::os::unix::fs::MetadataExt;
     let file = OpenOptions::new().read(true).custom_flags(flags | libc::O_NOFOLLOW).open(real)?;
-    let (opened, now) = (file.metadata()?, fs::symlink_metadata(super::path::real(real))?);
-    let is_same = super::path::real(real) == real && (opened.dev(), opened.ino()) == (now.dev(), now.ino());
+    let led_to = super::path::real(real);
+    let (opened, now) = (file.metadata()?, fs::symlink_metadata(&led_to)?);
+    let is_same = led_to == real && (opened.dev(), opened.ino()) == (now.dev(), now.ino());
     if is_same { Ok(file) } else { Err(io::Error::from_raw_os_error(libc::ELOOP)) }
 }
 
