@@ -65,7 +65,7 @@ pub fn encode(config: &Config, catalog: &Catalog) -> io::Result<EncodedListing> 
         if idx > 0 {
             gzip.text(b",");
         }
-        let as_prepared = prepared.find(id).filter(|_| listing.says_nothing_of(id));
+        let as_prepared = prepared.find(id).filter(|entry| listing.says_nothing_of(id, &entry.templates));
         let newest = if let Some(entry) = as_prepared {
             gzip.block(entry.block);
             entry.newest.map(str::to_owned)
@@ -132,14 +132,19 @@ impl Listing<'_> {
     }
 
     /// Returns true if a provider is shown as if there were no configuration, no environment and no key.
-    fn says_nothing_of(&self, id: &str) -> bool {
+    fn says_nothing_of(&self, id: &str, templates: &[&str]) -> bool {
         let Config { providers, settings, environment, .. } = self.config;
         let is_configured = providers.contains_key(id) || settings.windlass.wire.contains_key(id);
         // Both variables put models into OpenAI's list or take them out.
         let has_other_models = id == "openai"
             && ["OPENAI_BASE_URL", "OPENAI_MODEL"].iter().any(|it| environment.get(it).is_some());
         let shows_more = environment.is_on("OPENCODE_ENABLE_EXPERIMENTAL_MODELS");
-        !self.is_usable(id) && !is_configured && !has_other_models && !shows_more
+        let unconfigured = ProviderConfig::default();
+        let has_no_variable = || {
+            let stated = Stated::of(self.config, id, &unconfigured);
+            templates.is_empty() || describe::is_without_variables(&self.known(id), &stated, templates)
+        };
+        !self.is_usable(id) && !is_configured && !has_other_models && !shows_more && has_no_variable()
     }
 
     fn provider(&self, id: &str) -> Provider {

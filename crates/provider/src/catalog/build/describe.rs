@@ -1,9 +1,14 @@
 //! Describes providers with all that they offer, whether they can be used or not.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
+use windlass_core::config::Environment;
 use windlass_protocol::opencode::config::ModelConfig;
 
-use super::{Known, Offered, Stated, base, key_variables, model, offered_models, own_server, packages};
+use super::{
+    Known, Stated, address::of_vendor, base, key_variables, model, offered_models, own_server, packages,
+};
 
 /// A provider as a person sees it, whether it can be used or not.
 pub(in crate::catalog) struct Described {
@@ -12,8 +17,8 @@ pub(in crate::catalog) struct Described {
     /// Options of the configuration, without the key.
     pub options: Map<String, Value>,
     pub models: Vec<DescribedModel>,
-    /// True if an address has parts that are looked up in the environment.
-    pub takes_variables: bool,
+    /// Addresses with parts that are looked up in the environment.
+    pub templates: BTreeSet<String>,
 }
 
 /// A model as a person sees it.
@@ -30,15 +35,14 @@ pub(in crate::catalog) fn describe(known: &Known<'_>, stated: &Stated<'_>) -> De
     let base = base(known, stated);
     let has_own_server = own_server(stated.environment).is_some() && known.id == "openai";
     let (offered, _) = offered_models(known, stated, has_own_server, false, None);
-    let has_variable = |url: Option<&str>| url.is_some_and(|url| url.contains("${"));
     let of_package = |npm: &str| packages::find(npm).and_then(|package| package.url);
-    let of_model = |it: &Offered| {
+    let of_models = offered.values().flat_map(|it| {
         let own = it.config.provider.as_ref();
         let npm = own.and_then(|own| own.npm.as_deref()).unwrap_or(base.npm);
-        has_variable(own.and_then(|own| own.api.as_deref())) || has_variable(of_package(npm))
-    };
-    let takes_variables =
-        has_variable(base.vendor_url) || has_variable(of_package(base.npm)) || offered.values().any(of_model);
+        [own.and_then(|own| own.api.as_deref()), of_package(npm)]
+    });
+    let addresses = [base.vendor_url, of_package(base.npm)].into_iter().chain(of_models).flatten();
+    let templates = addresses.filter(|url| url.contains("${")).map(str::to_owned).collect();
     let models = offered.into_iter().map(|(id, offered)| {
         let made = model(&base, &id, &offered).ok();
         let npm = offered.config.provider.as_ref().and_then(|own| own.npm.clone());
@@ -59,6 +63,18 @@ pub(in crate::catalog) fn describe(known: &Known<'_>, stated: &Stated<'_>) -> De
         env: key_variables(known.id, known.listed, stated.provider),
         name: base.name,
         options,
-        takes_variables,
+        templates,
     }
+}
+
+/// Returns true if these addresses of a provider are as they are where no variable is set.
+pub(in crate::catalog) fn is_without_variables(
+    known: &Known<'_>,
+    stated: &Stated<'_>,
+    templates: &[&str],
+) -> bool {
+    let nothing = Environment::default();
+    let (own, other) = (base(known, stated), base(known, &Stated { environment: &nothing, ..*stated }));
+    let is_same = |template: &&str| of_vendor(template, &own).ok() == of_vendor(template, &other).ok();
+    templates.iter().all(is_same)
 }

@@ -37,6 +37,7 @@ struct Place {
     n_bytes: usize,
     checksum: u32,
     newest: String,
+    templates: String,
 }
 
 /// A provider's entry.
@@ -44,6 +45,8 @@ pub struct Entry<'a> {
     pub block: Block<'a>,
     /// The newest of its models.
     pub newest: Option<&'a str>,
+    /// Addresses with variables, which are not set in the entry.
+    pub templates: Vec<&'a str>,
 }
 
 impl Prepared {
@@ -78,21 +81,21 @@ impl Prepared {
             let id = listed.id.as_str();
             let known = build::Known { id, listed: Some(listed), table, options: None };
             let described = describe::describe(&known, &stated);
-            if described.takes_variables {
-                continue;
-            }
+            let templates: Vec<String> = described.templates.iter().cloned().collect();
+            let has_blank = templates.iter().any(|template| template.contains(char::is_whitespace));
+            let templates = templates.join(" ");
             let provider = shown::provider(id, described);
             let json = serde_json::to_vec(&provider)?;
             let block = gzip::pack(&json, Compression::best())?;
             let newest = shown::newest(&provider).unwrap_or_default();
-            // It would be another line of the index.
-            if [id, newest].iter().any(|text| text.contains(char::is_control)) {
+            // It would be another line of the index, or another address.
+            if has_blank || [id, newest, &templates].iter().any(|text| text.contains(char::is_control)) {
                 continue;
             }
             let (at, len, n_bytes, checksum) =
                 (blocks.len(), block.len(), json.len(), crc32fast::hash(&json));
             // Writing to a string cannot fail.
-            let _ = writeln!(index, "{id}\t{at}\t{len}\t{n_bytes}\t{checksum:08x}\t{newest}");
+            let _ = writeln!(index, "{id}\t{at}\t{len}\t{n_bytes}\t{checksum:08x}\t{newest}\t{templates}");
             blocks.extend(block);
         }
         let [catalog, maker] = stamps(table);
@@ -129,13 +132,17 @@ impl Prepared {
         is_whole.then_some(Prepared { bytes, places })
     }
 
-    /// Returns a provider's entry. Those whose addresses have variables have none.
+    /// Returns a provider's entry.
     pub fn find(&self, id: &str) -> Option<Entry<'_>> {
         let at = self.places.binary_search_by(|place| place.id.as_str().cmp(id)).ok()?;
-        let Place { range, n_bytes, checksum, newest, .. } = self.places.get(at)?;
+        let Place { range, n_bytes, checksum, newest, templates, .. } = self.places.get(at)?;
         let packed = self.bytes.get(range.clone())?;
         let block = Block { packed, n_bytes: *n_bytes, checksum: *checksum };
-        Some(Entry { block, newest: Some(newest.as_str()).filter(|newest| !newest.is_empty()) })
+        Some(Entry {
+            block,
+            newest: Some(newest.as_str()).filter(|newest| !newest.is_empty()),
+            templates: templates.split_whitespace().collect(),
+        })
     }
 }
 
@@ -164,6 +171,7 @@ fn place(line: &str, blocks: usize) -> Option<Place> {
         n_bytes: n_bytes.parse().ok()?,
         checksum: u32::from_str_radix(checksum, 16).ok()?,
         newest: newest.to_owned(),
+        templates: next()?.to_owned(),
     })
 }
 

@@ -50,7 +50,13 @@ fn prepared_entries_say_what_would_be_made_of_the_configuration() {
         &[],
         &[("ANTHROPIC_API_KEY", "k"), ("OPENAI_MODEL", "mine")],
         &[("OPENAI_BASE_URL", "http://localhost:2")],
-        &[("GOOGLE_VERTEX_PROJECT", "p"), ("GOOGLE_VERTEX_LOCATION", "eu"), ("AZURE_RESOURCE_NAME", "r")],
+        &[
+            ("GOOGLE_VERTEX_PROJECT", "p"),
+            ("GOOGLE_VERTEX_LOCATION", "eu"),
+            ("AZURE_RESOURCE_NAME", "r"),
+            ("CLOUDFLARE_ACCOUNT_ID", "c"),
+            ("AWS_REGION", "eu-central-1"),
+        ],
         &[("OPENCODE_ENABLE_EXPERIMENTAL_MODELS", "1")],
     ];
     let configured = r#"{"disabled_providers": ["groq"], "windlass": {"wire": {"deepinfra": "anthropic"}},

@@ -12,7 +12,9 @@ fn the_entries_in_the_binary_are_those_that_the_code_makes() {
     // Not byte by byte: another version of the library may compress them to other bytes.
     let shown = |prepared: &Prepared| -> Vec<String> {
         let lines = prepared.places.iter();
-        lines.map(|it| format!("{} {} {:08x} {}", it.id, it.n_bytes, it.checksum, it.newest)).collect()
+        lines
+            .map(|it| format!("{} {} {:08x} {} {}", it.id, it.n_bytes, it.checksum, it.newest, it.templates))
+            .collect()
     };
     let built_in = Prepared::of(&Table::packed(), || None, |_| ()).as_ref().map(shown).unwrap_or_default();
     if built_in != shown(&made) {
