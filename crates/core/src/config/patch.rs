@@ -81,7 +81,12 @@ pub fn change(file: &Path, patch: Map<String, Value>) -> Result<(), PatchError> 
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(failed(format!("it cannot be read: {error}"))),
     };
-    let after = edited(&before, &patch).map_err(failed)?;
+    let after = edited(&before, &patch).map_err(|fault| match fault {
+        Fault::File(reason) => failed(reason),
+        Fault::HiddenList(key) => PatchError::Invalid(format!(
+            "`{key}` has a list with {STARS} in the place of a hidden text; write the text itself, or leave the list out"
+        )),
+    })?;
     if after == before {
         return Ok(());
     }
@@ -94,15 +99,85 @@ fn validate(file: &Path, patch: &Map<String, Value>) -> Result<(), PatchError> {
     let mut layer = Layer::new(Kind::File, "body", base, patch.clone());
     let mut findings = Findings::default();
     check::check(&mut layer, &mut findings);
-    if let Some(warning) = findings.warnings.into_iter().next() {
-        return Err(PatchError::Invalid(warning.message));
-    }
-    match patch.iter().find(|(_, value)| has_hidden_element(value)) {
-        Some((key, _)) => Err(PatchError::Invalid(format!(
-            "`{key}` has a list with {STARS} in the place of a hidden text; write the text itself, or leave the list out"
-        ))),
+    match findings.warnings.into_iter().next() {
+        Some(warning) => Err(PatchError::Invalid(warning.message)),
         None => Ok(()),
     }
+}
+
+fn no_json(error: &ParseError) -> String {
+    let (line, column) = (error.line_display(), error.column_display());
+    format!("line {line}, column {column} is no JSON: {}", error.kind())
+}
+
+/// The reason that a text cannot be changed.
+enum Fault {
+    /// It is no configuration.
+    File(String),
+    /// A list under this key holds a text as it was shown, and the file has none that it stands for.
+    HiddenList(String),
+}
+
+fn edited(text: &str, patch: &Map<String, Value>) -> Result<String, Fault> {
+    if depth(&Value::Object(patch.clone())) > MAX_DEPTH || brackets(text) > MAX_DEPTH {
+        return Err(Fault::File(format!("it is nested more than {MAX_DEPTH} levels deep")));
+    }
+    let source = if text.trim().is_empty() { "{}\n" } else { text };
+    let root = CstRootNode::parse(source, &ParseOptions::default());
+    let root = root.map_err(|error| Fault::File(no_json(&error)))?;
+    let object = match root.value() {
+        None => root.object_value_or_set(),
+        Some(value) => value.as_object().ok_or_else(|| Fault::File("it is not a JSON object".to_owned()))?,
+    };
+    merge(&object, patch)?;
+    Ok(root.to_string())
+}
+
+fn merge(object: &CstObject, patch: &Map<String, Value>) -> Result<(), Fault> {
+    for (key, value) in patch {
+        let known = object.get(key);
+        let own = known.as_ref().and_then(|property| property.value()?.to_serde_value());
+        match (value, known) {
+            (Value::Null, Some(property)) => property.remove(),
+            (Value::Null, None) => {}
+            (Value::String(text), _) if text == STARS => {}
+            (_, Some(_)) if own.as_ref().is_some_and(|own| is_shown(own, value)) => {}
+            (Value::Object(below), Some(property)) if property.object_value().is_some() => {
+                property.object_value().map_or(Ok(()), |inner| merge(&inner, below))?;
+            }
+            (_, known) => {
+                if has_hidden_element(value) {
+                    return Err(Fault::HiddenList(key.clone()));
+                }
+                match known {
+                    Some(property) => property.set_value(input(value)),
+                    None => _ = object.append(key, input(value)),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if a value is the file's own, as it is or as it is shown: with stars for parts that are hidden.
+fn is_shown(own: &Value, sent: &Value) -> bool {
+    match (own, sent) {
+        (Value::String(own), Value::String(sent)) => own == sent || is_text_shown(own, sent),
+        (Value::Array(own), Value::Array(sent)) => {
+            own.len() == sent.len() && own.iter().zip(sent).all(|(own, sent)| is_shown(own, sent))
+        }
+        (own, sent) => own == sent,
+    }
+}
+
+fn is_text_shown(own: &str, sent: &str) -> bool {
+    let mut parts: Vec<&str> = sent.split(STARS).collect();
+    let (Some(last), Some(first)) = (parts.pop(), parts.first().copied()) else { return false };
+    let inner = own.strip_prefix(first).and_then(|rest| rest.strip_suffix(last));
+    let after = |rest: &str, part: &&str| Some(rest.split_once(part)?.1.to_owned());
+    inner.is_some_and(|inner| {
+        parts.iter().skip(1).try_fold(inner.to_owned(), |rest, part| after(&rest, part)).is_some()
+    })
 }
 
 /// Returns true if a list, which is replaced whole, has a text that was hidden where it was shown.
@@ -122,49 +197,7 @@ fn has_hidden_element(value: &Value) -> bool {
     }
 }
 
-fn no_json(error: &ParseError) -> String {
-    let (line, column) = (error.line_display(), error.column_display());
-    format!("line {line}, column {column} is no JSON: {}", error.kind())
-}
-
-fn edited(text: &str, patch: &Map<String, Value>) -> Result<String, String> {
-    if depth(&Value::Object(patch.clone())) > MAX_DEPTH || brackets(text) > MAX_DEPTH {
-        return Err(format!("it is nested more than {MAX_DEPTH} levels deep"));
-    }
-    let source = if text.trim().is_empty() { "{}\n" } else { text };
-    let root = CstRootNode::parse(source, &ParseOptions::default()).map_err(|error| no_json(&error))?;
-    let object = match root.value() {
-        None => root.object_value_or_set(),
-        Some(value) => value.as_object().ok_or("it is not a JSON object")?,
-    };
-    merge(&object, patch);
-    Ok(root.to_string())
-}
-
-fn merge(object: &CstObject, patch: &Map<String, Value>) {
-    for (key, value) in patch {
-        let known = object.get(key);
-        match (value, known) {
-            (Value::Null, Some(property)) => property.remove(),
-            (Value::Null, None) => {}
-            (Value::String(text), _) if text.contains(STARS) => {}
-            (Value::Object(below), Some(property)) => match property.object_value() {
-                Some(inner) => merge(&inner, below),
-                None => property.set_value(input(value)),
-            },
-            (_, Some(property)) => {
-                let is_same =
-                    property.value().and_then(|value| value.to_serde_value()).as_ref() == Some(value);
-                if !is_same {
-                    property.set_value(input(value));
-                }
-            }
-            (_, None) => _ = object.append(key, input(value)),
-        }
-    }
-}
-
-/// Returns a value to be written, without the nulls that remove keys.
+/// Returns a value to be written, without the nulls that remove keys and the hidden texts that another file may have.
 fn input(value: &Value) -> CstInputValue {
     match value {
         Value::Null => CstInputValue::Null,
@@ -173,7 +206,8 @@ fn input(value: &Value) -> CstInputValue {
         Value::String(value) => CstInputValue::String(value.clone()),
         Value::Array(list) => CstInputValue::Array(list.iter().map(input).collect()),
         Value::Object(object) => {
-            let entries = object.iter().filter(|(_, value)| !value.is_null());
+            let is_said = |value: &Value| !value.is_null() && value != STARS;
+            let entries = object.iter().filter(|(_, value)| is_said(value));
             CstInputValue::Object(entries.map(|(key, value)| (key.clone(), input(value))).collect())
         }
     }

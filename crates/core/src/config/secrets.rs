@@ -252,12 +252,14 @@ fn is_secret_name(name: &str) -> bool {
         let is_key = |word: &str| KEY_KINDS.iter().any(|kind| word.strip_prefix(kind) == Some("key"));
         SECRET_WORDS.contains(&word) || is_key(word)
     };
+    let plain = |word: &'_ String| word.trim_end_matches(|letter: char| letter.is_ascii_digit()).to_owned();
     let is_secret_word = |word: &String| {
-        let word = word.trim_end_matches(|letter: char| letter.is_ascii_digit());
-        is_secret(word) || word != "tokens" && word.strip_suffix('s').is_some_and(is_secret)
+        let word = plain(word);
+        is_secret(&word) || word != "tokens" && word.strip_suffix('s').is_some_and(is_secret)
     };
-    let is_kind_of_key =
-        |pair: &[String]| KEY_KINDS.contains(&pair[0].as_str()) && matches!(pair[1].as_str(), "key" | "keys");
+    let is_kind_of_key = |pair: &[String]| {
+        KEY_KINDS.contains(&pair[0].as_str()) && matches!(plain(&pair[1]).as_str(), "key" | "keys")
+    };
     words.iter().any(is_secret_word) || words.windows(2).any(is_kind_of_key) || words == ["tokens"]
 }
 

@@ -37,7 +37,24 @@ fn comments_and_order_stay() {
 }
 
 #[test]
-fn a_list_with_a_text_that_was_hidden_is_refused() {
+fn what_was_shown_and_comes_back_stays_as_it_is() {
+    let list = r#"{ "mcp": { "m": { "type": "local", "command": ["x", "--token", "abc"] } } }"#;
+    check(list, json!({"mcp": {"m": {"type": "local", "command": ["x", "--token", "********"]}}}), list);
+    // The key is the user's, and stands in another file.
+    let provider = json!({"provider": {"p": {"options": {"apiKey": "********", "baseURL": "http://h"}}}});
+    let written = "{\n  \"provider\": {\n    \"p\": {\n      \"options\": {\n        \"baseURL\": \"http://h\"\n      }\n    }\n  }\n}\n";
+    check("{}\n", provider, written);
+    // A line of stars is a text like any other.
+    let prompt = r#"{ "agent": { "a": { "prompt": "one" } } }"#;
+    check(
+        prompt,
+        json!({"agent": {"a": {"prompt": "two\n**********"}}}),
+        &prompt.replace("one", "two\\n**********"),
+    );
+}
+
+#[test]
+fn a_list_with_a_hidden_text_that_the_file_does_not_have_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("opencode.json");
     let patch = json!({"mcp": {"m": {"type": "local", "command": ["x", "--token", "********"]}}});

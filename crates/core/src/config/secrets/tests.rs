@@ -15,12 +15,12 @@ fn keys_headers_and_environments_are_masked() {
         json!({
             "provider": {"p": {"options": {"apiKey": "key1", "baseURL": "u", "headers": {"X": "value"}}, "env": ["NAME"]}},
             "mcp": {"m": {"environment": {"A": "value", "B": 2}, "headers": {"B": "value"}, "oauth": {"clientId": "i", "clientSecret": "hunter2"}}},
-            "agent": {"a": {"options": {"api_key": 123, "access_key": "key1", "token": "t0k", "secret": "s3", "auth-token": "t0k", "secretkey": "key1", "PASSWORD1": "p4ss", "cookies": "c00kie", "tokens": ["t0k"]}}},
+            "agent": {"a": {"options": {"api_key": 123, "access_key": "key1", "token": "t0k", "secret": "s3", "auth-token": "t0k", "secretkey": "key1", "PASSWORD1": "p4ss", "apiKey2": "key2", "cookies": "c00kie", "tokens": ["t0k"]}}},
         }),
         json!({
             "provider": {"p": {"options": {"apiKey": STARS, "baseURL": "u", "headers": {"X": STARS}}, "env": ["NAME"]}},
             "mcp": {"m": {"environment": {"A": STARS, "B": STARS}, "headers": {"B": STARS}, "oauth": {"clientId": "i", "clientSecret": STARS}}},
-            "agent": {"a": {"options": {"api_key": STARS, "access_key": STARS, "token": STARS, "secret": STARS, "auth-token": STARS, "secretkey": STARS, "PASSWORD1": STARS, "cookies": STARS, "tokens": [STARS]}}},
+            "agent": {"a": {"options": {"api_key": STARS, "access_key": STARS, "token": STARS, "secret": STARS, "auth-token": STARS, "secretkey": STARS, "PASSWORD1": STARS, "apiKey2": STARS, "cookies": STARS, "tokens": [STARS]}}},
         }),
     );
 }
