@@ -30,29 +30,20 @@ pub fn pack(text: &[u8], level: Compression) -> io::Result<Vec<u8>> {
     Ok(std::mem::take(encoder.get_mut()))
 }
 
-/// The polynomial of CRC-32, its lowest power in the highest bit.
-const POLYNOMIAL: u32 = 0xedb8_8320;
-
 /// The file as far as it is written.
 pub struct Gzip {
     bytes: Vec<u8>,
-    /// CRC-32 of the text so far.
-    checksum: u32,
-    /// Bytes of the text so far.
-    n_bytes: u64,
+    hasher: Hasher,
 }
 
 impl Gzip {
     pub fn new() -> Gzip {
-        Gzip { bytes: HEADER.to_vec(), checksum: 0, n_bytes: 0 }
+        Gzip { bytes: HEADER.to_vec(), hasher: Hasher::new() }
     }
 
     /// Adds a text as it is.
     pub fn text(&mut self, text: &[u8]) {
-        let mut hasher = Hasher::new_with_initial(self.checksum);
-        hasher.update(text);
-        self.checksum = hasher.finalize();
-        self.n_bytes += text.len() as u64;
+        self.hasher.update(text);
         for part in text.chunks(MAX_STORED) {
             self.stored(part, false);
         }
@@ -60,15 +51,14 @@ impl Gzip {
 
     pub fn block(&mut self, block: Block<'_>) {
         self.bytes.extend_from_slice(block.packed);
-        // `Hasher::combine` takes 50 µs, as long as everything else that a block needs.
-        self.checksum = multiply(power_of_bytes(block.n_bytes), self.checksum) ^ block.checksum;
-        self.n_bytes += block.n_bytes as u64;
+        self.hasher.combine(&Hasher::new_with_initial_len(block.checksum, block.n_bytes as u64));
     }
 
     /// Ends the file; returns it with the CRC-32 and the length of its text.
     pub fn finish(mut self) -> (Vec<u8>, u32, u64) {
         self.stored(&[], true);
-        let Gzip { checksum, n_bytes, .. } = self;
+        let n_bytes = self.hasher.total_len();
+        let checksum = self.hasher.finalize();
         self.bytes.extend_from_slice(&checksum.to_le_bytes());
         // The format has the lowest 32 bits only.
         self.bytes.extend_from_slice(&(n_bytes as u32).to_le_bytes());
@@ -82,31 +72,6 @@ impl Gzip {
         self.bytes.extend_from_slice(&(!len).to_le_bytes());
         self.bytes.extend_from_slice(part);
     }
-}
-
-/// Multiplies polynomials modulo that of CRC-32.
-fn multiply(one: u32, mut other: u32) -> u32 {
-    let mut product = 0;
-    for power in (0..u32::BITS).rev() {
-        if one & 1 << power != 0 {
-            product ^= other;
-        }
-        other = if other & 1 == 0 { other >> 1 } else { other >> 1 ^ POLYNOMIAL };
-    }
-    product
-}
-
-/// Returns the polynomial that moves a checksum over so many bytes: x to the power of their bits.
-fn power_of_bytes(mut n_bytes: usize) -> u32 {
-    let (mut power, mut square) = (1 << 31, 1 << 23);
-    while n_bytes > 0 {
-        if n_bytes & 1 == 1 {
-            power = multiply(square, power);
-        }
-        square = multiply(square, square);
-        n_bytes >>= 1;
-    }
-    power
 }
 
 #[cfg(test)]
