@@ -99,7 +99,6 @@ mod remembered;
 mod retry;
 mod revert;
 mod run_options;
-mod rust_sdk;
 mod sandbox;
 mod sandbox_levels;
 mod sandbox_network;

@@ -217,7 +217,7 @@ async fn a_cancel_takes_the_question_back_and_the_mode_stays() {
 }
 
 #[tokio::test]
-async fn a_client_that_shows_plans_is_told_where_the_plan_is() {
+async fn a_client_that_shows_plans_is_shown_the_plan_until_it_is_over() {
     let agent = Agent::builder().spawn().await;
     agent.initialize_with(json!({"plan": {}})).await;
     let session = agent.new_session().await;
@@ -228,11 +228,49 @@ async fn a_client_that_shows_plans_is_told_where_the_plan_is() {
     agent.llm.reply(Reply::call("call_1", "write", json!({"filePath": plan, "content": "1. do it\n"})));
     agent.llm.reply(Reply::text("planned"));
     let turn = agent.prompt(&session, "plan it").await;
-    let told = turn.all("plan_update");
     let id = plan.rsplit('/').next().unwrap().strip_suffix(".md").unwrap();
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0]["plan"], json!({"type": "file", "planId": id, "uri": format!("file://{plan}")}));
+    let shown = |text: &str| {
+        let shown = json!({"type": "markdown", "planId": id, "content": text, "path": plan});
+        json!({"sessionUpdate": "plan_update", "plan": shown})
+    };
+    assert_eq!(turn.all("plan_update"), [&shown("1. do it\n")]);
+
+    let edit = json!({"filePath": plan, "oldString": "1. do it", "newString": "1. do it well"});
+    agent.llm.reply(Reply::call("call_2", "edit", edit));
+    agent.llm.reply(Reply::call("call_3", "plan_exit", json!({})));
+    agent.llm.reply(Reply::text("built"));
+    let prompt = agent.send_prompt(&session, "better");
+    let ask = agent.permission().await;
+    agent.choose(&ask, "Yes");
+    let turn = prompt.turn().await;
+    assert_eq!(turn.all("plan_update"), [&shown("1. do it well\n")]);
+    let over = json!({"sessionUpdate": "plan_removed", "planId": id});
+    assert_eq!(turn.all("plan_removed"), [&over]);
+
     let loaded = agent.load(&session).await;
-    assert_eq!(loaded.iter().filter(|update| tag(update) == "plan_update").collect::<Vec<_>>(), told);
+    let plans: Vec<&Value> = loaded.iter().filter(|it| tag(it).starts_with("plan_")).collect();
+    assert_eq!(plans, [&shown("1. do it\n"), &shown("1. do it well\n"), &over]);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_shows_plans_is_shown_the_tasks_as_one_of_them() {
+    let agent = Agent::builder().spawn().await;
+    agent.initialize_with(json!({"plan": {}})).await;
+    let session = agent.new_session().await;
+    let todos = json!({"todos": [
+        {"content": "edit it", "status": "in_progress", "priority": "high"},
+        {"content": "forget it", "status": "cancelled", "priority": "low"},
+    ]});
+    agent.llm.reply(Reply::call("call_1", "todowrite", todos));
+    agent.llm.reply(Reply::text("listed"));
+    let turn = agent.prompt(&session, "make a list").await;
+    let entries = json!([{"content": "edit it", "status": "in_progress", "priority": "high"}]);
+    let shown = json!({"type": "items", "planId": "todos", "entries": entries});
+    assert_eq!(turn.all("plan_update")[0]["plan"], shown);
+    assert!(turn.all("plan").is_empty());
+    let loaded = agent.load(&session).await;
+    let last = loaded.iter().rfind(|update| tag(update) == "plan_update").unwrap();
+    assert_eq!(last["plan"], shown);
     agent.finish().await;
 }

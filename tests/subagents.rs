@@ -30,7 +30,9 @@ async fn a_subagent_answers_its_task_and_its_calls_are_seen() {
     assert_eq!((&call["kind"], &call["status"]), (&json!("think"), &json!("completed")));
     assert_eq!(call["rawOutput"]["metadata"]["sessionId"], child.as_str());
     let inside = turn.tool(&format!("{child}/call_1"));
-    assert_eq!((&inside["title"], &inside["status"]), (&json!("echo inside"), &json!("completed")));
+    let nesting = json!({"toolName": "bash", "parentToolUseId": "call_1"});
+    assert_eq!(inside["_meta"]["claudeCode"], nesting);
+    assert_eq!((&inside["title"], &inside["status"]), (&json!("general: echo inside"), &json!("completed")));
     agent.finish().await;
 }
 
@@ -48,7 +50,7 @@ async fn a_subagents_question_reaches_the_client() {
         let prompt = agent.send_prompt(&session, "go");
         let ask = agent.permission().await;
         assert_eq!(ask.params["sessionId"], session.as_str());
-        assert_eq!(ask.call()["title"], "touch made");
+        assert_eq!(ask.call()["title"], "general: touch made");
         assert!(ask.call()["toolCallId"].as_str().unwrap().ends_with("/call_9"));
         agent.answer(&ask, answer);
         let turn = prompt.turn().await;
@@ -253,7 +255,10 @@ async fn a_question_two_levels_down_reaches_the_client_and_every_answer_reaches_
         agent.llm.reply_to("go", Reply::text("done"));
         let prompt = agent.send_prompt(&session, "go");
         let ask = agent.permission().await;
-        assert_eq!((&ask.params["sessionId"], &ask.call()["title"]), (&json!(session), &json!("touch made")));
+        assert_eq!(
+            (&ask.params["sessionId"], &ask.call()["title"]),
+            (&json!(session), &json!("general: touch made"))
+        );
         let call_id = ask.call()["toolCallId"].as_str().unwrap().to_owned();
         assert!(call_id.starts_with("ses_") && call_id.ends_with("/call_3"), "{call_id}");
         assert!(!agent.scratch.exists("made"));
@@ -379,7 +384,7 @@ async fn one_always_settles_the_same_question_of_a_subagent_beside_it_unseen() {
     one.open();
     let ask = agent.permission().await;
     two.open();
-    let is_second = |message: &Value| message["params"]["update"]["title"] == "touch SECOND";
+    let is_second = |message: &Value| message["params"]["update"]["title"] == "general: touch SECOND";
     agent.wait_for("the second command", is_second).await;
     agent.answer(&ask, Answer::AllowAlways);
     assert_eq!(prompt.turn().await.text(), "done");

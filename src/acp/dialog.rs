@@ -91,6 +91,11 @@ impl Dialog {
         &self.request.id
     }
 
+    /// Returns the session that asks.
+    pub fn session_id(&self) -> &SessionId {
+        &self.request.session_id
+    }
+
     /// Returns the question to ask now. `root` is the session that the client knows.
     pub fn show(&self, root: &SessionId) -> QuestionMessage {
         let call_id = match &self.request.tool {

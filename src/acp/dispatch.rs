@@ -216,10 +216,25 @@ fn call(connection: &mut Connection, id: Id, method: &str, params: Option<&str>)
             Some(data),
         ));
     };
+    if let Some(id) = named_child(connection, method, params) {
+        let message = format!(
+            "{id} is a subagent's session, which ends with its work: `session/cancel` is all that it takes."
+        );
+        return responder.fail(&error(code::INVALID_REQUEST, &message));
+    }
     let mut call = Call::new(responder);
     if let Err(error) = handler(connection, &mut call, params) {
         call.fail(&error);
     }
+}
+
+/// Returns the subagent, known to the client as a session, that a request would change (facts: ACP §1.7).
+fn named_child(connection: &Connection, method: &str, params: Option<&str>) -> Option<SessionId> {
+    if !connection.encoder.has_children() || !method.starts_with("session/") || method == "session/status" {
+        return None;
+    }
+    let id = SessionId::parse(&decode::named_session(params)?).ok()?;
+    connection.encoder.is_child(&id).then_some(id)
 }
 
 /// Cancels a request of the client; it is answered all the same (facts: ACP §1.4.4).

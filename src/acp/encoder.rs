@@ -6,11 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use reqwest::Url;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
-use windlass_base::{ids, money};
-use windlass_engine::{AutoSummaries, Workspace, tool_look};
+use windlass_base::money;
+use windlass_engine::{AutoSummaries, Workspace};
 use windlass_protocol::{
     opencode::{
         event::{Event, EventPayload},
@@ -20,8 +19,6 @@ use windlass_protocol::{
         part::{Part, PartKind, ToolPart, ToolState},
         service::ToastVariant,
         session::{SessionStatus, Todo},
-        tool::Kind,
-        tool_metadata::{Todos, decode},
     },
     rpc,
 };
@@ -29,8 +26,8 @@ use windlass_protocol_acp::{
     decode::{ClientCapabilities, EventChoice},
     ext,
     schema::{
-        ContentBlock, ContentChunk, Cost, Notice, NoticeSeverity, PlanUpdate, PlanUpdateContent,
-        SessionUpdate, TextContent, UsageUpdate,
+        ContentBlock, ContentChunk, Cost, SessionUpdate, TextContent, ToolCallContent, ToolCallUpdate,
+        UsageUpdate,
     },
 };
 
@@ -46,12 +43,20 @@ use super::{
     to_proto,
     v2::State,
 };
+use child::Child;
 use foreground::Foreground;
+use helper::Helper;
+use plans::Plans;
 
 pub mod alone;
 mod asks;
+mod child;
 mod children;
+mod children_above;
 mod foreground;
+mod helper;
+mod notices;
+mod plans;
 mod titles;
 mod turns;
 
@@ -70,6 +75,8 @@ pub struct Encoder {
     roots: HashMap<SessionId, SessionId>,
     /// Those of them that work now; in the background they do so behind the turn that started them.
     working: HashSet<SessionId>,
+    /// The calls of subagents that the client sees in the sessions above.
+    helpers: HashMap<SessionId, Helper>,
     /// Subagents that the client was told of as sessions of their own.
     children: HashMap<SessionId, Child>,
     /// Events, and ends of prompts, that wait behind a replay.
@@ -79,14 +86,6 @@ pub struct Encoder {
     outputs: Outputs,
     /// Requests of tools and servers that the client has not answered.
     pub client_calls: ClientCalls,
-}
-
-/// A subagent's session that the client knows.
-struct Child {
-    /// The session that started it, which may be another subagent's.
-    parent: SessionId,
-    /// The session that the client has opened.
-    root: SessionId,
 }
 
 /// Destination of lines, and the requests that wait for the user.
@@ -115,8 +114,7 @@ struct ShownSession {
     /// Progress of each tool call and step of the running turn, as the client was shown it.
     progress: HashMap<PartId, Progress>,
     compactions: Compactions,
-    /// The plan as it was shown last.
-    todos: Vec<Todo>,
+    plans: Plans,
     foreground: Foreground,
 }
 
@@ -134,7 +132,7 @@ impl ShownSession {
             texts: HashMap::new(),
             progress: HashMap::new(),
             compactions: Compactions::default(),
-            todos: Vec::new(),
+            plans: Plans::default(),
             foreground: Foreground::default(),
         }
     }
@@ -169,7 +167,8 @@ impl Encoder {
 
     /// Returns the form of the client's messages.
     pub fn dialect(&self) -> Dialect {
-        Dialect { version: self.client.version, has_diff_patches: self.client.diff_patches }
+        let ClientCapabilities { version, diff_patches, plans, .. } = self.client;
+        Dialect { version, has_diff_patches: diff_patches, has_plans: plans }
     }
 
     /// Returns the time at which [`Encoder::encode_due`] has something to send without a new event.
@@ -218,6 +217,7 @@ impl Encoder {
             Outgoing::PromptBegan { session_id, responder } => self.begin_prompt(&session_id, responder),
             Outgoing::PromptEnded { session_id, end } => self.end_prompt(session_id, end, out),
             Outgoing::State { session_id, is_working } => self.show_state(&session_id, is_working, out),
+            Outgoing::ShowSubagentsAbove => self.show_children_above(out),
             Outgoing::NextQuestion(id) => {
                 if let Some(root) = self.permissions.session_to_ask_next(&id) {
                     self.show_ask(&root, out);
@@ -338,8 +338,7 @@ impl Encoder {
         for message in messages {
             self.message(&session_id, &message.info, true, out);
             for part in &message.parts {
-                self.part(&session_id, part, true, out);
-                self.replay_child(&session_id, part, &children, out);
+                self.replay_part(&session_id, part, &children, out);
             }
             self.compaction(&session_id, |compactions| compactions.stored(&message), out);
         }
@@ -352,7 +351,7 @@ impl Encoder {
         children: &[SessionId],
         out: &mut Sink<'_>,
     ) {
-        let is_shown = self.sessions.get(session_id).is_some_and(|shown| shown.todos == todos);
+        let is_shown = self.sessions.get(session_id).is_some_and(|shown| shown.plans.todos == todos);
         if !is_shown {
             self.plan(session_id, todos, out);
         }
@@ -388,6 +387,7 @@ impl Encoder {
                 self.outputs.forget(id);
                 // Later events of the subagents belong to no turn, but for those in the background.
                 self.roots.retain(|child, root| root != id || self.working.contains(child));
+                self.helpers.retain(|child, _| self.roots.contains_key(child));
                 self.show_idle(id, out);
             }
             EventPayload::SessionDeleted(_) => {
@@ -458,26 +458,16 @@ impl Encoder {
         }
     }
 
-    /// Sends a notice, or a thought where the client knows no notices.
-    fn toast(&self, id: &SessionId, title: &str, message: &str, variant: ToastVariant, out: &mut Sink<'_>) {
-        if self.client.notices {
-            let severity = match variant {
-                ToastVariant::Info | ToastVariant::Success => NoticeSeverity::Info,
-                ToastVariant::Warning => NoticeSeverity::Warning,
-                ToastVariant::Error => NoticeSeverity::Error,
-            };
-            let notice = Notice::new(severity, title.to_owned()).description(message.to_owned());
-            out.lines.update(id, SessionUpdate::Notice(notice));
-            return;
-        }
-        // An id of its own, so that no client joins it to a thought of the model.
-        let chunk = chunk(&format!("{title}\n{message}"), ids::message().shared());
-        out.lines.update(id, SessionUpdate::AgentThoughtChunk(chunk));
-    }
-
     pub(super) fn message(&mut self, id: &SessionId, message: &Message, is_replay: bool, out: &mut Sink<'_>) {
         self.note_message(id, message);
+        if let Some(child) = self.children.get_mut(id) {
+            child.note_message(message);
+        }
         if let Message::User(user) = message {
+            let shown = self.sessions.get_mut(id);
+            if let Some(update) = shown.and_then(|shown| shown.plans.note_agent(&user.agent)) {
+                out.lines.update(id, update);
+            }
             self.insert_prompt(id, user, is_replay, out);
         }
     }
@@ -507,17 +497,25 @@ impl Encoder {
         match &part.kind {
             PartKind::Text(text) if is_users => {
                 // Live, a client of version 1 shows its user's words by itself.
-                let is_unknown = is_replay || self.is_second_version() || self.children.contains_key(id);
-                if is_unknown && text.synthetic != Some(true) && !text.text.is_empty() {
+                let is_unknown = is_replay || self.is_second_version();
+                if text.synthetic == Some(true) || text.text.is_empty() {
+                } else if self.is_child(id) {
+                    self.directed(id, part, ContentBlock::Text(TextContent::new(text.text.as_str())), out);
+                } else if is_unknown {
                     let chunk = chunk(&text.text, part.message_id.shared());
                     out.lines.update(id, SessionUpdate::UserMessageChunk(chunk));
                 }
             }
-            PartKind::Text(text) => self.text(id, part, &text.text, is_summary, out),
+            PartKind::Text(text) => {
+                if let Some(child) = self.children.get_mut(id).filter(|_| !is_summary) {
+                    child.note_text(part, &text.text);
+                }
+                self.text(id, part, &text.text, is_summary, out);
+            }
             PartKind::Reasoning(reasoning) => self.text(id, part, &reasoning.text, true, out),
             // A call of an earlier turn, with output that the model does not read any more.
             PartKind::Tool(tool) if !is_replay && is_cleared(tool) => {}
-            PartKind::Tool(tool) => self.tool(id, &part.id, tool, is_replay, out),
+            PartKind::Tool(tool) => self.tool(id, &part.id, tool, None, is_replay, out),
             PartKind::StepFinish { cost, tokens, .. } => {
                 if shown.progress.insert(part.id.clone(), Progress::Done).is_some() {
                     return;
@@ -530,6 +528,9 @@ impl Encoder {
                     let update = UsageUpdate::new(tokens.context(), size).cost(cost);
                     out.lines.update(id, SessionUpdate::UsageUpdate(update));
                 }
+            }
+            PartKind::File(file) if is_users && self.is_child(id) => {
+                self.directed(id, part, to_proto::file_block(file), out);
             }
             PartKind::File(file) if is_users && (is_replay || self.is_second_version()) => {
                 let chunk = ContentChunk::new(to_proto::file_block(file))
@@ -585,9 +586,12 @@ impl Encoder {
         id: &SessionId,
         part_id: &PartId,
         tool: &ToolPart,
+        helper: Option<&Helper>,
         is_replay: bool,
         out: &mut Sink<'_>,
     ) {
+        self.note_helper(tool);
+        let link = self.link(tool);
         let Some(shown) = self.sessions.get_mut(id) else { return };
         let progress = match &tool.state {
             ToolState::Pending { .. } => Progress::Pending,
@@ -604,6 +608,7 @@ impl Encoder {
         let is_new = before.is_none();
         if is_new {
             let call = to_proto::tool_call(tool, shown.bases());
+            let call = helper.into_iter().fold(call, |call, helper| helper.mark(call));
             let call = self.outputs.open(id, call, tool, shown.bases(), &mut out.lines);
             out.lines.tool_call(id, &call);
         } else if before == Some(progress)
@@ -612,7 +617,7 @@ impl Encoder {
             return;
         }
         // Live, the plan came by its own event while the tool ran.
-        if is_replay && let Some(todos) = written_todos(tool) {
+        if is_replay && let Some(todos) = plans::written_todos(tool) {
             self.plan(id, &todos, out);
         }
         let Some(shown) = self.sessions.get_mut(id) else { return };
@@ -620,39 +625,30 @@ impl Encoder {
             Progress::Pending => {}
             Progress::Ready | Progress::Running => {
                 let opened_in = (before == Some(Progress::Pending)).then_some(shown.bases());
-                let update = to_proto::tool_call_update(tool, shown.bases());
+                let update = linked(to_proto::tool_call_update(tool, shown.bases()), link);
+                let update = helper.into_iter().fold(update, |update, helper| helper.mark_update(update));
                 let update = self.outputs.begin(id, update, tool, shown.bases(), opened_in, &mut out.lines);
                 out.lines.update(id, SessionUpdate::ToolCallUpdate(update));
                 self.outputs.more(id, part_id, tool, Instant::now(), &mut out.lines);
             }
             Progress::Done => {
-                let update = to_proto::tool_call_update(tool, shown.bases());
+                let update = linked(to_proto::tool_call_update(tool, shown.bases()), link);
+                let update = helper.into_iter().fold(update, |update, helper| helper.mark_update(update));
                 self.outputs.end(id, part_id, tool, update, &mut out.lines);
-                self.plan_file(id, tool, out);
+                if self.client.plans
+                    && let Some(update) = shown.plans.written(tool, &shown.cwd, &shown.workspace.loaded())
+                {
+                    out.lines.update(id, update);
+                }
             }
         }
     }
 
     fn plan(&mut self, id: &SessionId, todos: &[Todo], out: &mut Sink<'_>) {
         if let Some(shown) = self.sessions.get_mut(id) {
-            shown.todos = todos.to_vec();
+            shown.plans.todos = todos.to_vec();
         }
         out.lines.plan(id, todos);
-    }
-
-    /// Names the plan that a call has written, where the client shows plans by their ids.
-    fn plan_file(&self, id: &SessionId, tool: &ToolPart, out: &mut Sink<'_>) {
-        let Some(shown) = self.sessions.get(id).filter(|_| self.client.plans) else { return };
-        let ToolState::Completed { input, .. } = &tool.state else { return };
-        let path = input.get("filePath").and_then(Value::as_str).map(|path| shown.cwd.join(path));
-        let is_written = tool_look(&tool.tool).kind == Kind::Edit;
-        let Some(path) = path.filter(|path| is_written && shown.workspace.loaded().is_plan(path)) else {
-            return;
-        };
-        let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let Ok(uri) = Url::from_file_path(&path) else { return };
-        let plan = PlanUpdateContent::file(name, String::from(uri));
-        out.lines.update(id, SessionUpdate::PlanUpdate(PlanUpdate::new(plan)));
     }
 
     /// Sends the mode of the agent that a tool had the user choose. Prompts do already (see [`super::outbox::Done`]).
@@ -665,16 +661,17 @@ impl Encoder {
     }
 }
 
+/// Puts the link to a subagent's session before the content of its call.
+fn linked(mut update: ToolCallUpdate, link: Option<ToolCallContent>) -> ToolCallUpdate {
+    if let Some(link) = link {
+        update.fields.content.get_or_insert_default().insert(0, link);
+    }
+    update
+}
+
 /// Returns true if the output was taken out of the model's context.
 fn is_cleared(tool: &ToolPart) -> bool {
     matches!(&tool.state, ToolState::Completed { time, .. } if time.compacted.is_some())
-}
-
-/// Returns the list that a finished call wrote.
-fn written_todos(tool: &ToolPart) -> Option<Vec<Todo>> {
-    let ToolState::Completed { metadata, .. } = &tool.state else { return None };
-    let written: Todos<'_> = Some(metadata).filter(|_| tool.tool == "todowrite").and_then(decode)?;
-    Some(written.todos.into_owned())
 }
 
 fn text_update(is_thought: bool, message_id: &MessageId, part_id: &PartId, text: &str) -> SessionUpdate {

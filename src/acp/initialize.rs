@@ -115,7 +115,7 @@ fn auth_methods(client: &ClientCapabilities, login: &[String]) -> Vec<AuthMethod
             .to_owned(),
     );
     let mut methods = vec![AuthMethod::Agent(by_key)];
-    if client.terminal_auth {
+    if client.terminal_auth || client.legacy_terminal_auth {
         let mut by_login = AuthMethodTerminal::new(TERMINAL_METHOD, "Log in at a provider")
             .description(
                 "Logs in by browser, by a code or with a key, in a terminal, and stores the login."

@@ -16,7 +16,7 @@ use windlass_protocol_acp::{
 };
 
 use super::{
-    to_proto, v1,
+    v1,
     v2::{self, Exit},
 };
 
@@ -26,6 +26,8 @@ pub struct Dialect {
     pub version: Version,
     /// Changes carry a patch in JetBrains' form.
     pub has_diff_patches: bool,
+    /// Plans have ids.
+    pub has_plans: bool,
 }
 
 /// Destination of lines.
@@ -58,7 +60,7 @@ impl Lines<'_> {
     /// Encodes a session's todo list.
     pub fn plan(&mut self, id: &SessionId, todos: &[Todo]) {
         match self.dialect.version {
-            Version::V1 => self.notify(id, SessionUpdate::Plan(to_proto::plan(todos))),
+            Version::V1 => self.notify(id, v1::plan(todos, self.dialect.has_plans)),
             Version::V2 => self.notify(id, v2::plan(todos)),
         }
     }

@@ -64,6 +64,8 @@ pub enum Outgoing {
     PastEnd { session_id: SessionId, todos: Vec<Todo>, children: Vec<SessionId> },
     /// The session is no longer shown.
     Detach(SessionId),
+    /// The client does not know the subagents that it was told of: their sessions above show them from here on.
+    ShowSubagentsAbove,
     /// A tool's questions go on with the next one.
     NextQuestion(QuestionId),
     /// A request that a tool or a server has for the client.
@@ -98,6 +100,7 @@ impl Outgoing {
             | Outgoing::Release(_)
             | Outgoing::Detach(_)
             | Outgoing::NextQuestion(_)
+            | Outgoing::ShowSubagentsAbove
             | Outgoing::PromptBegan { .. }
             | Outgoing::ClientCallDropped(_) => 0,
             Outgoing::Update(..) | Outgoing::PromptEnded { .. } | Outgoing::State { .. } => ENVELOPE,

@@ -147,6 +147,22 @@ impl Permissions {
         Some(rpc_id)
     }
 
+    /// Moves the questions of a session to another one behind its own; true if its first is to be shown now.
+    pub fn move_to(&mut self, from: &SessionId, to: &SessionId) -> bool {
+        let Some(moved) = self.queues.remove(from) else { return false };
+        let ids: Vec<AskedId> = moved.iter().map(Asked::id).collect();
+        self.outstanding.retain(|_, asked| !ids.contains(asked));
+        let queue = self.queues.entry(to.clone()).or_default();
+        let is_first = queue.is_empty();
+        queue.extend(moved);
+        is_first
+    }
+
+    /// Returns the session that the client was shown this question in.
+    pub fn session_of(&self, id: &AskedId) -> Option<&SessionId> {
+        self.queues.iter().find(|(_, queue)| queue.iter().any(|it| it.is(id))).map(|(session, _)| session)
+    }
+
     /// Returns the session of this question, while it is the one to be shown and is not on the screen.
     pub fn session_to_ask_next(&self, id: &QuestionId) -> Option<SessionId> {
         let id = AskedId::Question(id.clone());

@@ -138,7 +138,16 @@ pub fn answered(connection: &mut Connection, id: &Id, result: Result<Option<&Raw
         return;
     }
     // An answer to nothing, or to a question that was settled meanwhile, is ignored.
-    let permission = match connection.encoder.permissions.answered(id) {
+    let asked = connection.encoder.permissions.answered(id);
+    if let (Some(asked), Err(failure)) = (&asked, &result)
+        && connection.encoder.permissions.session_of(asked).is_some_and(|id| connection.encoder.is_child(id))
+    {
+        let reason =
+            "the client does not know a subagent that it was told of, so that those are shown no more";
+        tracing::warn!(code = failure.code, message = %failure.message, "{reason}");
+        return connection.outbox.push(Outgoing::ShowSubagentsAbove);
+    }
+    let permission = match asked {
         Some(AskedId::Permission(permission)) => permission,
         Some(AskedId::Question(question)) => return elicitation::answered(connection, &question, result),
         None => return,

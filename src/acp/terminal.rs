@@ -72,7 +72,12 @@ impl Outputs {
         let call = call.content(vec![ToolCallContent::Terminal(Terminal::new(tool.call_id.clone()))]);
         out.terminal_begin(session_id, &tool.call_id, command(tool), &cwd);
         match self.key() {
-            Some(_) => call.meta(meta("terminal_info", json!({ "terminal_id": tool.call_id, "cwd": cwd }))),
+            Some(_) => {
+                let mut call = call;
+                let info = json!({ "terminal_id": tool.call_id, "cwd": cwd });
+                call.meta.get_or_insert_default().insert("terminal_info".to_owned(), info);
+                call
+            }
             None => call,
         }
     }
@@ -100,7 +105,7 @@ impl Outputs {
         let has_key = self.is_terminal(tool) && self.key().is_some();
         if let Some((directory, _)) = moved.filter(|_| has_key) {
             let info = json!({ "terminal_id": tool.call_id, "cwd": directory });
-            update = update.meta(meta("terminal_info", info));
+            update.meta.get_or_insert_default().insert("terminal_info".to_owned(), info);
         }
         update
     }
@@ -173,7 +178,7 @@ impl Outputs {
                 let exit = json!({
                     "terminal_id": tool.call_id, "exit_code": command.exit, "signal": command.signal,
                 });
-                update = update.meta(meta("terminal_exit", exit));
+                update.meta.get_or_insert_default().insert("terminal_exit".to_owned(), exit);
             }
         }
         out.update(session_id, SessionUpdate::ToolCallUpdate(update));
@@ -271,17 +276,14 @@ fn is_printing(tool: &ToolPart) -> bool {
 
 fn send_output(session_id: &SessionId, call_id: &str, data: &str, key: &'static str, out: &mut Lines<'_>) {
     let output = json!({ "terminal_id": call_id, "data": data });
-    let update = ToolCallUpdate::new(call_id.to_owned(), ToolCallUpdateFields::new()).meta(meta(key, output));
+    let meta = Map::from_iter([(key.to_owned(), output)]);
+    let update = ToolCallUpdate::new(call_id.to_owned(), ToolCallUpdateFields::new()).meta(meta);
     out.update(session_id, SessionUpdate::ToolCallUpdate(update));
 }
 
 /// Returns the command of a call, once its input is there.
 fn command(tool: &ToolPart) -> Option<&str> {
     tool.state.input().get("command").and_then(Value::as_str)
-}
-
-fn meta(key: &str, value: Value) -> Map<String, Value> {
-    Map::from_iter([(key.to_owned(), value)])
 }
 
 #[cfg(test)]

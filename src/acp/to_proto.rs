@@ -19,7 +19,7 @@ use windlass_protocol::opencode::{
 };
 use windlass_protocol_acp::schema::{
     BlobResourceContents, ContentBlock, Diff, EmbeddedResource, EmbeddedResourceResource, ImageContent,
-    PermissionOption, PermissionOptionKind, Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus,
+    PermissionOption, PermissionOptionKind, PlanEntry, PlanEntryPriority, PlanEntryStatus,
     RequestPermissionRequest, ResourceLink, SessionInfo, StopReason, TextContent, ToolCall, ToolCallContent,
     ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind, Usage,
 };
@@ -438,23 +438,23 @@ pub fn child_call_id(child: &SessionId, call_id: &str) -> String {
     format!("{child}/{call_id}")
 }
 
-/// Returns the todo list as a plan. ACP has no word for a cancelled entry, so those are left out.
-pub fn plan(todos: &[Todo]) -> Plan {
-    let entries = todos.iter().filter_map(|todo| {
-        let status = match todo.status {
-            TodoStatus::Pending => PlanEntryStatus::Pending,
-            TodoStatus::InProgress => PlanEntryStatus::InProgress,
-            TodoStatus::Completed => PlanEntryStatus::Completed,
-            TodoStatus::Cancelled => return None,
-        };
-        let priority = match todo.priority {
-            TodoPriority::High => PlanEntryPriority::High,
-            TodoPriority::Medium => PlanEntryPriority::Medium,
-            TodoPriority::Low => PlanEntryPriority::Low,
-        };
-        Some(PlanEntry::new(todo.content.clone(), priority, status))
-    });
-    Plan::new(entries.collect())
+/// Id of the plan that a session's todo list is.
+pub const TODO_PLAN: &str = "todos";
+
+/// Returns an entry of the todo list as version 1 has it; `None` for a cancelled one.
+pub fn plan_entry(todo: &Todo) -> Option<PlanEntry> {
+    let status = match todo.status {
+        TodoStatus::Pending => PlanEntryStatus::Pending,
+        TodoStatus::InProgress => PlanEntryStatus::InProgress,
+        TodoStatus::Completed => PlanEntryStatus::Completed,
+        TodoStatus::Cancelled => return None,
+    };
+    let priority = match todo.priority {
+        TodoPriority::High => PlanEntryPriority::High,
+        TodoPriority::Medium => PlanEntryPriority::Medium,
+        TodoPriority::Low => PlanEntryPriority::Low,
+    };
+    Some(PlanEntry::new(todo.content.clone(), priority, status))
 }
 
 /// Returns a row of `session/list`.

@@ -2,11 +2,13 @@
 
 use serde::Serialize;
 use serde_json::{Map, json};
+use windlass_protocol::opencode::session::Todo;
 use windlass_protocol_acp::schema::{
-    RequestPermissionRequest, SessionUpdate, ToolCall, ToolCallContent, ToolCallStatus, ToolKind,
+    Plan, PlanUpdate, PlanUpdateContent, RequestPermissionRequest, SessionUpdate, ToolCall, ToolCallContent,
+    ToolCallStatus, ToolKind,
 };
 
-use super::git_patch;
+use super::{git_patch, to_proto, to_proto::TODO_PLAN};
 
 /// Returns an update, with patches where the client shows those.
 pub fn update(mut update: SessionUpdate, has_diff_patches: bool) -> SessionUpdate {
@@ -22,6 +24,17 @@ pub fn question(mut question: RequestPermissionRequest, has_diff_patches: bool) 
         question.tool_call.fields.content.iter_mut().flatten().for_each(add_patch);
     }
     question
+}
+
+/// Returns the update for a session's todo list: one of its plans by an id, or the only one. A cancelled entry is left
+/// out, because version 1 has no word for it.
+pub fn plan(todos: &[Todo], has_ids: bool) -> SessionUpdate {
+    let entries = todos.iter().filter_map(to_proto::plan_entry).collect();
+    if has_ids {
+        SessionUpdate::PlanUpdate(PlanUpdate::new(PlanUpdateContent::items(TODO_PLAN, entries)))
+    } else {
+        SessionUpdate::Plan(Plan::new(entries))
+    }
 }
 
 /// Adds the patch of a change in the form of JetBrains' `diffPatch`.

@@ -13,12 +13,9 @@ use windlass_protocol_acp::schema::{
     ToolCallStatus, ToolCallUpdate, ToolKind, Usage,
 };
 
-use super::git_patch;
+use super::{git_patch, to_proto::TODO_PLAN};
 
 pub mod agent;
-
-/// Id of the plan that the session's todo list is.
-const PLAN: &str = "todos";
 
 /// An update in the words of version 2.
 #[derive(Debug, Serialize)]
@@ -159,7 +156,7 @@ pub fn plan(todos: &[Todo]) -> Value {
     let entries: Vec<Value> = todos.iter().map(entry).collect();
     json!({
         "sessionUpdate": "plan_update",
-        "plan": { "type": "items", "planId": PLAN, "entries": entries },
+        "plan": { "type": "items", "planId": TODO_PLAN, "entries": entries },
     })
 }
 

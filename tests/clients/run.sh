@@ -64,7 +64,7 @@ if command -v node >/dev/null && command -v npm >/dev/null; then
     rust_target=$here/../../target/clients
     step "Rust SDK, built" rust_client
     step "TypeScript SDK, installed" install_node "$here/ts"
-    step "TypeScript SDK" in_folder ts node client.mjs "$binary"
+    step "TypeScript and Rust SDK" in_folder ts node client.mjs "$binary" "$rust_target/debug/windlass-client-test"
     step "HTTP and WebSocket" in_folder ts node transports.mjs "$binary" "$rust_target/debug/windlass-client-test"
     step "OpenCode's SDK and program, installed" install_node "$here/opencode"
     step "OpenCode's SDK" in_folder opencode node client.mjs "$binary"

@@ -47,16 +47,18 @@ fn optional_text(object: &Map<String, Value>, key: &str) -> Option<String> {
     object.get(key).and_then(Value::as_str).map(str::to_owned)
 }
 
-/// Returns true if a capability is offered: by `true` or an object, not by a value of another type.
-fn has(object: Option<&Value>, path: &[&str]) -> bool {
-    let found = path.iter().try_fold(object, |at, key| Some(at?.get(key)));
-    match found.flatten() {
-        Some(Value::Bool(true) | Value::Object(_)) => true,
-        None
-        | Some(Value::Null | Value::Bool(false) | Value::Array(_) | Value::Number(_) | Value::String(_)) => {
-            false
-        }
-    }
+fn at<'a>(object: Option<&'a Value>, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(object?, |at, key| at.get(key))
+}
+
+/// Returns true if a capability that is an object is declared: by an object, and by no other value.
+fn offers(object: Option<&Value>, path: &[&str]) -> bool {
+    at(object, path).is_some_and(Value::is_object)
+}
+
+/// Returns true if a capability that is a boolean is declared: by `true`, and by no other value.
+fn is_true(object: Option<&Value>, path: &[&str]) -> bool {
+    at(object, path) == Some(&Value::Bool(true))
 }
 
 /// Version of the protocol that a connection speaks.
@@ -93,9 +95,9 @@ pub struct Initialize {
 pub struct ClientCapabilities {
     /// The version that is spoken, which decides the form of all that follows.
     pub version: Version,
-    /// `auth.terminal`, or the older `_meta["terminal-auth"]`.
+    /// `auth.terminal`: the client starts the login by the method's arguments.
     pub terminal_auth: bool,
-    /// Only the older `_meta["terminal-auth"]`: the method must carry its own command.
+    /// The older `_meta["terminal-auth"]`: the method must carry its own command.
     pub legacy_terminal_auth: bool,
     /// `session.notices`.
     pub notices: bool,
@@ -175,10 +177,12 @@ pub fn initialize(params: Option<&str>, agreed: Option<Version>) -> Result<Initi
     let info = params.get("clientInfo").or_else(|| params.get("info"));
     let name = info.and_then(|it| it.get("name")).and_then(Value::as_str);
     let info_version = info.and_then(|it| it.get("version")).and_then(Value::as_str).unwrap_or("?");
-    let client = match version {
+    let mut client = match version {
         Version::V1 => first_version(capabilities),
         Version::V2 => second_version(capabilities),
     };
+    // Zed declares it for the words of an earlier draft, and knows no other yet (facts: ACP §1.7).
+    client.subagents &= version == Version::V2 || name != Some("zed");
     Ok(Initialize { requested, client, client_name: name.map(|name| format!("{name} {info_version}")) })
 }
 
@@ -190,25 +194,26 @@ fn first_version(capabilities: Option<&Value>) -> ClientCapabilities {
         let listed = air.and_then(|air| air["capabilities"].as_array());
         listed.is_some_and(|names| names.iter().any(|it| it == name))
     };
-    let terminals = if has(capabilities, &["_meta", "terminal_output_delta"]) {
+    let terminals = if is_true(capabilities, &["_meta", "terminal_output_delta"]) {
         Terminals::OutputDelta
-    } else if has(capabilities, &["_meta", "terminal_output"]) {
+    } else if is_true(capabilities, &["_meta", "terminal_output"]) {
         Terminals::Output
     } else {
         Terminals::None
     };
     ClientCapabilities {
         version: Version::V1,
-        notices: has(capabilities, &["session", "notices"]),
-        compaction: has(capabilities, &["session", "compaction"]),
-        subagents: has(capabilities, &["subagents"]),
-        plans: has(capabilities, &["plan"]),
+        terminal_auth: is_true(capabilities, &["auth", "terminal"]),
+        notices: offers(capabilities, &["session", "notices"]),
+        compaction: offers(capabilities, &["session", "compaction"]),
+        subagents: offers(capabilities, &["subagents"]),
+        plans: offers(capabilities, &["plan"]),
         terminals,
         air: air.is_some(),
         diff_patches: air_offers("diffPatch"),
-        switches: has(capabilities, &["session", "configOptions", "boolean"]),
-        reads_files: has(capabilities, &["fs", "readTextFile"]),
-        writes_files: has(capabilities, &["fs", "writeTextFile"]),
+        switches: offers(capabilities, &["session", "configOptions", "boolean"]),
+        reads_files: is_true(capabilities, &["fs", "readTextFile"]),
+        writes_files: is_true(capabilities, &["fs", "writeTextFile"]),
         ..either_version(capabilities)
     }
 }
@@ -218,6 +223,7 @@ fn first_version(capabilities: Option<&Value>) -> ClientCapabilities {
 fn second_version(capabilities: Option<&Value>) -> ClientCapabilities {
     ClientCapabilities {
         version: Version::V2,
+        terminal_auth: offers(capabilities, &["auth", "terminal"]),
         notices: true,
         compaction: true,
         subagents: true,
@@ -229,7 +235,6 @@ fn second_version(capabilities: Option<&Value>) -> ClientCapabilities {
 }
 
 fn either_version(capabilities: Option<&Value>) -> ClientCapabilities {
-    let legacy_terminal_auth = has(capabilities, &["_meta", "terminal-auth"]);
     let events = match capabilities.and_then(|it| it.get("_meta")).and_then(|it| it.get(ext::EVENTS)) {
         Some(Value::Bool(true)) => EventChoice::All,
         Some(Value::Array(names)) => EventChoice::Only(
@@ -241,10 +246,9 @@ fn either_version(capabilities: Option<&Value>) -> ClientCapabilities {
         }
     };
     ClientCapabilities {
-        terminal_auth: has(capabilities, &["auth", "terminal"]) || legacy_terminal_auth,
-        legacy_terminal_auth,
-        forms: has(capabilities, &["elicitation", "form"]),
-        pages: has(capabilities, &["elicitation", "url"]),
+        legacy_terminal_auth: is_true(capabilities, &["_meta", "terminal-auth"]),
+        forms: offers(capabilities, &["elicitation", "form"]),
+        pages: offers(capabilities, &["elicitation", "url"]),
         events,
         ..ClientCapabilities::default()
     }

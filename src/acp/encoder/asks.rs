@@ -5,7 +5,9 @@ use windlass_protocol::{
     opencode::{id::SessionId, permission::PermissionRequest, question::QuestionRequest},
     rpc,
 };
-use windlass_protocol_acp::schema::{CompleteElicitationNotification, ElicitationId};
+use windlass_protocol_acp::schema::{
+    CompleteElicitationNotification, ElicitationId, RequestPermissionRequest,
+};
 
 use super::{Encoder, Sink};
 use crate::acp::{
@@ -93,15 +95,30 @@ impl Encoder {
         let Some((rpc_id, asked)) = self.permissions.show(root, out.waiting.is_waiting) else { return };
         self.set_waiting(root, true, out);
         let choice = match asked {
-            Asked::Permission(request) => to_proto::permission(root, &request, &cwd),
+            Asked::Permission(request) => {
+                self.named(to_proto::permission(root, &request, &cwd), &request.session_id, root)
+            }
             Asked::Question(dialog) => match dialog.show(root) {
-                QuestionMessage::Choice(choice) => choice,
+                QuestionMessage::Choice(choice) => self.named(choice, dialog.session_id(), root),
                 QuestionMessage::Form(form) => {
                     return out.lines.write(&rpc::request(&rpc_id, "elicitation/create", form));
                 }
             },
         };
         out.lines.ask(&rpc_id, choice);
+    }
+
+    /// Names the subagent that asks in the session above.
+    fn named(
+        &self,
+        mut choice: RequestPermissionRequest,
+        id: &SessionId,
+        root: &SessionId,
+    ) -> RequestPermissionRequest {
+        if let Some(helper) = self.helpers.get(id).filter(|_| id != root) {
+            choice.tool_call = helper.mark_update(choice.tool_call);
+        }
+        choice
     }
 }
 

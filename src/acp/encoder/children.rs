@@ -1,25 +1,38 @@
-//! Subagents: sessions of their own for a client that shows such (facts: ACP §2), else calls in the session that they
-//! work for.
+//! Subagents as sessions of their own, for a client that shows such (facts: ACP §1.7).
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
+use serde_json::Value;
 use windlass_base::money;
 use windlass_engine::task_session;
 use windlass_protocol::opencode::{
-    event::{Event, EventPayload, SessionInfo},
+    event::{EventPayload, SessionInfo},
     id::SessionId,
-    message::MessageWithParts,
-    part::{Part, PartKind, ToolPart, ToolState},
+    message::{Message, MessageWithParts},
+    part::{Part, PartKind, PartTime, ToolPart, ToolState},
     session::SessionStatus,
+    tool_metadata::{Task, decode},
 };
 use windlass_protocol_acp::schema::{
-    IdleStateUpdate, RunningStateUpdate, SessionUpdate, StateUpdate, SubagentUpdate,
+    ContentBlock, SessionReference, SessionUpdate, SubagentUpdate, ToolCallContent,
 };
 
-use super::{Child, Encoder, ShownSession, Sink};
-use crate::acp::{outbox::Outgoing, permissions, to_proto};
+use super::{
+    Encoder, Progress, ShownSession, Sink,
+    child::{Child, Work},
+};
 
 impl Encoder {
+    /// Returns true if the client knows any subagent as a session of its own.
+    pub fn has_children(&self) -> bool {
+        !self.children.is_empty()
+    }
+
+    /// Returns true for a subagent that the client knows as a session of its own.
+    pub fn is_child(&self, id: &SessionId) -> bool {
+        self.children.contains_key(id)
+    }
+
     /// Learns of a subagent's session by the parent it names.
     pub(super) fn note_child(&mut self, payload: &EventPayload, out: &mut Sink<'_>) {
         let (EventPayload::SessionCreated(info) | EventPayload::SessionUpdated(info)) = payload else {
@@ -37,27 +50,21 @@ impl Encoder {
         }
         self.roots.insert(id.clone(), root.clone());
         let is_new = matches!(payload, EventPayload::SessionCreated(_));
-        if is_new && !self.held.contains_key(&root) {
-            self.announce(id, parent, &info.title, true, out);
+        if is_new && !self.held.contains_key(&root) && self.announce(id, parent, &info.title, out) {
+            self.set_work(id, Work::Running, out);
         }
     }
 
-    /// Tells a client that shows subagents as sessions of one more.
-    fn announce(
-        &mut self,
-        id: &SessionId,
-        parent: &SessionId,
-        title: &str,
-        is_running: bool,
-        out: &mut Sink<'_>,
-    ) {
-        let Some(above) = self.sessions.get(parent).filter(|_| self.client.subagents) else { return };
+    /// Tells a client that shows subagents as sessions of one more; false if it does not.
+    fn announce(&mut self, id: &SessionId, parent: &SessionId, title: &str, out: &mut Sink<'_>) -> bool {
+        let Some(above) = self.sessions.get(parent).filter(|_| self.client.subagents) else { return false };
         let shown = ShownSession::new(above.workspace.clone(), title.to_owned(), 0.0);
         let root = self.children.get(parent).map_or(parent, |above| &above.root).clone();
         self.sessions.insert(id.clone(), shown);
-        self.children.insert(id.clone(), Child { parent: parent.clone(), root });
-        let update = SubagentUpdate::new(id.shared()).title(title.to_owned()).state(state(is_running));
+        self.children.insert(id.clone(), Child::new(parent.clone(), root));
+        let update = SubagentUpdate::new(id.shared()).title(title.to_owned());
         out.lines.update(parent, SessionUpdate::SubagentUpdate(update));
+        true
     }
 
     /// Forgets the subagents of a session that is closed or opened anew.
@@ -71,16 +78,82 @@ impl Encoder {
         }
     }
 
-    /// Tells in the session above when a subagent begins and ends its work.
+    /// Shows the subagents' calls and questions in the sessions that they work for from now on: the client that said
+    /// it shows them apart does not know them. The question that it refused is asked again there.
+    pub(super) fn show_children_above(&mut self, out: &mut Sink<'_>) {
+        self.client.subagents = false;
+        let children = std::mem::take(&mut self.children);
+        for (id, child) in &children {
+            self.sessions.remove(id);
+            self.outputs.forget(id);
+            self.roots.insert(id.clone(), child.root.clone());
+            if child.work != Work::Idle {
+                self.working.insert(id.clone());
+            }
+        }
+        for (id, child) in children {
+            if self.permissions.move_to(&id, &child.root) {
+                self.show_ask(&child.root, out);
+            }
+        }
+    }
+
+    /// Tells in the session above when a subagent begins and ends its work, and its answer.
     pub(super) fn show_childs_state(&mut self, id: &SessionId, payload: &EventPayload, out: &mut Sink<'_>) {
-        let Some(child) = self.children.get(id) else { return };
-        let is_running = match payload {
-            EventPayload::SessionStatus { status: SessionStatus::Busy, .. } => true,
-            EventPayload::SessionIdle { .. } => false,
-            _ => return,
-        };
-        let update = SubagentUpdate::new(id.shared()).state(state(is_running));
-        out.lines.update(&child.parent, SessionUpdate::SubagentUpdate(update));
+        match payload {
+            EventPayload::SessionStatus { status: SessionStatus::Busy, .. } => {
+                self.set_work(id, Work::Running, out)
+            }
+            EventPayload::SessionIdle { .. } => self.end_work(id, out),
+            _ => {}
+        }
+    }
+
+    /// Shows that a subagent waits for its user, or does so no longer.
+    pub(super) fn set_child_waiting(&mut self, id: &SessionId, is_waiting: bool, out: &mut Sink<'_>) {
+        match self.children.get(id).map(|child| child.work) {
+            Some(Work::Running) if is_waiting => self.set_work(id, Work::RequiresAction, out),
+            Some(Work::RequiresAction) if !is_waiting => self.set_work(id, Work::Running, out),
+            Some(_) | None => {}
+        }
+    }
+
+    fn end_work(&mut self, id: &SessionId, out: &mut Sink<'_>) {
+        let Some(child) = self.children.get_mut(id) else { return };
+        if let Some(answer) = child.take_answer(id) {
+            out.lines.update(&child.parent, answer);
+        }
+        self.set_work(id, Work::Idle, out);
+    }
+
+    fn set_work(&mut self, id: &SessionId, work: Work, out: &mut Sink<'_>) {
+        let Some(child) = self.children.get_mut(id) else { return };
+        if let Some(update) = child.set_work(id, work) {
+            out.lines.update(&child.parent, update);
+        }
+    }
+
+    /// Shows a part of a message that the session above has sent to a subagent, in both.
+    pub(super) fn directed(
+        &mut self,
+        id: &SessionId,
+        part: &Part,
+        content: ContentBlock,
+        out: &mut Sink<'_>,
+    ) {
+        let Some(shown) = self.sessions.get_mut(id) else { return };
+        let is_shown = shown.progress.insert(part.id.clone(), Progress::Done).is_some();
+        if let Some(child) = self.children.get_mut(id).filter(|_| !is_shown) {
+            let [sent, received] = child.directed(id, part, content);
+            out.lines.update(&child.parent, sent);
+            out.lines.update(id, received);
+        }
+    }
+
+    /// Returns the link to the subagent that a call has started, where the client knows its session.
+    pub(super) fn link(&self, tool: &ToolPart) -> Option<ToolCallContent> {
+        let id = task_session(tool).filter(|id| self.children.contains_key(id))?;
+        Some(ToolCallContent::Session(SessionReference::new(id.shared())))
     }
 
     /// Adds the cost of a subagent's step to the session that the user has opened.
@@ -93,99 +166,97 @@ impl Encoder {
         }
     }
 
-    /// Shows a subagent's calls, questions and cost in the session that it works for.
-    pub(super) fn child_event(&mut self, root: &SessionId, event: &Arc<Event>, out: &mut Sink<'_>) {
-        if let Some(held) = self.held.get_mut(root) {
-            return held.push(Outgoing::Event(event.clone()));
-        }
-        self.note_work(&event.payload);
-        if let EventPayload::PartUpdated { part, .. } = &event.payload {
-            self.child_part(root, part, out);
-        } else if let EventPayload::PermissionAsked(request) = &event.payload {
-            self.ask(root, request, out);
-        } else if let EventPayload::QuestionAsked(request) = &event.payload {
-            self.ask_question(root, request, out);
-        } else if let EventPayload::PageCompleted { id, .. } = &event.payload {
-            self.page_completed(id, out);
-        } else if let Some(settled) = permissions::settled(&event.payload) {
-            self.settle(&settled, out);
-        } else if let EventPayload::SessionDeleted(info) = &event.payload {
-            self.roots.remove(&info.session_id);
-        }
-        self.raw_event(event, out);
-    }
-
-    fn note_work(&mut self, payload: &EventPayload) {
-        match payload {
-            EventPayload::SessionStatus { session_id, status: SessionStatus::Busy } => {
-                self.working.insert(session_id.clone());
-            }
-            EventPayload::SessionIdle { session_id } => _ = self.working.remove(session_id),
-            EventPayload::SessionDeleted(info) => _ = self.working.remove(&info.session_id),
-            _ => {}
-        }
-    }
-
-    fn child_part(&mut self, root: &SessionId, part: &Part, out: &mut Sink<'_>) {
-        if let PartKind::Tool(tool) = &part.kind {
-            let call_id = to_proto::child_call_id(&part.session_id, &tool.call_id);
-            self.tool(root, &part.id, &ToolPart { call_id, ..(**tool).clone() }, false, out);
-        } else if let PartKind::StepFinish { cost, .. } = &part.kind
-            && let Some(shown) = self.sessions.get_mut(root)
-        {
-            // The window it fills is the subagent's own; its cost is the user's.
-            shown.cost = money::sum(shown.cost, *cost);
-        }
-    }
-
-    /// Shows the subagent that a `task` call started.
-    pub(super) fn replay_child(
+    /// Shows a stored part, and between the beginning and the end of a `task` call its subagent.
+    pub(super) fn replay_part(
         &mut self,
-        root: &SessionId,
+        id: &SessionId,
         part: &Part,
         children: &HashMap<SessionId, Vec<MessageWithParts>>,
         out: &mut Sink<'_>,
     ) {
-        let Some(id) = task_session(part) else { return };
-        let Some(messages) = children.get(&id) else { return };
-        if self.client.subagents {
-            if !self.sessions.contains_key(&id) {
-                self.announce(&id, &part.session_id, &title(part), is_running(part), out);
-            }
-            for message in messages {
-                self.message(&id, &message.info, true, out);
-                for part in &message.parts {
-                    self.add_childs_cost(&id, part);
-                    self.part(&id, part, true, out);
-                    self.replay_child(root, part, children, out);
+        let PartKind::Tool(tool) = &part.kind else { return self.part(id, part, true, out) };
+        let history = task_session(tool).and_then(|child_id| Some((children.get(&child_id)?, child_id)));
+        match history {
+            Some((messages, child_id)) if self.client.subagents => {
+                self.tool(id, &part.id, &at_first(tool), None, true, out);
+                if !self.sessions.contains_key(&child_id) {
+                    self.announce(&child_id, id, &title(tool), out);
                 }
-                self.compaction(&id, |compactions| compactions.stored(message), out);
+                self.tool(id, &part.id, &at_work(tool), None, true, out);
+                self.replay_session(&child_id, messages, children, out);
+                if works(tool, messages) {
+                    self.set_work(&child_id, Work::Running, out);
+                } else {
+                    self.end_work(&child_id, out);
+                }
+                if !matches!(tool.state, ToolState::Running { .. }) {
+                    self.part(id, part, true, out);
+                }
             }
-            return;
+            Some((messages, _)) => {
+                self.part(id, part, true, out);
+                self.replay_calls(id, messages, children, out);
+            }
+            None => self.part(id, part, true, out),
         }
-        for part in messages.iter().flat_map(|message| &message.parts) {
-            self.child_part(root, part, out);
-            self.replay_child(root, part, children, out);
+    }
+
+    /// Shows the history of a subagent's session; a second call of the same has nothing more to show.
+    fn replay_session(
+        &mut self,
+        id: &SessionId,
+        messages: &[MessageWithParts],
+        children: &HashMap<SessionId, Vec<MessageWithParts>>,
+        out: &mut Sink<'_>,
+    ) {
+        let Some(child) = self.children.get_mut(id).filter(|child| !child.is_replayed) else { return };
+        child.is_replayed = true;
+        for message in messages {
+            self.message(id, &message.info, true, out);
+            for part in &message.parts {
+                self.add_childs_cost(id, part);
+                self.replay_part(id, part, children, out);
+            }
+            self.compaction(id, |compactions| compactions.stored(message), out);
         }
     }
 }
 
-fn state(is_running: bool) -> StateUpdate {
-    if is_running {
-        StateUpdate::Running(RunningStateUpdate::new())
-    } else {
-        StateUpdate::Idle(IdleStateUpdate::new())
+/// Returns a call as it was when it came.
+fn at_first(tool: &ToolPart) -> ToolPart {
+    let state = ToolState::Pending { input: tool.state.input().clone(), raw: String::new() };
+    ToolPart { state, ..tool.clone() }
+}
+
+/// Returns a call as it was when its subagent began.
+fn at_work(tool: &ToolPart) -> ToolPart {
+    let (time, metadata) = match &tool.state {
+        ToolState::Completed { time, metadata, .. } => (time.start, Some(metadata.clone())),
+        ToolState::Error { time, metadata, .. } => (time.start, metadata.clone()),
+        ToolState::Running { time, metadata, .. } => (time.start, metadata.clone()),
+        ToolState::Pending { .. } => (0, None),
+    };
+    let time = PartTime { start: time, end: None };
+    let state = ToolState::Running { input: tool.state.input().clone(), title: None, metadata, time };
+    ToolPart { state, ..tool.clone() }
+}
+
+/// Returns true if the subagent of a stored call still works.
+fn works(tool: &ToolPart, messages: &[MessageWithParts]) -> bool {
+    match &tool.state {
+        ToolState::Running { .. } => true,
+        ToolState::Completed { metadata, .. } => {
+            let is_background = decode(metadata).is_some_and(|task: Task<'_>| task.background == Some(true));
+            let is_done = |it: &Message| matches!(it, Message::Assistant(it) if it.time.completed.is_some());
+            is_background && !messages.last().is_some_and(|message| is_done(&message.info))
+        }
+        ToolState::Pending { .. } | ToolState::Error { .. } => false,
     }
 }
 
 /// Returns the title that the session of a `task` call was given.
-fn title(part: &Part) -> String {
-    let PartKind::Tool(tool) = &part.kind else { return String::new() };
+fn title(tool: &ToolPart) -> String {
     let input = tool.state.input();
-    let text = |key: &str| input.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
+    let text = |key: &str| input.get(key).and_then(Value::as_str).unwrap_or_default();
     format!("{} (@{} subagent)", text("description"), text("subagent_type"))
-}
-
-fn is_running(part: &Part) -> bool {
-    matches!(&part.kind, PartKind::Tool(tool) if matches!(tool.state, ToolState::Running { .. }))
 }

@@ -93,6 +93,7 @@ impl Encoder {
 
     /// Shows that a session that works waits for its user, or does so no longer.
     pub(super) fn set_waiting(&mut self, id: &SessionId, is_waiting: bool, out: &mut Sink<'_>) {
+        self.set_child_waiting(id, is_waiting, out);
         let is_working = self.sessions.get(id).is_some_and(|shown| shown.foreground.state.is_some());
         if is_working {
             self.set_state(id, if is_waiting { State::RequiresAction } else { State::Running }, out);

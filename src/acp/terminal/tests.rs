@@ -15,7 +15,7 @@ fn bases() -> BaseDirectories<'static> {
 /// Returns a destination in the words of version 1, or of version 2 where the terminals are ours.
 fn lines(terminals: Terminals, bytes: &mut Vec<u8>) -> Lines<'_> {
     let version = if terminals == Terminals::Owned { Version::V2 } else { Version::V1 };
-    Lines { dialect: Dialect { version, has_diff_patches: false }, bytes }
+    Lines { dialect: Dialect { version, has_diff_patches: false, has_plans: false }, bytes }
 }
 
 struct Scene {

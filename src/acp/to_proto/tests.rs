@@ -7,8 +7,10 @@ use windlass_base::diff;
 use windlass_engine as engine;
 use windlass_protocol::opencode::{part::ToolPart, permission::PermissionRequest, session::Todo};
 
+use windlass_protocol_acp::schema::PlanEntry;
+
 use super::{
-    BaseDirectories, permission, plan, session_info, stop_reason, tool_call, tool_call_update, usage,
+    BaseDirectories, permission, plan_entry, session_info, stop_reason, tool_call, tool_call_update, usage,
 };
 
 const CWD: &str = "/work";
@@ -640,10 +642,13 @@ fn a_plan_is_the_list_without_what_was_given_up() {
         todo("d", "pending", "low"),
     ]))
     .unwrap();
-    let expected = json!({"entries": [
-        todo("a", "completed", "high"), todo("c", "in_progress", "medium"), todo("d", "pending", "low"),
-    ]});
-    assert_eq!(serde_json::to_value(plan(&todos)).unwrap(), expected);
+    let expected = json!([
+        todo("a", "completed", "high"),
+        todo("c", "in_progress", "medium"),
+        todo("d", "pending", "low"),
+    ]);
+    let entries: Vec<PlanEntry> = todos.iter().filter_map(plan_entry).collect();
+    assert_eq!(serde_json::to_value(entries).unwrap(), expected);
 }
 
 #[test]

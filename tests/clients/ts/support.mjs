@@ -67,6 +67,10 @@ export async function scratch() {
       ]
       return new Promise(resolve => { hanging = resolve })
     },
+    /** Prepares a call of a server's tool, and the word behind it. */
+    beginShop() {
+      answers = [{ text: '', call: { name: 'shop_price', arguments: '{}' } }, { text: 'it is ninety' }]
+    },
     end() {
       llm.closeAllConnections()
       llm.close()

@@ -11,7 +11,7 @@ use windlass_core::storage::history::{Page, Range};
 use windlass_protocol::opencode::{
     id::SessionId,
     message::{Message, MessageWithParts, UserMessage},
-    part::{Part, PartKind, ToolState},
+    part::{Part, PartKind, ToolPart, ToolState},
     session::{Session, Todo},
     tool::Subject,
     tool_metadata::{self, decode},
@@ -244,12 +244,16 @@ impl Sessions<'_> {
 
 /// Returns the sessions of the subagents that messages started.
 fn started(messages: &[MessageWithParts]) -> Vec<SessionId> {
-    messages.iter().flat_map(|message| &message.parts).filter_map(task_session).collect()
+    messages.iter().flat_map(|message| &message.parts).filter_map(started_by).collect()
+}
+
+fn started_by(part: &Part) -> Option<SessionId> {
+    let PartKind::Tool(tool) = &part.kind else { return None };
+    task_session(tool)
 }
 
 /// Returns the session of the subagent that a `task` call started.
-pub fn task_session(part: &Part) -> Option<SessionId> {
-    let PartKind::Tool(tool) = &part.kind else { return None };
+pub fn task_session(tool: &ToolPart) -> Option<SessionId> {
     let metadata = match &tool.state {
         ToolState::Pending { .. } => None,
         ToolState::Running { metadata, .. } | ToolState::Error { metadata, .. } => metadata.as_ref(),

@@ -77,28 +77,39 @@ fn both_shapes_of_initialize_are_read() {
 }
 
 #[test]
-fn a_capability_of_another_type_is_not_offered() {
+fn a_capability_counts_in_its_own_type_only() {
     let offered = |value: Value| {
-        let capabilities = json!({"auth": {"terminal": value}, "session": {"notices": value, "compaction": value},
-            "elicitation": {"form": value, "url": value}, "_meta": {"terminal_output": value, "terminal-auth": value}});
+        let capabilities = json!({
+            "auth": {"terminal": value}, "fs": {"readTextFile": value, "writeTextFile": value},
+            "session": {"notices": value, "compaction": value, "configOptions": {"boolean": value}},
+            "elicitation": {"form": value, "url": value}, "subagents": value, "plan": value,
+            "_meta": {"terminal_output": value, "terminal-auth": value},
+        });
         let params = json!({"protocolVersion": 1, "clientCapabilities": capabilities});
         let client = initialize(Some(&text(&params)), None).expect("accepted").client;
-        [
+        let booleans = [
             client.terminal_auth,
+            client.reads_files,
+            client.writes_files,
             client.legacy_terminal_auth,
+            client.terminals == Terminals::Output,
+        ];
+        let objects = [
             client.notices,
             client.compaction,
+            client.switches,
             client.forms,
             client.pages,
-            client.terminals == Terminals::Output,
-        ]
+            client.subagents,
+            client.plans,
+        ];
+        (booleans, objects)
     };
     for value in [json!("x"), json!("true"), json!(1), json!([]), json!(false), Value::Null] {
-        assert_eq!(offered(value.clone()), [false; 7], "{value}");
+        assert_eq!(offered(value.clone()), ([false; 5], [false; 7]), "{value}");
     }
-    for value in [json!(true), json!({})] {
-        assert_eq!(offered(value.clone()), [true; 7], "{value}");
-    }
+    assert_eq!(offered(json!(true)), ([true; 5], [false; 7]));
+    assert_eq!(offered(json!({})), ([false; 5], [true; 7]));
 }
 
 #[test]

@@ -1,31 +1,121 @@
-//! The Rust SDK's clients over its HTTP and WebSocket transport, unmodified, against `windlass serve`:
-//! windlass-client-test VERSION URL AUTHORIZATION DIRECTORY
-//! Started by `tests/clients/ts/transports.mjs`, and talks with its scripted model; fails on the first deviation.
+//! The Rust SDK's clients, unmodified, against `windlass serve` by HTTP or WebSocket, or `windlass acp` by its pipes:
+//! windlass-client-test CONVERSATION URL AUTHORIZATION DIRECTORY
+//! windlass-client-test CONVERSATION PATH/TO/windlass DIRECTORY
+//! A conversation is the version of the protocol, or `shop`: a session with a server of tools within the client.
+//! Started by `tests/clients/ts`, and talks with its scripted model; fails on the first deviation.
+
+use std::process::Stdio;
 
 use agent_client_protocol::{
-    Agent, Client, Error, on_receive_notification, on_receive_request,
+    Agent, Client, ConnectTo, Error, Lines, NullRun,
+    mcp_server::{McpOutcome, McpRequest, McpRequestContext, McpServer, McpService},
+    on_receive_notification, on_receive_request,
     schema::ProtocolVersion,
     v1::{self, schema as one},
     v2::{self, schema as two},
 };
 use agent_client_protocol_http::HttpClient;
+use futures::{SinkExt, StreamExt, future::BoxFuture};
 use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
-use tokio::sync::mpsc;
+use serde_json::json;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    process::{Child, Command},
+    sync::mpsc,
+};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [version, url, authorization, directory] = &arguments[..] else { panic!("four arguments") };
+    match &arguments[..] {
+        [conversation, url, authorization, directory] => {
+            converse(conversation, by_network(url, authorization), directory).await;
+        }
+        [conversation, binary, directory] => {
+            let (mut agent, transport) = by_pipes(binary, directory);
+            converse(conversation, transport, directory).await;
+            assert!(agent.wait().await.unwrap().success());
+        }
+        _ => panic!("three or four arguments"),
+    }
+}
+
+fn by_network(url: &str, authorization: &str) -> HttpClient {
     let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_str(authorization).unwrap())]);
-    let transport = HttpClient::builder(url)
-        .configure_http(|http| http.no_proxy().default_headers(headers))
-        .build()
+    HttpClient::builder(url).configure_http(|http| http.no_proxy().default_headers(headers)).build().unwrap()
+}
+
+/// Starts an agent; its input ends with the conversation.
+fn by_pipes(binary: &str, directory: &str) -> (Child, impl ConnectTo<Client> + use<>) {
+    let mut agent = Command::new(binary)
+        .arg("acp")
+        .current_dir(directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
         .unwrap();
-    match version.as_str() {
+    let stdin = agent.stdin.take().unwrap();
+    let stdout = BufReader::new(agent.stdout.take().unwrap());
+    let outgoing = futures::sink::unfold(stdin, |mut stdin, line: String| async move {
+        stdin.write_all(format!("{line}\n").as_bytes()).await?;
+        Ok::<_, std::io::Error>(stdin)
+    });
+    let incoming = futures::stream::unfold(stdout.lines(), |mut lines| async move {
+        lines.next_line().await.transpose().map(|line| (line, lines))
+    });
+    (agent, Lines::new(Box::pin(outgoing).sink_map_err(std::io::Error::other), incoming.boxed()))
+}
+
+async fn converse(conversation: &str, transport: impl ConnectTo<Client> + 'static, directory: &str) {
+    match conversation {
         "1" => first(transport, directory).await.unwrap(),
         "2" => second(transport, directory).await.unwrap(),
-        other => panic!("no version {other}"),
+        "shop" => shop(transport, directory).await.unwrap(),
+        other => panic!("no conversation {other}"),
     }
+}
+
+/// A server of tools within the client.
+struct Shop;
+
+impl McpService<Agent> for Shop {
+    fn execute(
+        &self,
+        request: McpRequest,
+        _: McpRequestContext<Agent>,
+    ) -> BoxFuture<'static, agent_client_protocol::Result<McpOutcome>> {
+        let result = match request.method.as_str() {
+            "server/discover" => json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+                "ttlMs": 0, "cacheScope": "private",
+            }),
+            "tools/list" => json!({
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                "tools": [{"name": "price", "inputSchema": {"type": "object"}}],
+            }),
+            "tools/call" => json!({
+                "resultType": "complete", "content": [{"type": "text", "text": "ninety pence"}],
+            }),
+            other => panic!("unexpected {other}"),
+        };
+        Box::pin(async { Ok(McpOutcome::Result(result)) })
+    }
+}
+
+async fn shop(transport: impl ConnectTo<Client> + 'static, directory: &str) -> Result<(), Error> {
+    Client
+        .v1()
+        .connect_with(transport, async move |connection: v1::ConnectionTo<Agent>| {
+            connection.send_request(one::InitializeRequest::new(ProtocolVersion::V1)).block_task().await?;
+            let shop = McpServer::new_service("shop", Shop, NullRun);
+            let opened = connection.build_session(directory).with_mcp_server(shop)?.block_task();
+            let mut session = opened.start_session().await?.session;
+            session.send_prompt("what is tea?")?;
+            assert_eq!(session.read_to_string().await?, "it is ninety");
+            Ok(())
+        })
+        .await
 }
 
 /// Reads the agent's text until it is this.
@@ -37,7 +127,7 @@ async fn until_said(said: &mut mpsc::Receiver<String>, wanted: &str) {
     }
 }
 
-async fn first(transport: HttpClient, directory: &str) -> Result<(), Error> {
+async fn first(transport: impl ConnectTo<Client> + 'static, directory: &str) -> Result<(), Error> {
     let (sender, mut said) = mpsc::channel(1000);
     Client
         .v1()
@@ -87,7 +177,7 @@ async fn first(transport: HttpClient, directory: &str) -> Result<(), Error> {
         .await
 }
 
-async fn second(transport: HttpClient, directory: &str) -> Result<(), Error> {
+async fn second(transport: impl ConnectTo<Client> + 'static, directory: &str) -> Result<(), Error> {
     let (sender, mut said) = mpsc::channel(1000);
     let (ended, mut ends) = mpsc::channel(1000);
     Client
