@@ -35,14 +35,33 @@ async fn a_clients_instructions_are_added_or_take_the_place_of_the_agents_own() 
         assert!(system.contains(agent.scratch.cwd()), "{system}");
         sessions.push(session);
     }
-    // They hold until the session is opened again.
+    // They are stored with the session, and a copy has them too, until others are given.
+    let agent = agent.restarted().await;
+    let mut open = agent.session_params();
+    open["sessionId"] = json!(sessions[1]);
+    let forked = agent.request("session/fork", open.clone()).await.unwrap();
+    let forked = forked["sessionId"].as_str().unwrap();
+    agent.request("session/load", open).await.unwrap();
+    for session in [&sessions[1], forked] {
+        agent.llm.reply(Reply::text("Arr."));
+        agent.prompt(session, "hello").await;
+        let system = system(&agent);
+        assert!(system.contains("pirate") && !system.contains("You are windlass"), "{system}");
+    }
     let mut again = params(&agent, "append", "Speak like a poet.");
     again["sessionId"] = json!(sessions[1]);
     agent.request("session/resume", again).await.unwrap();
     agent.llm.reply(Reply::text("O!"));
     agent.prompt(&sessions[1], "hello").await;
-    let system = system(&agent);
-    assert!(system.contains("poet") && system.contains("You are windlass") && !system.contains("pirate"));
+    let poet = system(&agent);
+    assert!(poet.contains("poet") && poet.contains("You are windlass") && !poet.contains("pirate"));
+    // An empty text takes them away.
+    let mut none = params(&agent, "append", "");
+    none["sessionId"] = json!(sessions[1]);
+    agent.request("session/resume", none).await.unwrap();
+    agent.llm.reply(Reply::text("Well."));
+    agent.prompt(&sessions[1], "hello").await;
+    assert!(!system(&agent).contains("poet"));
     agent.finish().await;
 }
 
@@ -61,5 +80,7 @@ async fn instructions_that_cannot_be_followed_are_refused() {
         assert_eq!(refused.code, -32602);
         assert!(refused.message.contains(wanted), "{}", refused.message);
     }
+    let listed = agent.request("session/list", json!({})).await.unwrap();
+    assert_eq!(listed["sessions"], json!([]), "a refused one makes no session");
     agent.finish().await;
 }

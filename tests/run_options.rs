@@ -37,6 +37,27 @@ async fn a_variant_is_chosen_for_the_model_that_answers() {
 }
 
 #[tokio::test]
+async fn instructions_from_a_file_are_the_sessions_from_then_on() {
+    let machine = Machine::new().await;
+    machine.scratch.write("pirate.md", "Speak like a pirate.");
+    machine.scratch.write("empty.md", "\n");
+    for (option, has_own) in [("--append-system-prompt", true), ("--system-prompt", false)] {
+        machine.llm.reply(Reply::text("Arr."));
+        machine.run(&["run", option, "pirate.md", "hello"]).await;
+        machine.llm.reply(Reply::text("Arr again."));
+        machine.run(&["run", "--continue", "hello again"]).await;
+        let system = machine.llm.last_request().system();
+        assert!(system.contains("Speak like a pirate."), "{option}: {system}");
+        assert_eq!(system.contains("You are windlass"), has_own, "{option}: {system}");
+    }
+    check_refused(&machine, &["run", "--system-prompt", "lost.md", "go"], 2, "lost.md cannot be read").await;
+    check_refused(&machine, &["run", "--system-prompt", "empty.md", "go"], 2, "the file is empty").await;
+    let both = ["run", "--system-prompt", "pirate.md", "--append-system-prompt", "pirate.md", "go"];
+    check_refused(&machine, &both, 2, "cannot be used with").await;
+    machine.finish().await;
+}
+
+#[tokio::test]
 async fn a_session_can_be_continued_in_a_copy() {
     let machine = Machine::new().await;
     machine.llm.reply(Reply::text("Hello Ada"));

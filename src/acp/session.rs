@@ -64,7 +64,7 @@ pub fn new(
         let new = NewSession { directory, id: chosen, servers, ..NewSession::default() };
         let opened = engine.sessions().create(new).await.map_err(|failure| engine_error(&failure))?;
         let fresh = Fresh::new(&engine, &lease, &opened.info.id);
-        equip(&engine, &opened.info.id, directories, system_prompt).await;
+        equip(&engine, &opened.info.id, directories, system_prompt).await?;
         lease.hold(&opened.info.id);
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             fresh.keep();
@@ -84,11 +84,17 @@ pub fn new(
 }
 
 /// Lets a session reach the directories that its client names beside the project, and gives it the client's own
-/// instructions.
-async fn equip(engine: &Engine, id: &SessionId, directories: Vec<String>, prompt: Option<SystemPrompt>) {
+/// instructions, if it brings some.
+async fn equip(
+    engine: &Engine,
+    id: &SessionId,
+    directories: Vec<String>,
+    prompt: Option<SystemPrompt>,
+) -> Result<(), ErrorObjectOwned> {
     engine.asking().grant_directories(id, directories.into_iter().map(PathBuf::from).collect()).await;
-    let prompt = prompt.map(|it| ClientPrompt { is_override: it.is_override, text: it.text });
-    engine.sessions().set_client_prompt(id, prompt);
+    let Some(SystemPrompt { is_override, text }) = prompt else { return Ok(()) };
+    let prompt = ClientPrompt { is_override, text };
+    engine.sessions().set_client_prompt(id, prompt).await.map_err(|failure| engine_error(&failure))
 }
 
 pub fn load(
@@ -111,7 +117,7 @@ pub fn load(
         let opened =
             engine.sessions().open(&id, &PathBuf::from(cwd), client_servers(mcp_servers, &outbox)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
-        equip(&engine, &id, directories, system_prompt).await;
+        equip(&engine, &id, directories, system_prompt).await?;
         let workspace = opened.workspace.clone();
         let title = opened.info.title.clone();
         let mut attached = Attached { outbox: outbox.clone(), session_id: id.clone(), is_kept: is_known };
@@ -169,7 +175,7 @@ pub fn resume(
         let opened =
             engine.sessions().open(&id, &PathBuf::from(cwd), client_servers(mcp_servers, &outbox)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
-        equip(&engine, &id, directories, system_prompt).await;
+        equip(&engine, &id, directories, system_prompt).await?;
         held.keep();
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             let client_session = client_session_of(&connection.engine, &opened);
@@ -220,7 +226,7 @@ pub fn fork(
             Ok((engine.sessions().open_in(workspace, &forked.id, servers).await?, fresh))
         };
         let (opened, fresh) = opened.await.map_err(|failure: EngineError| engine_error(&failure))?;
-        equip(&engine, &opened.info.id, directories, system_prompt).await;
+        equip(&engine, &opened.info.id, directories, system_prompt).await?;
         lease.hold(&opened.info.id);
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             fresh.keep();

@@ -25,6 +25,7 @@ pub mod answers;
 mod appends;
 pub mod backup;
 pub mod check;
+pub mod client_prompt;
 pub mod counts;
 pub mod disk;
 pub mod found;
@@ -178,6 +179,10 @@ pub enum Write {
         since: i64,
     },
     /// Copies the files that one session knew before that moment to another session.
+    CopyClientPrompt {
+        from: SessionId,
+        to: SessionId,
+    },
     CopyKnownFiles {
         from: SessionId,
         to: SessionId,
@@ -471,6 +476,7 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
                 .prepare_cached("DELETE FROM noted_file WHERE session_id = ?1 AND noted >= ?2")?
                 .execute(params![session_id.as_str(), since])?;
         }
+        Write::CopyClientPrompt { from, to } => client_prompt::copy(connection, from, to)?,
         Write::CopyKnownFiles { from, to, before } => {
             connection
                 .prepare_cached(

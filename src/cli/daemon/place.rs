@@ -24,6 +24,11 @@ pub async fn connect(
             "`--no-sandbox` is for commands of this process; the server's settings say how its own run.";
         return Err(Failure::Misuse(reason.to_owned()));
     }
+    if args.system_prompt.is_some() || args.append_system_prompt.is_some() {
+        let reason = "`--system-prompt` and `--append-system-prompt` are for sessions of this process; the agents of the \
+                      server's configuration have prompts of their own.";
+        return Err(Failure::Misuse(reason.to_owned()));
+    }
     let directory: PathBuf = match &args.dir {
         Some(dir) => dir.canonicalize().unwrap_or_else(|_| dir.clone()),
         None => open::directory(args)?,

@@ -85,6 +85,12 @@ pub struct TalkArgs {
     /// End the run at the first refusal, by a rule or by you.
     #[arg(long)]
     pub strict: bool,
+    /// File whose text takes the place of the agent's own instructions, for the session from now on.
+    #[arg(long, value_name = "FILE", conflicts_with = "append_system_prompt")]
+    pub system_prompt: Option<PathBuf>,
+    /// File whose text is added to the agent's own instructions, for the session from now on.
+    #[arg(long, value_name = "FILE")]
+    pub append_system_prompt: Option<PathBuf>,
     #[arg(long, hide = true)]
     pub share: bool,
 }

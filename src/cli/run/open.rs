@@ -1,10 +1,12 @@
 //! Finds the place of a conversation, session, agent and model, and opens it once all of them are known to exist.
 
-use std::{fs::File, io::Read, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt::Display, fs::File, io::Read, path::PathBuf, sync::Arc, time::Duration};
 
 use windlass_base::{mime, sandbox::level, text};
 use windlass_core::config::sandbox;
-use windlass_engine::{Engine, EngineErrorKind, Loaded, Model, NewSession, Opened, PromptPart, Workspace};
+use windlass_engine::{
+    ClientPrompt, Engine, EngineErrorKind, Loaded, Model, NewSession, Opened, PromptPart, Workspace,
+};
 use windlass_protocol::opencode::{
     id::SessionId,
     model_ref::ModelRef,
@@ -29,6 +31,8 @@ pub struct Place {
     pub workspace: Arc<Workspace>,
     /// The session to go on with.
     continued: Option<Session>,
+    /// Instructions for the session from now on.
+    client_prompt: Option<ClientPrompt>,
     agent: Option<String>,
     /// The model that is to answer; the agent's or the default when there is none.
     pub model: Option<ModelRef>,
@@ -38,6 +42,7 @@ impl Place {
     /// Reads the directory's files and finds the session, agent and model.
     pub async fn find(engine: &Engine, args: &TalkArgs) -> Result<Self, Failure> {
         check(args)?;
+        let client_prompt = client_prompt(args)?;
         let directory = directory(args)?;
         let workspace = engine.workspaces().workspace(&directory).await?;
         if !engine.plugins().installed(Duration::ZERO).await {
@@ -72,7 +77,7 @@ impl Place {
             let last = continued.as_ref()?.model.clone().filter(|_| args.agent.is_none() || own.is_none())?;
             Some(ModelRef { provider_id: last.provider_id, model_id: last.id, variant: last.variant })
         });
-        let mut place = Self { directory, workspace, continued, agent, model };
+        let mut place = Self { directory, workspace, continued, client_prompt, agent, model };
         if let Some(variant) = &args.variant {
             place.model = Some(with_variant(&place.answering()?, variant)?);
         }
@@ -166,11 +171,33 @@ impl Place {
                 engine.sessions().create_in(self.workspace.clone(), new).await?
             }
         };
+        if let Some(prompt) = &self.client_prompt {
+            engine.sessions().set_client_prompt(&opened.info.id, prompt.clone()).await?;
+        }
         self.workspace.mcp().settled(mcp_limit).await;
         engine.remote().listed_settled().await;
         engine.workspaces().watch(&self.workspace);
         Ok(opened)
     }
+}
+
+/// Reads the instructions that the options name.
+fn client_prompt(args: &TalkArgs) -> Result<Option<ClientPrompt>, Failure> {
+    let (file, is_override) = match (&args.system_prompt, &args.append_system_prompt) {
+        (Some(file), _) => (file, true),
+        (None, Some(file)) => (file, false),
+        (None, None) => return Ok(None),
+    };
+    let unread = |reason: &dyn Display| {
+        Failure::Misuse(format!("The instructions in {} cannot be read: {reason}.", file.display()))
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| unread(&error))?;
+    if text.trim().is_empty() && is_override {
+        return Err(unread(
+            &"the file is empty, and so there is nothing to take the place of the agent's own",
+        ));
+    }
+    Ok(Some(ClientPrompt { is_override, text }))
 }
 
 /// Names the faults of the configuration.

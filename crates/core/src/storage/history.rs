@@ -9,7 +9,11 @@ use windlass_protocol::opencode::{
     session::{Session, Todo},
 };
 
-use super::{Storage, StorageError, append_unfinished_text, appends, session, todos};
+use super::{
+    Storage, StorageError, append_unfinished_text, appends,
+    client_prompt::{self, ClientPrompt},
+    session, todos,
+};
 
 /// Bytes of stored messages and parts that make a page whole before it has as many messages as it may.
 const PAGE_BYTES: usize = 1024 * 1024;
@@ -19,6 +23,7 @@ const PAGE_BYTES: usize = 1024 * 1024;
 pub struct Outline {
     pub info: Session,
     pub todos: Vec<Todo>,
+    pub client_prompt: Option<ClientPrompt>,
     pub newest: Option<MessageId>,
     /// The newest message of the user.
     pub last_prompt: Option<UserMessage>,
@@ -66,6 +71,7 @@ impl Storage {
                 Ok(Some(Outline {
                     info,
                     todos: todos(connection, &id)?,
+                    client_prompt: client_prompt::read(connection, &id)?,
                     newest: newest.map(MessageId::from_trusted),
                     last_prompt: last_prompt(connection, &id)?,
                     unfinished,

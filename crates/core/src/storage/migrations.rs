@@ -62,6 +62,9 @@ const STEPS: &[&str] = &[
     "
     CREATE INDEX session_by_directory ON session (directory, updated DESC, id DESC);
 ",
+    "
+    ALTER TABLE session ADD COLUMN client_prompt TEXT;
+",
 ];
 
 /// The version that all steps lead to.

@@ -1,23 +1,25 @@
-//! Instructions that a session's client gives for as long as it has the session open.
+//! Instructions that a session's client gives it. They are stored with the session, and are not for its subagents.
 
 use std::sync::Arc;
 
 use windlass_base::lock::lock;
 use windlass_protocol::opencode::id::SessionId;
 
-use crate::Sessions;
+pub use windlass_core::storage::client_prompt::ClientPrompt;
 
-/// See the module's comment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClientPrompt {
-    /// They take the place of the agent's own instructions. The description of the session stays.
-    pub is_override: bool,
-    pub text: String,
-}
+use crate::{EngineError, Sessions};
 
 impl Sessions<'_> {
-    /// Gives an open session these instructions, and takes back those that it was given before.
-    pub fn set_client_prompt(self, id: &SessionId, prompt: Option<ClientPrompt>) {
+    /// Gives an open session these instructions in the place of those that it has; an empty text takes them away.
+    pub async fn set_client_prompt(self, id: &SessionId, prompt: ClientPrompt) -> Result<(), EngineError> {
+        let prompt = Some(prompt).filter(|prompt| !prompt.text.trim().is_empty());
+        self.engine.0.storage.set_client_prompt(id.clone(), prompt.clone()).await?;
+        self.keep_client_prompt(id, prompt);
+        Ok(())
+    }
+
+    /// Lets an open session have the instructions that are stored with it.
+    pub(crate) fn keep_client_prompt(self, id: &SessionId, prompt: Option<ClientPrompt>) {
         if let Some(open) = lock(&self.engine.0.sessions.open).get_mut(id) {
             open.client_prompt = prompt.map(Arc::new);
         }

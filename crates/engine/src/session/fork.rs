@@ -81,6 +81,7 @@ pub async fn fork(
     if !todos.is_empty() {
         writes.push(Write::Todos { session_id: forked.id.clone(), todos: todos.into() });
     }
+    writes.push(Write::CopyClientPrompt { from: info.id.clone(), to: forked.id.clone() });
     writes.push(Write::CopyKnownFiles { from: info.id.clone(), to: forked.id.clone(), before });
     if !engine.storage().insert(vec![forked.id.to_string()], writes).await? {
         return Err(EngineError::new(EngineErrorKind::Internal, "the new session's id is taken; try again"));

@@ -113,6 +113,7 @@ impl Sessions<'_> {
             journal.commit(self.engine.storage(), self.engine.bus()).await?;
         }
         self.register(id, workspace.clone(), servers);
+        self.keep_client_prompt(id, outline.client_prompt);
         Ok(Opened {
             info: outline.info,
             workspace,

@@ -14,7 +14,10 @@ use serde_json::{Map, Value};
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::task::TaskTracker;
 use windlass_base::{clock, ids, lock::lock};
-use windlass_core::{config::sandbox::enclosure::Enclosures, storage::SessionQuery};
+use windlass_core::{
+    config::sandbox::enclosure::Enclosures,
+    storage::{SessionQuery, client_prompt::ClientPrompt},
+};
 use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
     id::SessionId,
@@ -24,7 +27,6 @@ use windlass_protocol::opencode::{
 use windlass_services::mcp;
 
 use super::{
-    client_prompt::ClientPrompt,
     inbox::Inbox,
     open::{Cursor, Opened},
     parent_limits::ParentLimits,

@@ -7,6 +7,7 @@ use windlass_base::{clock, mime};
 use windlass_core::{
     config::Config,
     library::{self, Agent, InstructionBlock},
+    storage::client_prompt::ClientPrompt,
 };
 use windlass_protocol::opencode::{
     id::MessageId,
@@ -26,7 +27,6 @@ use super::{
 use crate::{
     mention,
     session::{
-        client_prompt::ClientPrompt,
         context::TurnCx,
         encoded_history::EncodedHistoryCache,
         older_messages::Gathered,
