@@ -29,6 +29,7 @@ mod output;
 mod permissions;
 mod prompt;
 mod providers;
+mod queue;
 mod records;
 mod reload;
 mod serve;

@@ -90,6 +90,7 @@ mod prompt;
 mod protected_paths;
 mod providers;
 mod questions;
+mod queue;
 mod readme;
 mod reaper;
 mod registry;

@@ -89,3 +89,19 @@ async fn a_session_whose_directory_is_gone_can_be_read() {
     agent.prompt(id, "again").await;
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn the_names_of_the_large_adapters_mean_the_same() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let named = |title: &str| json!({"sessionId": session, "title": title});
+    agent.request("_session/rename", named("Mine")).await.unwrap();
+    let blank = agent.request("_session/rename", named(" ")).await.unwrap_err();
+    assert_eq!(blank.code, -32602, "{}", blank.message);
+    agent.request("_session/archive", json!({"sessionId": session})).await.unwrap();
+    let only = || agent.request("session/list", json!({"archived": "only"}));
+    assert_eq!(only().await.unwrap()["sessions"][0]["title"], "Mine");
+    agent.request("_session/unarchive", json!({"sessionId": session})).await.unwrap();
+    assert_eq!(only().await.unwrap()["sessions"], json!([]));
+    agent.finish().await;
+}

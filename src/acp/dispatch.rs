@@ -32,7 +32,7 @@ use super::{
     error::error,
     initialize, linked,
     outbox::Cancel,
-    prompt, providers, records, session, settings,
+    prompt, providers, queue, records, session, settings,
 };
 
 /// Lines that may wait for one session to open.
@@ -81,12 +81,20 @@ const METHODS: &[(&str, Versions, Handler)] = &[
     ("session/unarchive",          BOTH, records::unarchive),
     ("session/status",             BOTH, records::status),
     ("session/set_title",          BOTH, records::set_title),
+    // The same under the names that the large adapters gave them.
+    ("_session/archive",           BOTH, records::archive),
+    ("_session/unarchive",         BOTH, records::unarchive),
+    ("_session/rename",            BOTH, records::set_title),
     // Stored, then answered: spawned, and the lines of their session wait.
     ("session/set_mode",           V1,   settings::set_mode),
     ("session/set_config_option",  BOTH, settings::set_config_option),
     ("session/set_model",          V1,   settings::set_model),
     // Handed to the session's task on the spot, so that their order is the order of the lines.
     ("session/prompt",             BOTH, prompt::prompt),
+    (ext::STEERING,                BOTH, queue::steer),
+    (ext::QUEUE_LIST,              BOTH, queue::list),
+    (ext::QUEUE_CHANGE,            BOTH, queue::change),
+    (ext::QUEUE_WITHDRAW,          BOTH, queue::withdraw),
     (ext::PERMISSION_REPLY,        BOTH, prompt::permission_reply),
     (ext::QUESTION_REPLY,          BOTH, elicitation::reply),
     (ext::QUESTION_REJECT,         BOTH, elicitation::reject),
@@ -230,7 +238,8 @@ fn call(connection: &mut Connection, id: Id, method: &str, params: Option<&str>)
 
 /// Returns the subagent, known to the client as a session, that a request would change (facts: ACP §1.7).
 fn named_child(connection: &Connection, method: &str, params: Option<&str>) -> Option<SessionId> {
-    if !connection.encoder.has_children() || !method.starts_with("session/") || method == "session/status" {
+    let is_answer = [ext::PERMISSION_REPLY, ext::QUESTION_REPLY, ext::QUESTION_REJECT].contains(&method);
+    if !connection.encoder.has_children() || is_answer || method == "session/status" {
         return None;
     }
     let id = SessionId::parse(&decode::named_session(params)?).ok()?;

@@ -44,7 +44,10 @@ pub fn initialize(
         let message = "Unsupported protocol version: this connection speaks version 2 already.";
         return Err(ErrorObjectOwned::owned(code::UNSUPPORTED_VERSION, message, Some(data)));
     }
-    let air = request.client.air.then(|| Map::from_iter([("jetbrains".to_owned(), air())]));
+    let mut meta = Map::from_iter([("steering".to_owned(), json!({"supported": true}))]);
+    if request.client.air {
+        meta.insert("jetbrains".to_owned(), air());
+    }
     connection.set_client(request.client);
     call.spawn(connection, None, async move {
         let found = sandbox::level().await;
@@ -54,7 +57,7 @@ pub fn initialize(
             .agent_info(
                 Implementation::new("windlass", env!("CARGO_PKG_VERSION")).title("windlass".to_owned()),
             )
-            .meta(air);
+            .meta(meta);
         Ok(Box::new(move |_: &mut Connection, responder: Responder| match version {
             Version::V1 => responder.succeed(&response),
             Version::V2 => responder.succeed(&agent::initialized(&response)),
@@ -88,11 +91,14 @@ fn capabilities(found: &Found) -> AgentCapabilities {
         ext::FORK_MESSAGE,
         ext::PERMISSION_REPLY_META,
         ext::QUESTION_REPLY_META,
+        ext::QUEUE_META,
     ];
     let mut extensions: Map<String, Value> =
         extensions.into_iter().map(|name| (name.to_owned(), json!(true))).collect();
     let sandbox = ext::Sandbox { level: found.level.name(), reason: found.reason.as_deref() };
     extensions.insert(ext::SANDBOX.to_owned(), json!(sandbox));
+    // A prompt for a session at work waits for its turn.
+    extensions.insert("claudeCode".to_owned(), json!({"promptQueueing": true}));
     AgentCapabilities::new()
         .load_session(true)
         .prompt_capabilities(PromptCapabilities::new().image(true).embedded_context(true))

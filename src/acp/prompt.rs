@@ -33,28 +33,10 @@ pub fn prompt(
 ) -> Result<(), ErrorObjectOwned> {
     let request = decode::prompt(params).map_err(|reason| invalid_params(&reason))?;
     let id = session_id(&request.session_id)?;
-    if request.blocks.iter().any(|block| matches!(block, ContentBlock::Audio(_))) {
-        let reason = "audio is not supported (`promptCapabilities.audio` is false); send its words as text";
-        return Err(error(code::INVALID_PARAMS, reason));
-    }
-    let words = from_proto::words(&request.blocks);
-    let (mut parts, unused) = from_proto::prompt_parts(request.blocks);
-    for reason in request.skipped.iter().chain(&unused) {
-        tracing::warn!(session = %id, "{reason}");
-    }
-    let says_something = |part: &PromptPart| match part {
-        PromptPart::Text { text, .. } | PromptPart::Document { text, .. } => !text.trim().is_empty(),
-        PromptPart::File(_) | PromptPart::Agent { .. } | PromptPart::Subtask { .. } => true,
-    };
+    let parts = parts(connection, &id, request)?;
     let wants_notices = connection.wants_notices();
     let (agent, model, warnings) = {
         let client_session = connection.sessions().get_mut(&id).ok_or_else(|| not_open(id.as_str()))?;
-        if !parts.iter().any(says_something) {
-            return Err(error(
-                code::INVALID_PARAMS,
-                "the `prompt` is empty: it has no block that can be used",
-            ));
-        }
         let pending_warnings = std::mem::take(&mut client_session.pending_warnings);
         let warnings = reload::readable(
             pending_warnings.into_iter().filter_map(|idx| client_session.shown.warnings.get(idx)),
@@ -64,7 +46,6 @@ pub fn prompt(
             client_session.agent =
                 Some(options::current_agent(&client_session.shown, client_session).to_owned());
         }
-        parts.extend(client_session.workspace.loaded().mentions(&words));
         (client_session.agent.clone(), client_session.model.clone(), warnings)
     };
     if !wants_notices {
@@ -100,13 +81,41 @@ pub fn prompt(
     Ok(())
 }
 
+/// Returns the parts of a prompt for an open session, with the subagents and resources that its words name.
+pub fn parts(
+    connection: &mut Connection,
+    id: &SessionId,
+    prompt: decode::Prompt,
+) -> Result<Vec<PromptPart>, ErrorObjectOwned> {
+    if prompt.blocks.iter().any(|block| matches!(block, ContentBlock::Audio(_))) {
+        let reason = "audio is not supported (`promptCapabilities.audio` is false); send its words as text";
+        return Err(error(code::INVALID_PARAMS, reason));
+    }
+    let words = from_proto::words(&prompt.blocks);
+    let (mut parts, unused) = from_proto::prompt_parts(prompt.blocks);
+    for reason in prompt.skipped.iter().chain(&unused) {
+        tracing::warn!(session = %id, "{reason}");
+    }
+    let says_something = |part: &PromptPart| match part {
+        PromptPart::Text { text, .. } | PromptPart::Document { text, .. } => !text.trim().is_empty(),
+        PromptPart::File(_) | PromptPart::Agent { .. } | PromptPart::Subtask { .. } => true,
+    };
+    let client_session = connection.sessions().get(id).ok_or_else(|| not_open(id.as_str()))?;
+    if !parts.iter().any(says_something) {
+        let reason = "the `prompt` is empty: it has no block that can be used";
+        return Err(error(code::INVALID_PARAMS, reason));
+    }
+    parts.extend(client_session.workspace.loaded().mentions(&words));
+    Ok(parts)
+}
+
 /// Gives the engine a prompt of version 2, which is answered when its message is there; the state of its session tells
 /// how its turn ended.
 fn answer_at_once(connection: &Connection, id: &SessionId, input: PromptInput, responder: Responder) -> u64 {
     let waiting = Arc::new(Mutex::new(Some(responder)));
     let begun = waiting.clone();
     let (outbox, session_id) = (connection.outbox.clone(), id.clone());
-    let on_begin: TurnBegin = Box::new(move || {
+    let on_begin: TurnBegin = Box::new(move |_| {
         if let Some(responder) = lock(&begun).take() {
             outbox.push(Outgoing::PromptBegan { session_id, responder });
         }

@@ -169,6 +169,7 @@ fn hint(error: &EngineError) -> String {
             format!("{error}. `windlass session show ID --ids` shows them.")
         }
         EngineErrorKind::SessionExists
+        | EngineErrorKind::NoTurn
         | EngineErrorKind::SessionBusy
         | EngineErrorKind::AuthRequired
         | EngineErrorKind::ModelUnusable

@@ -88,6 +88,7 @@ impl From<EngineError> for Failure {
                 Self::tagged(StatusCode::CONFLICT, "SessionBusyError", json!({"message": message}))
             }
             EngineErrorKind::SessionExists
+            | EngineErrorKind::NoTurn
             | EngineErrorKind::InvalidInput
             | EngineErrorKind::AuthRequired
             | EngineErrorKind::ModelUnusable

@@ -74,7 +74,23 @@ pub fn check_result(method: &str, result: &Value) -> Result<(), String> {
         "session/set_mode" => check::<acp::SetSessionModeResponse>(method, &result),
         "session/set_config_option" => check::<acp::SetSessionConfigOptionResponse>(method, &result),
         "session/prompt" => check::<acp::PromptResponse>(method, &result),
+        "_session/archive" => check::<acp::ArchiveSessionResponse>(method, &result),
+        "_session/unarchive" => check::<acp::UnarchiveSessionResponse>(method, &result),
+        "_session/rename" => check::<acp::SetSessionTitleResponse>(method, &result),
+        "_session/steering" => {
+            let known = ["injected", "startedNewTurn", "promptRequired", "failed"];
+            let is_known = result["outcome"].as_str().is_some_and(|outcome| known.contains(&outcome));
+            if is_known { Ok(()) } else { Err(format!("no outcome of steering: {result}")) }
+        }
+        "_windlass/queue/list" => {
+            let rows = result["prompts"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let is_row = |row: &Value| ["id", "delivery", "text"].iter().all(|key| row[key].is_string());
+            let is_list = result["prompts"].is_array() && rows.iter().all(is_row);
+            if is_list { Ok(()) } else { Err(format!("no list of prompts: {result}")) }
+        }
         "session/set_model"
+        | "_windlass/queue/change"
+        | "_windlass/queue/withdraw"
         | "_windlass/permission/reply"
         | "_windlass/question/reply"
         | "_windlass/question/reject"

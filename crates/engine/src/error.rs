@@ -22,6 +22,8 @@ pub enum EngineErrorKind {
     SessionExists,
     /// The session is at work, and this has to wait until it is idle.
     SessionBusy,
+    /// The prompt is for a turn that runs, and none does.
+    NoTurn,
     /// The session has no such message or part.
     MessageNotFound,
     /// A parameter names something that does not exist.

@@ -94,8 +94,8 @@ pub use session::{
     records::{Found, FoundLine, Record, SearchQuery},
     registry::NewSession,
     request::{
-        Edit, Invocation, OnMissing, PromptInput, PromptPart, RevertTo, Reverted, StopReason, TurnBegin,
-        TurnEnd, TurnOutcome,
+        Begun, Delivery, Edit, Invocation, OnMissing, PromptInput, PromptPart, RevertTo, Reverted,
+        StopReason, TurnBegin, TurnEnd, TurnOutcome, WaitingPrompt,
     },
     revert::created,
     stats::{Counts, Scope, Stats},
@@ -129,7 +129,7 @@ use asking::{Waiting, asks, client::Clients, questions};
 use remote::Fetched;
 use session::{
     context::SessionCx,
-    inbox::{Inbox, MAX_QUEUED},
+    inbox::{Inbox, MAX_COMMANDS},
     registry::{OpenSession, Registry, Task, end_session},
     request::Command,
     warning_log::WarningLog,
@@ -330,7 +330,7 @@ impl Engine {
         match &open.task {
             Some(task) if !task.inbox.is_closed() => task.inbox.clone(),
             Some(_) | None => {
-                let (inbox, receiver) = mpsc::channel(MAX_QUEUED);
+                let (inbox, receiver) = mpsc::channel(MAX_COMMANDS);
                 let cx = SessionCx {
                     engine: self.clone(),
                     id: id.clone(),

@@ -17,7 +17,7 @@ use crate::{
     session::{
         context::SessionCx,
         inbox::{self, Inbox},
-        request::{Command, PromptInput},
+        request::Command,
         state::SessionState,
         title::fallback,
     },
@@ -64,9 +64,8 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
         }
         let handled = match command {
             None => break,
-            Some(Command::Prompt { ticket, input }) => {
-                answer(&cx, &mut state, &mut inbox, &mut title, ticket, *input).await
-            }
+            Some(Command::Prompt { ticket }) if cx.tickets.end_without_turn(ticket) => Ok(()),
+            Some(Command::Prompt { ticket }) => answer(&cx, &mut state, &mut inbox, &mut title, ticket).await,
             Some(Command::Select { agent, model }) => {
                 inbox::select(&cx, &mut state, agent, model).await;
                 Ok(())
@@ -107,7 +106,7 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
 async fn refuse_all(cx: &SessionCx, inbox: &mut Inbox, error: &EngineError) {
     inbox.close();
     while let Some(command) = inbox.next().await {
-        if let Command::Prompt { ticket, .. } = command {
+        if let Command::Prompt { ticket } = command {
             cx.tickets.end(ticket, Err(error.clone()));
         }
     }
@@ -120,9 +119,8 @@ async fn answer(
     inbox: &mut Inbox,
     title: &mut TitleTask,
     ticket: u64,
-    input: PromptInput,
 ) -> Result<(), EngineError> {
-    let turn = run_turn(cx, state, inbox, title, ticket, input);
+    let turn = run_turn(cx, state, inbox, title, ticket);
     let result = match AssertUnwindSafe(turn).catch_unwind().await {
         Ok(None) => return Ok(()),
         Ok(Some(result)) => result,

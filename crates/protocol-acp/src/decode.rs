@@ -12,6 +12,8 @@ use serde_json::{Map, Value, value::RawValue};
 use super::{ext, schema};
 use windlass_protocol::opencode::{event::EventKind, session::ArchiveFilter};
 
+pub mod queue;
+
 /// The error for unusable parameters, with the reason for the client's developer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

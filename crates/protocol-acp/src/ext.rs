@@ -18,6 +18,8 @@ pub const FORK_MESSAGE: &str = "windlass/forkMessage";
 pub const PERMISSION_REPLY_META: &str = "windlass/permissionReply";
 /// Advertised in the agent's `_meta`: [`QUESTION_REPLY`] and [`QUESTION_REJECT`] are understood.
 pub const QUESTION_REPLY_META: &str = "windlass/questionReply";
+/// Advertised in the agent's `_meta`: [`QUEUE_LIST`], [`QUEUE_CHANGE`] and [`QUEUE_WITHDRAW`] are understood.
+pub const QUEUE_META: &str = "windlass/queue";
 /// In the agent's `_meta`: the [`Sandbox`] that commands can run in.
 pub const SANDBOX: &str = "windlass/sandbox";
 /// Notification: one of OpenCode's events.
@@ -28,6 +30,15 @@ pub const PERMISSION_REPLY: &str = "_windlass/permission/reply";
 pub const QUESTION_REPLY: &str = "_windlass/question/reply";
 /// Request: dismisses a question of a tool by id.
 pub const QUESTION_REJECT: &str = "_windlass/question/reject";
+
+/// Request of the large adapters: words of the user for the turn that runs.
+pub const STEERING: &str = "_session/steering";
+/// Request: lists the prompts that wait behind a session's work.
+pub const QUEUE_LIST: &str = "_windlass/queue/list";
+/// Request: changes a prompt that waits.
+pub const QUEUE_CHANGE: &str = "_windlass/queue/change";
+/// Request: takes a prompt back that waits.
+pub const QUEUE_WITHDRAW: &str = "_windlass/queue/withdraw";
 
 /// Value of [`SANDBOX`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -4,7 +4,7 @@ use windlass_base::lock::lock;
 use windlass_protocol::opencode::{id::SessionId, model_ref::ModelRef, session::SessionModel};
 use windlass_provider::demo;
 
-use super::{inbox::MAX_QUEUED, request::Command};
+use super::{inbox::MAX_COMMANDS, request::Command};
 use crate::{EngineError, EngineErrorKind, Sessions, workspace::state_file};
 
 impl Sessions<'_> {
@@ -22,7 +22,7 @@ impl Sessions<'_> {
             None => return Err(EngineError::session_not_found(id)),
         };
         let place = place.map_err(|_| {
-            let message = format!("{MAX_QUEUED} prompts are waiting for this session already");
+            let message = format!("{MAX_COMMANDS} changes are waiting for this session already");
             EngineError::new(EngineErrorKind::InvalidInput, message)
         })?;
         let stored = model.clone().map(|model| SessionModel {

@@ -9,10 +9,13 @@ use super::{
     context::SessionCx,
     request::{Command, PromptInput},
     state::{Journal, SessionState},
+    tickets::Tickets,
 };
 
 /// Prompts that may wait behind a running turn.
 pub const MAX_QUEUED: usize = 256;
+/// Commands that may come between two steps; those of prompts that were withdrawn count until then.
+pub const MAX_COMMANDS: usize = 16 * MAX_QUEUED;
 
 /// See the module's comment.
 pub struct Inbox {
@@ -45,18 +48,20 @@ impl Inbox {
     ) {
         while let Ok(command) = self.receiver.try_recv() {
             match command {
-                Command::Prompt { ticket, mut input } => {
-                    input.agent = switched_to.map(str::to_owned).or(input.agent);
-                    self.waiting.push_back(Command::Prompt { ticket, input });
+                Command::Prompt { ticket } => {
+                    if let Some(agent) = switched_to {
+                        cx.tickets.of_waiting(ticket, |input| input.agent = Some(agent.to_owned()));
+                    }
+                    self.waiting.push_back(Command::Prompt { ticket });
                 }
                 command @ (Command::Revert { .. } | Command::Edit { .. }) => self.waiting.push_back(command),
                 Command::Select { agent, model } => {
                     switched_to = switched_to.filter(|_| agent.is_none());
                     // The user has changed their mind about the waiting prompts as well.
-                    for input in self.waiting_inputs() {
+                    self.change_waiting(&cx.tickets, |input| {
                         input.agent = agent.clone().or(input.agent.take());
                         input.model = model.clone().or(input.model.take());
-                    }
+                    });
                     select(cx, state, agent, model).await;
                 }
                 Command::Title(text) => retitle(cx, state, text).await,
@@ -65,14 +70,12 @@ impl Inbox {
         }
     }
 
-    /// Takes out the prompts that want no answer of their own: they belong into the conversation as it is.
-    pub fn take_unanswered(&mut self) -> Vec<(u64, PromptInput)> {
+    /// Takes out the tickets of prompts that have no turn of their own: they belong into the conversation as it is.
+    pub fn take_for_running_turn(&mut self, tickets: &Tickets) -> Vec<u64> {
         let (mut taken, mut left) = (Vec::new(), VecDeque::new());
         for command in self.waiting.drain(..) {
             match command {
-                Command::Prompt { ticket, input } if input.no_reply || input.of_task.is_some() => {
-                    taken.push((ticket, *input));
-                }
+                Command::Prompt { ticket } if tickets.is_for_running_turn(ticket) => taken.push(ticket),
                 other => left.push_back(other),
             }
         }
@@ -80,16 +83,26 @@ impl Inbox {
         taken
     }
 
+    /// Returns true if words of the user were met that the running turn is to take in.
+    pub fn has_steer(&self, tickets: &Tickets) -> bool {
+        self.tickets().any(|ticket| tickets.is_steer(ticket))
+    }
+
     /// Lets this agent answer the prompts that wait.
-    pub fn follow(&mut self, agent: &str) {
-        for input in self.waiting_inputs() {
-            input.agent = Some(agent.to_owned());
+    pub fn follow(&self, tickets: &Tickets, agent: &str) {
+        self.change_waiting(tickets, |input| input.agent = Some(agent.to_owned()));
+    }
+
+    fn change_waiting(&self, tickets: &Tickets, mut change: impl FnMut(&mut PromptInput)) {
+        for ticket in self.tickets() {
+            // One that was cancelled meanwhile has no input.
+            let _ = tickets.of_waiting(ticket, &mut change);
         }
     }
 
-    fn waiting_inputs(&mut self) -> impl Iterator<Item = &mut PromptInput> {
-        self.waiting.iter_mut().filter_map(|command| match command {
-            Command::Prompt { input, .. } => Some(&mut **input),
+    fn tickets(&self) -> impl Iterator<Item = u64> {
+        self.waiting.iter().filter_map(|command| match command {
+            Command::Prompt { ticket } => Some(*ticket),
             Command::Select { .. }
             | Command::Title(_)
             | Command::Patched

@@ -9,7 +9,7 @@ use windlass_protocol::opencode::{
     session::Session,
 };
 
-use super::{inbox::MAX_QUEUED, request::Command};
+use super::{inbox::MAX_COMMANDS, request::Command};
 use crate::{EngineError, EngineErrorKind, Sessions};
 
 /// The fields to change; absent fields stay.
@@ -54,7 +54,7 @@ impl Sessions<'_> {
             .and_then(|open| Some(open.task.as_ref()?.inbox.clone()));
         let place = match inbox.filter(|inbox| !inbox.is_closed()) {
             Some(inbox) => Some(inbox.try_reserve_owned().map_err(|_| {
-                let message = format!("{MAX_QUEUED} prompts are waiting for this session already");
+                let message = format!("{MAX_COMMANDS} changes are waiting for this session already");
                 EngineError::new(EngineErrorKind::InvalidInput, message)
             })?),
             None => None,

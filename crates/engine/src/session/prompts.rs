@@ -1,6 +1,6 @@
 //! Gives prompts to open sessions.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -9,7 +9,8 @@ use windlass_protocol::opencode::id::SessionId;
 
 use super::{
     inbox::MAX_QUEUED,
-    request::{Command, PromptInput, PromptWatch, TurnBegin, TurnEnd},
+    request::{Command, Delivery, PromptInput, PromptPart, PromptWatch, TurnBegin, TurnEnd, WaitingPrompt},
+    tickets::Tickets,
 };
 use crate::{EngineError, EngineErrorKind, Sessions};
 
@@ -21,7 +22,7 @@ impl Sessions<'_> {
         self.prompt_until(id, input, CancellationToken::new(), PromptWatch::until_end(on_end))
     }
 
-    /// Like [`Sessions::prompt`]; `on_begin` is called when the prompt's turn begins.
+    /// Like [`Sessions::prompt`]; `on_begin` is called when the prompt begins.
     pub fn prompt_watched(
         self,
         id: &SessionId,
@@ -57,6 +58,37 @@ impl Sessions<'_> {
         ended.map_or(Ok(()), |result| result.map(drop))
     }
 
+    /// Lists the prompts that wait behind an open session's work, in the order in which they came.
+    pub fn waiting_prompts(self, id: &SessionId) -> Vec<WaitingPrompt> {
+        self.tickets(id).map(|tickets| tickets.waiting()).unwrap_or_default()
+    }
+
+    /// Changes the words, or the time, of a prompt that waits; false if it does not wait any more.
+    pub fn change_prompt(
+        self,
+        id: &SessionId,
+        ticket: u64,
+        parts: Option<Vec<PromptPart>>,
+        delivery: Option<Delivery>,
+    ) -> bool {
+        let change = |input: &mut PromptInput| {
+            if let Some(parts) = parts {
+                (input.parts, input.part_ids) = (parts, Vec::new());
+            }
+            input.delivery = delivery.unwrap_or(input.delivery);
+        };
+        self.tickets(id).and_then(|tickets| tickets.of_waiting(ticket, change)).is_some()
+    }
+
+    /// Takes a prompt back that waits, as if it had never come; false if it does not wait any more.
+    pub fn withdraw_prompt(self, id: &SessionId, ticket: u64) -> bool {
+        self.tickets(id).is_some_and(|tickets| tickets.withdraw(ticket))
+    }
+
+    fn tickets(self, id: &SessionId) -> Option<Arc<Tickets>> {
+        lock(&self.engine.0.sessions.open).get(id).map(|open| open.tickets.clone())
+    }
+
     /// Like [`Sessions::prompt`], with a token that cancels the turn.
     pub(crate) fn prompt_until(
         self,
@@ -73,11 +105,12 @@ impl Sessions<'_> {
                 (watch.on_end)(Err(EngineError::session_not_found(id)));
                 return ticket;
             };
-            open.tickets.issue(ticket, cancel, watch);
-            match self.engine.inbox(id, open).try_send(Command::Prompt { ticket, input: Box::new(input) }) {
-                Ok(()) => return ticket,
-                Err(_) => open.tickets.clone(),
+            let has_room = open.tickets.n_waiting() < MAX_QUEUED;
+            open.tickets.issue(ticket, cancel, watch, input);
+            if has_room && self.engine.inbox(id, open).try_send(Command::Prompt { ticket }).is_ok() {
+                return ticket;
             }
+            open.tickets.clone()
         };
         let message = format!("{} prompts are waiting for this session already", MAX_QUEUED);
         tickets.end(ticket, Err(EngineError::new(EngineErrorKind::InvalidInput, message)));

@@ -19,8 +19,8 @@ use crate::EngineError;
 
 /// Commands for a session's task.
 pub enum Command {
-    /// The ticket's entry holds the client that is to be answered.
-    Prompt { ticket: u64, input: Box<PromptInput> },
+    /// The ticket's entry holds the prompt and the client that is to be answered.
+    Prompt { ticket: u64 },
     /// The agent or model for later prompts.
     Select { agent: Option<String>, model: Option<ModelRef> },
     /// A title was made for the conversation.
@@ -82,10 +82,41 @@ pub struct PromptInput {
     pub part_ids: Vec<Option<PartId>>,
     /// Text for the model that goes behind the system prompt.
     pub system: Option<String>,
+    pub delivery: Delivery,
     /// Set for the result of a subagent in the background, which a running turn takes in.
     pub of_task: Option<SpentBelow>,
     /// No turn behind this one is seen, so it waits for its subagents.
     pub is_only: bool,
+}
+
+/// The time at which a session that works reads a prompt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Delivery {
+    /// A turn of its own, behind those before it.
+    #[default]
+    Turn,
+    /// The next step of the turn that runs, which it keeps from ending; a turn of its own where none runs.
+    Steer,
+    /// The same; refused where no turn runs.
+    SteerOnly,
+}
+
+/// Way in which a prompt begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begun {
+    /// With a turn of its own.
+    Turn,
+    /// Within the turn that runs.
+    Within,
+}
+
+/// A prompt that waits behind a session's work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingPrompt {
+    pub ticket: u64,
+    pub delivery: Delivery,
+    /// The user's words.
+    pub words: String,
 }
 
 /// Cost and tokens of a subagent's work, which count for the session above.
@@ -223,8 +254,8 @@ impl PromptWatch {
     }
 }
 
-/// Invoked when a prompt's turn begins, before its first event; never for a prompt that is given up while it waits.
-pub type TurnBegin = Box<dyn FnOnce() + Send>;
+/// Invoked when a prompt begins, before its first event; never for a prompt that is given up while it waits.
+pub type TurnBegin = Box<dyn FnOnce(Begun) + Send>;
 
 /// Invoked exactly once with a prompt's outcome, behind the last event of its turn.
 pub type TurnEnd = Box<dyn FnOnce(Result<TurnOutcome, EngineError>) + Send>;

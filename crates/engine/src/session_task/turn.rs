@@ -25,7 +25,9 @@ use crate::{
         context::{SessionCx, TurnCx},
         inbox::Inbox,
         parent_limits::{self, ParentLimits},
-        request::{Command, Given, Invocation, OnMissing, PromptInput, StopReason, TurnOutcome},
+        request::{
+            Begun, Command, Delivery, Given, Invocation, OnMissing, PromptInput, StopReason, TurnOutcome,
+        },
         revert,
         state::{Journal, KnownFiles, SessionState, TurnState, text_part},
         structured::{self, Structured},
@@ -70,9 +72,8 @@ pub async fn run_turn(
     inbox: &mut Inbox,
     title: &mut TitleTask,
     ticket: u64,
-    input: PromptInput,
 ) -> Option<Result<TurnOutcome, EngineError>> {
-    let cancel = cx.tickets.begin(ticket)?;
+    let (cancel, input) = cx.tickets.begin(ticket, Begun::Turn)?;
     let began = Instant::now();
     cx.show_status(state, SessionStatus::Busy).await;
     cx.engine.clean();
@@ -338,7 +339,10 @@ async fn take_steps(
         apply_settings(cx, state, inbox, None).await;
     }
     let stop = loop {
-        add_unanswered(cx, state, inbox).await?;
+        if take_in_waiting(cx, state, inbox).await? {
+            // What came is answered with as many steps as a prompt is.
+            n_steps = 0;
+        }
         room.before_step(cx, state).await?;
         if room.ends_turn {
             break StopReason::EndTurn;
@@ -371,7 +375,10 @@ async fn take_steps(
                 apply_settings(cx, state, inbox, None).await;
             }
             Step::Finished(Finish::Stop | Finish::ToolCalls | Finish::Paused | Finish::Unknown) => {
-                break StopReason::EndTurn;
+                apply_settings(cx, state, inbox, None).await;
+                if !inbox.has_steer(&cx.session.tickets) {
+                    break StopReason::EndTurn;
+                }
             }
             Step::ToolsRan if is_last => break StopReason::MaxTurnRequests,
             Step::ToolsRan => apply_settings(cx, state, inbox, None).await,
@@ -518,22 +525,22 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     cx.commit(&mut journal).await
 }
 
-/// Adds prompts that want no answer of their own to the conversation: the result of a subagent, or words of a plugin that
-/// the turn waits for.
-async fn add_unanswered(
+/// Adds prompts that have no turn of their own to the conversation: the user's words for this turn, the result of a
+/// subagent, or words of a plugin. Returns true if the user's are among them.
+async fn take_in_waiting(
     cx: &TurnCx<'_>,
     state: &mut SessionState,
     inbox: &mut Inbox,
-) -> Result<(), EngineError> {
-    let unanswered = inbox.take_unanswered();
-    if !unanswered.is_empty() {
+) -> Result<bool, EngineError> {
+    let waiting = inbox.take_for_running_turn(&cx.session.tickets);
+    if !waiting.is_empty() {
         // What a step changed is told before the prompts behind it.
         file_snapshots::settle(cx.session, state, &cx.cancel).await?;
     }
-    for (ticket, mut input) in unanswered {
-        if cx.session.tickets.begin(ticket).is_none() {
-            continue;
-        }
+    let mut is_steered = false;
+    for ticket in waiting {
+        let Some((_, mut input)) = cx.session.tickets.begin(ticket, Begun::Within) else { continue };
+        is_steered |= input.delivery != Delivery::Turn;
         let before = std::mem::replace(&mut state.turn.given, Given::take(&mut input));
         let accepted = accept(cx, state, input).await;
         state.turn.given = before;
@@ -542,7 +549,7 @@ async fn add_unanswered(
         cx.session.tickets.end(ticket, accepted.clone().map(|()| outcome));
         accepted?;
     }
-    Ok(())
+    Ok(is_steered)
 }
 
 /// Lets settings that came meanwhile hold for the next step; prompts wait for a turn of their own, answered by the
@@ -589,7 +596,7 @@ async fn switch_agent(
     let AgentSwitch { agent, message } = switch;
     let Some(chosen) = cx.loaded.agent(&agent) else { return Ok(()) };
     cx.agent = chosen.clone();
-    inbox.follow(&agent);
+    inbox.follow(&cx.session.tickets, &agent);
     let mut journal = Journal::default();
     state.info.agent = Some(agent.clone());
     state.touch();

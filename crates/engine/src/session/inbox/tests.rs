@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use windlass_core::storage::StoredSession;
 
 use super::{Command, Inbox, PromptInput, SessionCx};
 use crate::{
     NewSession, fixture,
-    session::{state::SessionState, warning_log::WarningLog},
+    session::{request::PromptWatch, state::SessionState, tickets::Tickets, warning_log::WarningLog},
 };
 
 /// Events before a session looks at its inbox: `Prompt` names the agent that it was sent to.
@@ -26,6 +27,7 @@ async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
     let opened = engine.sessions().create(new).await.expect("made");
     let (sender, receiver) = mpsc::channel(8);
+    let tickets: Arc<Tickets> = Arc::default();
     let cx = SessionCx {
         session_lock: Default::default(),
         engine: engine.clone(),
@@ -33,7 +35,7 @@ async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
         workspace: opened.workspace,
         mcp: None,
         parent_limits: Default::default(),
-        tickets: Arc::default(),
+        tickets: tickets.clone(),
         warning_log: WarningLog::new(opened.info.id.clone()),
         own_inbox: sender.downgrade(),
     };
@@ -41,12 +43,16 @@ async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
         StoredSession { info: opened.info, messages: Vec::new(), todos: Vec::new(), known_files: Vec::new() };
     let (mut state, _) = SessionState::from_stored(stored);
     let mut inbox = Inbox::new(receiver);
+    let mut next_ticket = 0;
     for came in order {
         let command = match came {
-            Came::Prompt(agent) => Command::Prompt {
-                ticket: 0,
-                input: Box::new(PromptInput { agent: Some((*agent).to_owned()), ..PromptInput::default() }),
-            },
+            Came::Prompt(agent) => {
+                next_ticket += 1;
+                let input = PromptInput { agent: Some((*agent).to_owned()), ..PromptInput::default() };
+                let watch = PromptWatch::until_end(Box::new(drop));
+                tickets.issue(next_ticket, CancellationToken::new(), watch, input);
+                Command::Prompt { ticket: next_ticket }
+            }
             Came::Select(agent) => Command::Select { agent: Some((*agent).to_owned()), model: None },
             Came::Look(switched_to) => {
                 inbox.apply_settings(&cx, &mut state, *switched_to).await;
@@ -55,7 +61,8 @@ async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
         };
         assert!(sender.try_send(command).is_ok(), "there is room");
     }
-    let waiting = inbox.waiting_inputs().map(|input| input.agent.clone().unwrap_or_default()).collect();
+    let agent = |ticket| tickets.of_waiting(ticket, |input| input.agent.clone().unwrap_or_default());
+    let waiting = inbox.tickets().filter_map(agent).collect();
     drop(cx);
     engine.finish().await;
     (waiting, state.info.agent)

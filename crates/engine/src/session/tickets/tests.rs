@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio_util::sync::CancellationToken;
 
-use super::{PromptWatch, Tickets, TurnOutcome};
+use super::{Begun, PromptInput, PromptWatch, Tickets, TurnOutcome};
 use crate::{EngineError, EngineErrorKind, session::request::StopReason};
 
 /// Tickets, and the answers to each, in order.
@@ -28,7 +28,7 @@ impl Scene {
                 answers.lock().unwrap().push((ticket, said));
             };
             let watch = PromptWatch::until_end(Box::new(on_end));
-            scene.tickets.issue(ticket, CancellationToken::new(), watch);
+            scene.tickets.issue(ticket, CancellationToken::new(), watch, PromptInput::default());
         }
         scene
     }
@@ -52,10 +52,10 @@ fn a_stored_message_is_told_of_in_the_turn_that_runs_and_in_no_other() {
     let mut stored = [1, 2].map(|ticket| {
         let (sender, stored) = oneshot::channel();
         let watch = PromptWatch { on_stored: Some(sender), ..PromptWatch::until_end(Box::new(|_| ())) };
-        tickets.issue(ticket, CancellationToken::new(), watch);
+        tickets.issue(ticket, CancellationToken::new(), watch, PromptInput::default());
         stored
     });
-    tickets.begin(1);
+    tickets.begin(1, Begun::Turn);
     tickets.stored();
     tickets.stored();
     assert_eq!(stored[0].try_recv(), Ok(()));
@@ -67,7 +67,7 @@ fn a_stored_message_is_told_of_in_the_turn_that_runs_and_in_no_other() {
 #[test]
 fn a_turn_that_ends_answers_its_prompt_once() {
     let scene = Scene::new(&[1]);
-    assert!(scene.tickets.begin(1).is_some());
+    assert!(scene.tickets.begin(1, Begun::Turn).is_some());
     scene.check(&[]);
     scene.end(1);
     scene.end(1);
@@ -80,7 +80,7 @@ fn cancelling_a_prompt_behind_others_answers_it_at_once_and_it_never_begins() {
     let scene = Scene::new(&[1, 2]);
     scene.tickets.cancel(2);
     scene.check(&[(2, "Cancelled")]);
-    assert!(scene.tickets.begin(2).is_none());
+    assert!(scene.tickets.begin(2, Begun::Turn).is_none());
     scene.end(2);
     scene.check(&[(2, "Cancelled")]);
 }
@@ -90,7 +90,7 @@ fn a_prompt_that_is_cancelled_before_its_turn_begins_keeps_its_words() {
     let scene = Scene::new(&[1]);
     scene.tickets.cancel(1);
     scene.check(&[]);
-    assert!(scene.tickets.begin(1).unwrap().is_cancelled());
+    assert!(scene.tickets.begin(1, Begun::Turn).unwrap().0.is_cancelled());
     scene.tickets.end(1, Ok(TurnOutcome::cancelled()));
     scene.check(&[(1, "Cancelled")]);
 }
@@ -98,7 +98,7 @@ fn a_prompt_that_is_cancelled_before_its_turn_begins_keeps_its_words() {
 #[test]
 fn cancelling_a_running_prompt_tells_its_turn_which_answers_later() {
     let scene = Scene::new(&[1]);
-    let cancel = scene.tickets.begin(1).unwrap();
+    let (cancel, _) = scene.tickets.begin(1, Begun::Turn).unwrap();
     assert!(!cancel.is_cancelled());
     scene.tickets.cancel(1);
     assert!(cancel.is_cancelled());
@@ -110,9 +110,9 @@ fn cancelling_a_running_prompt_tells_its_turn_which_answers_later() {
 #[test]
 fn a_prompt_cancelled_while_it_waited_leaves_the_running_turn_alone() {
     let scene = Scene::new(&[1, 2]);
-    let cancel = scene.tickets.begin(1).unwrap();
+    let (cancel, _) = scene.tickets.begin(1, Begun::Turn).unwrap();
     scene.tickets.cancel(2);
-    assert!(scene.tickets.begin(2).is_none());
+    assert!(scene.tickets.begin(2, Begun::Turn).is_none());
     assert!(!cancel.is_cancelled());
     scene.check(&[(2, "Cancelled")]);
 }
@@ -120,7 +120,7 @@ fn a_prompt_cancelled_while_it_waited_leaves_the_running_turn_alone() {
 #[test]
 fn cancelling_all_answers_the_waiting_in_order_and_stops_the_running() {
     let scene = Scene::new(&[1, 3, 2]);
-    let cancel = scene.tickets.begin(1).unwrap();
+    let (cancel, _) = scene.tickets.begin(1, Begun::Turn).unwrap();
     scene.tickets.cancel_all();
     assert!(cancel.is_cancelled());
     scene.check(&[(2, "Cancelled"), (3, "Cancelled")]);
@@ -129,7 +129,7 @@ fn cancelling_all_answers_the_waiting_in_order_and_stops_the_running() {
 #[test]
 fn a_fault_answers_every_open_prompt_in_order() {
     let scene = Scene::new(&[2, 1, 3]);
-    scene.tickets.begin(1).unwrap();
+    scene.tickets.begin(1, Begun::Turn).unwrap();
     scene.end(3);
     scene.tickets.end_all(EngineError::new(EngineErrorKind::Internal, "it broke"));
     scene.tickets.end_all(EngineError::new(EngineErrorKind::Internal, "again"));
@@ -141,6 +141,23 @@ fn an_unknown_ticket_is_ignored() {
     let scene = Scene::new(&[]);
     scene.tickets.cancel(9);
     scene.end(9);
-    assert!(scene.tickets.begin(9).is_none());
+    assert!(scene.tickets.begin(9, Begun::Turn).is_none());
     scene.check(&[]);
+}
+
+#[test]
+fn prompts_that_wait_are_listed_and_withdrawn_until_they_begin() {
+    let scene = Scene::new(&[1, 3, 2]);
+    scene.tickets.begin(1, Begun::Turn).unwrap();
+    let listed = || scene.tickets.waiting().iter().map(|waiting| waiting.ticket).collect::<Vec<_>>();
+    assert_eq!(listed(), [2, 3]);
+    assert!(scene.tickets.withdraw(2) && !scene.tickets.withdraw(2));
+    assert!(!scene.tickets.withdraw(1), "it has begun");
+    assert_eq!(listed(), [3]);
+    scene.check(&[(2, "Cancelled")]);
+    scene.tickets.cancel(1);
+    scene.end(1);
+    // The next to begin: a cancel would keep its words.
+    assert!(scene.tickets.withdraw(3));
+    scene.check(&[(2, "Cancelled"), (1, "EndTurn"), (3, "Cancelled")]);
 }

@@ -1,0 +1,120 @@
+//! The prompts behind a session's work: words for the turn that runs (`_session/steering`), and what waits, listed,
+//! changed and withdrawn.
+
+use std::sync::{Arc, Mutex};
+
+use jsonrpsee::types::ErrorObjectOwned;
+use serde_json::{Value, json};
+use windlass_base::lock::lock;
+use windlass_engine::{Begun, Delivery, EngineErrorKind, PromptInput, TurnBegin, TurnEnd, WaitingPrompt};
+use windlass_protocol::{opencode::id::SessionId, rpc::code};
+use windlass_protocol_acp::decode::{self, queue as decode_queue};
+
+use super::{
+    call::Call,
+    connection::Connection,
+    error::{invalid_params, not_open, session_id},
+    outbox::{Cancel, Responder},
+    prompt::parts,
+};
+
+/// Gives the turn that runs more words of the user. Answered when they are in the conversation, or cannot be.
+pub fn steer(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
+    let request = decode_queue::steering(params).map_err(|reason| invalid_params(&reason))?;
+    let id = session_id(&request.prompt.session_id)?;
+    let parts = parts(connection, &id, request.prompt)?;
+    if request.is_turn_required && !connection.engine.sessions().is_working(&id) {
+        return call.succeed(&prompt_required());
+    }
+    let delivery = if request.is_turn_required { Delivery::SteerOnly } else { Delivery::Steer };
+    let input = PromptInput { parts, delivery, ..PromptInput::default() };
+    let responder = call.take_responder()?;
+    let rpc_id = responder.id().clone();
+    let waiting = Arc::new(Mutex::new(Some(responder)));
+    let begun = waiting.clone();
+    let answer = |responder: &Mutex<Option<Responder>>, outcome: &Value| {
+        if let Some(responder) = lock(responder).take() {
+            responder.succeed(outcome);
+        }
+    };
+    let on_begin: TurnBegin = Box::new(move |how| {
+        let outcome = match how {
+            Begun::Within => "injected",
+            Begun::Turn => "startedNewTurn",
+        };
+        answer(&begun, &json!({ "outcome": outcome }));
+    });
+    let on_end: TurnEnd = Box::new(move |outcome| match outcome {
+        Err(failure) if failure.kind == EngineErrorKind::NoTurn => answer(&waiting, &prompt_required()),
+        Ok(_) | Err(_) => answer(&waiting, &json!({ "outcome": "failed" })),
+    });
+    let ticket = connection.engine.sessions().prompt_watched(&id, input, on_begin, on_end);
+    connection.set_cancel(&rpc_id, Cancel::Prompt { session_id: id, ticket });
+    Ok(())
+}
+
+fn prompt_required() -> Value {
+    json!({ "outcome": "promptRequired", "reason": "noRunningTurn" })
+}
+
+/// Lists the prompts that wait behind a session's work.
+pub fn list(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
+    let text = decode::session_id(params).map_err(|reason| invalid_params(&reason))?;
+    let id = open_session(connection, &text)?;
+    let row = |waiting: &WaitingPrompt| {
+        let delivery = if waiting.delivery == Delivery::Turn { "queue" } else { "steer" };
+        json!({ "id": waiting.ticket.to_string(), "delivery": delivery, "text": waiting.words })
+    };
+    let rows: Vec<Value> = connection.engine.sessions().waiting_prompts(&id).iter().map(row).collect();
+    call.succeed(&json!({ "prompts": rows }))
+}
+
+/// Changes the words of a prompt that waits, or the time at which it is read.
+pub fn change(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
+    let named = decode_queue::waiting_prompt(params).map_err(|reason| invalid_params(&reason))?;
+    let change = decode_queue::prompt_change(params).map_err(|reason| invalid_params(&reason))?;
+    let id = open_session(connection, &named.session_id)?;
+    let parts = change.prompt.map(|prompt| parts(connection, &id, prompt)).transpose()?;
+    let delivery = change.is_steer.map(|is_steer| if is_steer { Delivery::Steer } else { Delivery::Turn });
+    if !connection.engine.sessions().change_prompt(&id, named.id, parts, delivery) {
+        return Err(not_waiting(&named));
+    }
+    call.succeed(&json!({}))
+}
+
+/// Takes a prompt back that waits: its request is answered as a cancelled one, and nothing of it is kept.
+pub fn withdraw(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
+    let named = decode_queue::waiting_prompt(params).map_err(|reason| invalid_params(&reason))?;
+    let id = open_session(connection, &named.session_id)?;
+    if !connection.engine.sessions().withdraw_prompt(&id, named.id) {
+        return Err(not_waiting(&named));
+    }
+    call.succeed(&json!({}))
+}
+
+fn open_session(connection: &mut Connection, text: &str) -> Result<SessionId, ErrorObjectOwned> {
+    let id = session_id(text)?;
+    if connection.sessions().contains_key(&id) { Ok(id) } else { Err(not_open(text)) }
+}
+
+fn not_waiting(named: &decode_queue::WaitingPrompt) -> ErrorObjectOwned {
+    let data = json!({ "id": named.id.to_string(), "sessionId": named.session_id });
+    let message = format!("no prompt {} waits in this session; it may have begun", named.id);
+    ErrorObjectOwned::owned(code::RESOURCE_NOT_FOUND, message, Some(data))
+}
