@@ -125,6 +125,7 @@ mod subagents;
 mod terminal;
 mod thought_level;
 mod tidy;
+mod tool_search;
 mod tools;
 mod trust;
 mod trust_hidden;

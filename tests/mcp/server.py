@@ -3,7 +3,7 @@
 
 Modes: good (three tools), odd (more of them, with strange ids and endless notices around each answer), slow (takes
 half a second to start, the first time that it is started in its directory), once (hangs whenever it was started in its directory before), shell (a tool more, which runs a command line), prompts (the same tools and prompts), wishes (tools more, which ask the user and the model), docs (the same and resources), silent (resources, of which nothing is ever answered), deaf
-(says that it has resources, and knows no such method), hang (reads and never answers), crash (exits at once).
+(says that it has resources, and knows no such method), many (forty tools with long definitions), hang (reads and never answers), crash (exits at once).
 """
 
 import base64
@@ -41,6 +41,16 @@ if MODE == "wishes":
 
 if MODE in ("odd", "slow", "once"):
     TOOLS += [{"name": name, "inputSchema": {"type": "object"}} for name in ("die", "long", "steps", "wrong")]
+
+if MODE == "many":
+    FIELDS = {name: {"type": "string", "description": f"The {name} that is meant, as the service shows it."}
+              for name in ("account", "project", "label", "since", "until", "order")}
+    TOOLS = [
+        {"name": f"{verb}_{noun}", "description": f"{verb.capitalize()} a {noun} of the team's workspace. " + "Fields that are left out stay as they are. " * 4,
+         "inputSchema": {"type": "object", "properties": FIELDS, "required": ["account"]}}
+        for verb in ("create", "find", "update", "remove", "share")
+        for noun in ("invoice", "calendar", "ticket", "contract", "letter", "picture", "budget", "holiday")
+    ]
 
 LEARNT = []
 
@@ -115,6 +125,8 @@ def call(params):
     name, arguments = params["name"], params.get("arguments") or {}
     if name == "price":
         return text(f"{arguments['item']} costs 3, shop is {os.environ.get('SHOP', 'unknown')}")
+    if MODE == "many":
+        return text(f"{name} is done for {arguments.get('account')}")
     if name == "fail":
         return text("out of stock", True)
     if name == "die":

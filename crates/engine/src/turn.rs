@@ -17,6 +17,7 @@ pub mod servers;
 pub mod step;
 pub mod subtask;
 pub mod subtask_parts;
+pub mod tool_search;
 pub mod toolbox;
 pub mod user_reads;
 pub mod user_shell;

@@ -93,6 +93,8 @@ pub struct McpTool {
     pub description: String,
     /// JSON schema of an object without further properties.
     pub schema: Arc<Value>,
+    /// Bytes of the definition that a model is sent.
+    pub n_bytes: usize,
     slot_id: usize,
 }
 

@@ -1,6 +1,6 @@
 //! The tools of an agent in a step, their descriptions for the model, and the rules about their calls.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
 use windlass_core::{
@@ -25,6 +25,7 @@ use windlass_services::{
 use super::{
     answer::Call,
     subtask::{self, TaskCall},
+    tool_search::{self, Behind, Defined},
 };
 use crate::{
     asking::questions,
@@ -39,6 +40,8 @@ const QUESTION: &str = "question";
 #[derive(Default)]
 pub struct Toolbox {
     tools: BTreeMap<String, Tool>,
+    /// The tools of servers that the model has to search for.
+    behind: Behind,
     /// The tools that a rule denies altogether.
     hidden: Vec<(String, String)>,
     policy: Policy,
@@ -91,6 +94,10 @@ impl Toolbox {
         let external = servers.iter().enumerate().flat_map(|(place, held)| {
             held.tools().into_iter().filter(|tool| is_free(tool)).map(move |tool| tool::mcp::row(tool, place))
         });
+        let defined = |tool: &Arc<mcp::McpTool>| {
+            let (name, _) = Tool::named(&tool.key, None);
+            (name.into_owned(), Defined { server: tool.server.clone(), n_bytes: tool.n_bytes })
+        };
         // A later row of the same name takes the place of an earlier one.
         let offered = cx.plugins.as_ref().map(|host| host.offer());
         let of_plugins = offered.iter().flat_map(|offer| &offer.tools).map(tool::plugin::row);
@@ -122,15 +129,32 @@ impl Toolbox {
             };
             tool.text = Cow::Owned(format!("{}\n{listing}", tool.text));
         }
+        let behind = if policy.hides(tool_search::NAME) {
+            Behind::default()
+        } else {
+            let defined = servers.iter().flat_map(|held| held.tools()).map(|tool| defined(&tool)).collect();
+            let settings = &cx.loaded.config.settings.windlass.tool_search;
+            Behind::split(&mut tools, &defined, settings, &state.history)
+        };
         let server_instructions = tool::mcp::instructions(&servers, |tool| {
-            is_free(tool) && tools.get(&tool.key).is_some_and(Tool::is_servers)
+            let shown = tools.get(&tool.key).or(behind.get(&tool.key).map(|(_, tool)| tool));
+            is_free(tool) && shown.is_some_and(Tool::is_servers)
         });
         if let Some(structured) = &cx.structured {
             // The user asked for it, so the agent's tools do not matter.
             tools.insert(structured::NAME.to_owned(), structured.tool());
         }
         let skills = skills::listing(&skills);
-        Self { tools, hidden, policy, skills, server_instructions, is_nobody_there, ..Self::default() }
+        Self {
+            tools,
+            behind,
+            hidden,
+            policy,
+            skills,
+            server_instructions,
+            is_nobody_there,
+            ..Self::default()
+        }
     }
 
     /// Returns one tool for a call of the user's: the user asked for the rules in `granted`, so only the
@@ -144,7 +168,7 @@ impl Toolbox {
 
     /// Returns every tool that the model is shown, for changes of its description.
     pub fn tools_mut(&mut self) -> impl Iterator<Item = &mut Tool> {
-        self.tools.values_mut()
+        self.tools.values_mut().chain(self.behind.tools_mut())
     }
 
     /// Returns the text about the skills in the system prompt.
@@ -162,11 +186,12 @@ impl Toolbox {
         &self.policy
     }
 
-    /// Returns the specifications of the tools for the model, sorted by name so that the provider's cache
-    /// holds.
+    /// Returns the specifications of the tools for the model, sorted by name and behind them those that it has loaded, so
+    /// that the provider's cache holds.
     pub fn specs(&self) -> Vec<ToolSpec<'_>> {
         let visible = self.tools.iter().filter(|(name, _)| *name != INVALID);
         visible
+            .chain(self.behind.loaded())
             .map(|(name, tool)| ToolSpec {
                 name: Cow::Borrowed(name),
                 description: Cow::Borrowed(&tool.text),
@@ -200,9 +225,10 @@ impl Toolbox {
     /// Returns the tool of that name, also when the name is written in another case.
     fn meant(&self, name: &str) -> Option<(String, Tool)> {
         let same = |known: &&String| known.eq_ignore_ascii_case(name);
-        let known = self.tools.get_key_value(name).map(|(known, _)| known);
-        let known = known.or_else(|| self.tools.keys().find(same))?;
-        Some((known.clone(), self.tools.get(known)?.clone()))
+        let known =
+            self.tools.get_key_value(name).or_else(|| self.tools.iter().find(|(known, _)| same(known)));
+        let (known, tool) = known.or_else(|| self.behind.get(name))?;
+        Some((known.clone(), tool.clone()))
     }
 
     /// Returns the tool a call means and its input; a call that means none goes to `invalid`.

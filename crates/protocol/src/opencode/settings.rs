@@ -279,6 +279,8 @@ pub struct WindlassSettings {
     pub plugin: PluginSettings,
     /// The sandbox of the commands that agents run.
     pub sandbox: SandboxSettings,
+    /// The search for tools of MCP servers, where there are many.
+    pub tool_search: ToolSearchSettings,
     /// Patterns of directories whose projects are trusted. No project can set it.
     pub trust: Vec<String>,
     /// The protocols of providers, by their ids, that their npm packages do not tell.
@@ -293,6 +295,18 @@ pub struct McpSettings {
     /// Milliseconds that a prompt waits at most for the servers that are starting, all together (default 1000).
     #[cfg_attr(feature = "schema", schemars(range(max = 60_000)))]
     pub start_wait: Option<u64>,
+}
+
+/// `windlass.tool_search`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ToolSearchSettings {
+    /// The tokens of all definitions above which servers' tools are searched for and not listed (default 10000).
+    #[cfg_attr(feature = "schema", schemars(range(max = 10_000_000)))]
+    pub above: Option<u64>,
+    /// Names of servers whose tools are listed all the same.
+    pub direct: Vec<String>,
 }
 
 /// `windlass.plugin`.

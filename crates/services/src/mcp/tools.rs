@@ -86,11 +86,14 @@ fn offered(tool: Tool, server: &str, slot_id: usize) -> Option<McpTool> {
         );
         return None;
     }
+    let description = tool.description.map(Cow::into_owned).unwrap_or_default();
+    let key = key(server, &tool.name);
     Some(McpTool {
-        key: key(server, &tool.name),
+        n_bytes: key.len() + description.len() + schema.to_string().len(),
+        key,
         server: server.to_owned(),
         schema: Arc::new(schema),
-        description: tool.description.map(Cow::into_owned).unwrap_or_default(),
+        description,
         name: tool.name.into_owned(),
         slot_id,
     })
