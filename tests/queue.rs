@@ -241,3 +241,29 @@ async fn a_thousand_steers_and_their_cancels_leave_nothing_behind() {
     assert_eq!(said(&agent).len(), 1);
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn a_turn_begun_by_steering_is_answered_by_the_chosen_model_and_its_failure_is_told() {
+    let agent = Agent::builder().spawn().await;
+    agent.initialize_with(json!({"_meta": {"windlass/events": ["session.idle"]}})).await;
+    agent.allow_own_turns();
+    let session = agent.new_session().await;
+    let model = json!({"sessionId": session, "configId": "model", "value": "mock/other"});
+    agent.request("session/set_config_option", model).await.unwrap();
+    agent.llm.reply(Reply::text("from the other"));
+    steer(&agent, &session, "hello").answer().await.unwrap();
+    agent.wait_text(&session, "from the other").await;
+    agent.wait_for("the end", |it| it["params"]["event"]["type"] == "session.idle").await;
+    assert_eq!(agent.llm.last_request().body["model"], "other");
+    agent.llm.reply(Reply::status(400).body(json!({"error": {"message": "no such thing"}})));
+    assert_eq!(
+        steer(&agent, &session, "again").answer().await.unwrap(),
+        json!({"outcome": "startedNewTurn"})
+    );
+    agent
+        .has_update(&session, "the failure", |it| {
+            it["content"]["text"].as_str().is_some_and(|text| text.contains("no such thing"))
+        })
+        .await;
+    agent.finish().await;
+}

@@ -187,11 +187,10 @@ async fn one_subagent_is_cancelled_and_its_parent_and_its_siblings_go_on() {
     for gate in &gates {
         gate.reached().await;
     }
-    let first = agent
-        .updates(&session)
-        .into_iter()
-        .find(|it| it["content"][0]["type"] == "session" && it["toolCallId"] == "call_1");
-    let first = first.unwrap()["content"][0]["sessionId"].as_str().unwrap().to_owned();
+    let links = |it: &Value| it["content"][0]["type"] == "session" && it["toolCallId"] == "call_1";
+    agent.has_update(&session, "the link", links).await;
+    let first = agent.updates(&session).into_iter().find(links).unwrap();
+    let first = first["content"][0]["sessionId"].as_str().unwrap().to_owned();
     agent.cancel(&first);
     gates[0].abandoned().await;
     agent
@@ -238,6 +237,7 @@ async fn a_subagents_session_takes_a_cancel_and_no_other_call() {
     agent.llm.reply_to("go", Reply::text("done"));
     let prompt = agent.send_prompt(&session, "go");
     gate.reached().await;
+    agent.has_update(&session, "the announcement", |it| tag(it) == "subagent_update").await;
     let child = children(&agent, &session).remove(0);
     let cwd = agent.scratch.cwd();
     let whole = json!({
@@ -310,5 +310,45 @@ async fn zed_which_reads_an_earlier_draft_sees_subagents_in_the_session_above() 
     agent.answer(&ask, Answer::AllowOnce);
     let turn = prompt.turn().await;
     assert!(announced(&turn.updates).is_empty());
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_resumes_is_told_of_the_subagent_that_works_and_asked_its_question_again() {
+    let (agent, session) = open(json!({"bash": "ask"})).await;
+    agent.llm.reply_to("go", Reply::call("call_1", "task", task("CHILD", "general")));
+    agent.llm.reply_to("CHILD", Reply::call("call_9", "bash", json!({"command": "touch made"})));
+    agent.llm.reply_to("CHILD", Reply::text("made it"));
+    agent.llm.reply_to("go", Reply::text("done"));
+    let prompt = agent.send_prompt(&session, "go");
+    let first = agent.permission().await;
+    let n_before = agent.updates(&session).len();
+    let params = json!({"sessionId": session, "cwd": agent.scratch.cwd(), "mcpServers": []});
+    agent.request("session/resume", params).await.unwrap();
+    agent.withdrawn(&first).await;
+    let again = agent.permission().await;
+    assert_eq!(again.params["sessionId"], first.params["sessionId"]);
+    let updates = agent.updates(&session).split_off(n_before);
+    assert_eq!(announced(&updates)[0]["sessionId"], first.params["sessionId"]);
+    agent.answer(&again, Answer::AllowOnce);
+    assert_eq!(prompt.turn().await.text(), "done");
+    assert!(agent.scratch.exists("made"));
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_copy_of_a_session_says_nothing_in_the_subagents_of_the_other() {
+    let (agent, session) = open(json!({})).await;
+    agent.llm.reply_to("go", Reply::call("call_1", "task", task("CHILD", "general")));
+    agent.llm.reply_to("CHILD", Reply::text("found it"));
+    agent.llm.reply_to("go", Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    let child = children(&agent, &session).remove(0);
+    let (n_above, n_below) = (agent.updates(&session).len(), agent.updates(&child).len());
+    let params = json!({"sessionId": session, "cwd": agent.scratch.cwd(), "mcpServers": []});
+    let forked = agent.request("session/fork", params).await.unwrap();
+    let loaded = agent.load(forked["sessionId"].as_str().unwrap()).await;
+    assert!(loaded.iter().any(|it| it["toolCallId"] == "call_1" && it["status"] == "completed"));
+    assert_eq!((agent.updates(&session).len(), agent.updates(&child).len()), (n_above, n_below));
     agent.finish().await;
 }

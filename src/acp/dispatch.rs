@@ -13,7 +13,7 @@ use jsonrpsee::{
     core::{RegisterMethodError, server::MethodCallback},
     types::{ErrorObjectOwned, Id as RpcId, Params},
 };
-use serde_json::value::RawValue;
+use serde_json::{json, value::RawValue};
 use windlass_protocol::{
     opencode::id::SessionId,
     rpc::{self, Id, Incoming, Malformed, code},
@@ -217,7 +217,7 @@ fn call(connection: &mut Connection, id: Id, method: &str, params: Option<&str>)
     }
     let version = connection.encoder.client.version;
     let Some(handler) = handler(&connection.methods, method, version) else {
-        let data = serde_json::json!({ "method": method });
+        let data = json!({ "method": method });
         return responder.fail(&ErrorObjectOwned::owned(
             code::METHOD_NOT_FOUND,
             "Method not found",
@@ -277,6 +277,7 @@ fn cancel_parked(connection: &mut Connection, is_meant: impl Fn(&[u8]) -> bool) 
             "session/prompt" if connection.encoder.client.version == Version::V1 => {
                 responder.succeed(&PromptResponse::new(StopReason::Cancelled));
             }
+            ext::STEERING => responder.succeed(&json!({ "outcome": "failed" })),
             _ => responder.fail(&error(code::REQUEST_CANCELLED, "The request was cancelled.")),
         }
     }
@@ -286,7 +287,7 @@ fn is_prompt_of(line: &[u8], session: &str) -> bool {
     match rpc::parse(line) {
         Some(Ok(Incoming::Call { method, params, .. })) => {
             let named = decode::named_session(params.map(RawValue::get));
-            method == "session/prompt" && named.as_deref() == Some(session)
+            ["session/prompt", ext::STEERING].contains(&&*method) && named.as_deref() == Some(session)
         }
         Some(Ok(Incoming::Notification { .. } | Incoming::Response { .. }) | Err(_)) | None => false,
     }

@@ -43,18 +43,18 @@ use super::{
     to_proto,
     v2::State,
 };
+use call_above::CallAbove;
 use child::Child;
 use foreground::Foreground;
-use helper::Helper;
 use plans::Plans;
 
 pub mod alone;
 mod asks;
+mod call_above;
 mod child;
 mod children;
 mod children_above;
 mod foreground;
-mod helper;
 mod notices;
 mod plans;
 mod titles;
@@ -76,7 +76,7 @@ pub struct Encoder {
     /// Those of them that work now; in the background they do so behind the turn that started them.
     working: HashSet<SessionId>,
     /// The calls of subagents that the client sees in the sessions above.
-    helpers: HashMap<SessionId, Helper>,
+    calls_above: HashMap<SessionId, CallAbove>,
     /// Subagents that the client was told of as sessions of their own.
     children: HashMap<SessionId, Child>,
     /// Events, and ends of prompts, that wait behind a replay.
@@ -84,6 +84,8 @@ pub struct Encoder {
     /// `session.created` of sessions that are not attached yet.
     created: VecDeque<Arc<Event>>,
     outputs: Outputs,
+    /// The client has answered a question of a subagent that it knows.
+    pub has_answered_child: bool,
     /// Requests of tools and servers that the client has not answered.
     pub client_calls: ClientCalls,
 }
@@ -203,7 +205,7 @@ impl Encoder {
             }
             Outgoing::Detach(session_id) => {
                 self.sessions.remove(&session_id);
-                self.forget_children(&session_id);
+                self.forget_children(&session_id, out);
                 self.outputs.forget(&session_id);
             }
             Outgoing::ClientCall(call) => self.call_client(*call, out),
@@ -277,13 +279,14 @@ impl Encoder {
         }
         // Reopening a session replays it in full.
         self.outputs.forget(&session_id);
-        self.forget_children(&session_id);
+        let known = self.forget_children(&session_id, out);
         self.children.remove(&session_id);
         self.roots.remove(&session_id);
         self.sessions.insert(session_id.clone(), shown);
         if let Some(created) = created {
             self.event(&created, out);
         } else if !self.held.contains_key(&session_id) {
+            self.show_known(&session_id, known, out);
             let children = self.roots.iter().filter(|(_, root)| **root == session_id);
             let children: Vec<SessionId> = children.map(|(child, _)| child.clone()).collect();
             self.ask_again(&session_id, &children, out);
@@ -387,11 +390,13 @@ impl Encoder {
                 self.outputs.forget(id);
                 // Later events of the subagents belong to no turn, but for those in the background.
                 self.roots.retain(|child, root| root != id || self.working.contains(child));
-                self.helpers.retain(|child, _| self.roots.contains_key(child));
+                self.calls_above.retain(|child, _| self.roots.contains_key(child));
                 self.show_idle(id, out);
             }
             EventPayload::SessionDeleted(_) => {
                 self.sessions.remove(id);
+                self.children.remove(id);
+                self.forget_children(id, out);
                 self.outputs.forget(id);
             }
             EventPayload::MessageUpdated { info, .. } => {
@@ -586,11 +591,11 @@ impl Encoder {
         id: &SessionId,
         part_id: &PartId,
         tool: &ToolPart,
-        helper: Option<&Helper>,
+        above: Option<&CallAbove>,
         is_replay: bool,
         out: &mut Sink<'_>,
     ) {
-        self.note_helper(tool);
+        self.note_call_above(tool);
         let link = self.link(tool);
         let Some(shown) = self.sessions.get_mut(id) else { return };
         let progress = match &tool.state {
@@ -608,7 +613,7 @@ impl Encoder {
         let is_new = before.is_none();
         if is_new {
             let call = to_proto::tool_call(tool, shown.bases());
-            let call = helper.into_iter().fold(call, |call, helper| helper.mark(call));
+            let call = above.into_iter().fold(call, |call, above| above.mark(call));
             let call = self.outputs.open(id, call, tool, shown.bases(), &mut out.lines);
             out.lines.tool_call(id, &call);
         } else if before == Some(progress)
@@ -626,14 +631,14 @@ impl Encoder {
             Progress::Ready | Progress::Running => {
                 let opened_in = (before == Some(Progress::Pending)).then_some(shown.bases());
                 let update = linked(to_proto::tool_call_update(tool, shown.bases()), link);
-                let update = helper.into_iter().fold(update, |update, helper| helper.mark_update(update));
+                let update = above.into_iter().fold(update, |update, above| above.mark_update(update));
                 let update = self.outputs.begin(id, update, tool, shown.bases(), opened_in, &mut out.lines);
                 out.lines.update(id, SessionUpdate::ToolCallUpdate(update));
                 self.outputs.more(id, part_id, tool, Instant::now(), &mut out.lines);
             }
             Progress::Done => {
                 let update = linked(to_proto::tool_call_update(tool, shown.bases()), link);
-                let update = helper.into_iter().fold(update, |update, helper| helper.mark_update(update));
+                let update = above.into_iter().fold(update, |update, above| above.mark_update(update));
                 self.outputs.end(id, part_id, tool, update, &mut out.lines);
                 if self.client.plans
                     && let Some(update) = shown.plans.written(tool, &shown.cwd, &shown.workspace.loaded())

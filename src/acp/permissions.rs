@@ -147,15 +147,22 @@ impl Permissions {
         Some(rpc_id)
     }
 
-    /// Moves the questions of a session to another one behind its own; true if its first is to be shown now.
-    pub fn move_to(&mut self, from: &SessionId, to: &SessionId) -> bool {
-        let Some(moved) = self.queues.remove(from) else { return false };
-        let ids: Vec<AskedId> = moved.iter().map(Asked::id).collect();
-        self.outstanding.retain(|_, asked| !ids.contains(asked));
+    /// Moves the questions of a session to another one behind its own; true if its first is to be shown now. The
+    /// request that shows one of them is taken back.
+    pub fn move_to(&mut self, from: &SessionId, to: &SessionId) -> (bool, Option<Id>) {
+        let shown = self.withdraw_shown(from);
+        let Some(moved) = self.queues.remove(from) else { return (false, shown) };
         let queue = self.queues.entry(to.clone()).or_default();
         let is_first = queue.is_empty();
         queue.extend(moved);
-        is_first
+        (is_first, shown)
+    }
+
+    /// Forgets the questions of a session, which will be asked anew; returns the request that shows one of them.
+    pub fn forget(&mut self, session_id: &SessionId) -> Option<Id> {
+        let shown = self.withdraw_shown(session_id);
+        self.queues.remove(session_id);
+        shown
     }
 
     /// Returns the session that the client was shown this question in.

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::{json, value::RawValue};
 use windlass_base::lock::lock;
-use windlass_engine::{Invocation, OnMissing, PromptInput, PromptPart, TurnBegin, TurnEnd};
+use windlass_engine::{
+    Begun, Invocation, OnMissing, PromptInput, PromptPart, TurnBegin, TurnEnd, TurnOutcome,
+};
 use windlass_protocol::{
     opencode::{id::SessionId, permission::Reply},
     rpc::{ErrorBody, Id, code},
@@ -24,6 +26,7 @@ use super::{
     outbox::{Cancel, Outgoing, PromptEnd, Responder},
     permissions::AskedId,
     reload, to_proto,
+    v2::agent,
 };
 
 pub fn prompt(
@@ -33,34 +36,7 @@ pub fn prompt(
 ) -> Result<(), ErrorObjectOwned> {
     let request = decode::prompt(params).map_err(|reason| invalid_params(&reason))?;
     let id = session_id(&request.session_id)?;
-    let parts = parts(connection, &id, request)?;
-    let wants_notices = connection.wants_notices();
-    let (agent, model, warnings) = {
-        let client_session = connection.sessions().get_mut(&id).ok_or_else(|| not_open(id.as_str()))?;
-        let pending_warnings = std::mem::take(&mut client_session.pending_warnings);
-        let warnings = reload::readable(
-            pending_warnings.into_iter().filter_map(|idx| client_session.shown.warnings.get(idx)),
-        );
-        // Another default is for sessions that begin with it.
-        if client_session.agent.is_none() {
-            client_session.agent =
-                Some(options::current_agent(&client_session.shown, client_session).to_owned());
-        }
-        (client_session.agent.clone(), client_session.model.clone(), warnings)
-    };
-    if !wants_notices {
-        send_warnings(connection, &id, &warnings);
-    }
-    // The configuration may be another one until the turn begins.
-    let on_missing = OnMissing::Fallback;
-    let input = PromptInput {
-        parts,
-        agent,
-        model,
-        on_missing,
-        invocation: Invocation::Slash,
-        ..PromptInput::default()
-    };
+    let input = input(connection, &id, request)?;
     let responder = call.take_responder()?;
     let rpc_id = responder.id().clone();
     if connection.encoder.client.version == Version::V2 {
@@ -79,6 +55,42 @@ pub fn prompt(
     let ticket = connection.engine.sessions().prompt(&id, input, on_end);
     connection.set_cancel(&rpc_id, Cancel::Prompt { session_id: id, ticket });
     Ok(())
+}
+
+/// Returns a prompt for an open session, as its client has chosen agent and model, and tells the configuration's mistakes
+/// that were not told.
+pub fn input(
+    connection: &mut Connection,
+    id: &SessionId,
+    prompt: decode::Prompt,
+) -> Result<PromptInput, ErrorObjectOwned> {
+    let parts = parts(connection, id, prompt)?;
+    let wants_notices = connection.wants_notices();
+    let (agent, model, warnings) = {
+        let client_session = connection.sessions().get_mut(id).ok_or_else(|| not_open(id.as_str()))?;
+        let pending_warnings = std::mem::take(&mut client_session.pending_warnings);
+        let warnings = reload::readable(
+            pending_warnings.into_iter().filter_map(|idx| client_session.shown.warnings.get(idx)),
+        );
+        // Another default is for sessions that begin with it.
+        if client_session.agent.is_none() {
+            client_session.agent =
+                Some(options::current_agent(&client_session.shown, client_session).to_owned());
+        }
+        (client_session.agent.clone(), client_session.model.clone(), warnings)
+    };
+    if !wants_notices {
+        send_warnings(connection, id, &warnings);
+    }
+    Ok(PromptInput {
+        parts,
+        agent,
+        model,
+        // The configuration may be another one until the turn begins.
+        on_missing: OnMissing::Fallback,
+        invocation: Invocation::Slash,
+        ..PromptInput::default()
+    })
 }
 
 /// Returns the parts of a prompt for an open session, with the subagents and resources that its words name.
@@ -112,19 +124,33 @@ pub fn parts(
 /// Gives the engine a prompt of version 2, which is answered when its message is there; the state of its session tells
 /// how its turn ended.
 fn answer_at_once(connection: &Connection, id: &SessionId, input: PromptInput, responder: Responder) -> u64 {
-    let waiting = Arc::new(Mutex::new(Some(responder)));
+    let waiting = Arc::new(Mutex::new((Some(responder), None)));
     let begun = waiting.clone();
     let (outbox, session_id) = (connection.outbox.clone(), id.clone());
-    let on_begin: TurnBegin = Box::new(move |_| {
-        if let Some(responder) = lock(&begun).take() {
+    let on_begin: TurnBegin = Box::new(move |how| {
+        let mut waiting = lock(&begun);
+        waiting.1 = Some(how);
+        if how == Begun::Turn
+            && let Some(responder) = waiting.0.take()
+        {
             outbox.push(Outgoing::PromptBegan { session_id, responder });
         }
     });
     let (outbox, session_id) = (connection.outbox.clone(), id.clone());
     let on_end: TurnEnd = Box::new(move |outcome| {
         let outcome = outcome.map_err(|failure| engine_error(&failure));
-        let end = Box::new(PromptEnd { responder: lock(&waiting).take(), outcome });
-        outbox.push(Outgoing::PromptEnded { session_id, end });
+        let (responder, how) = std::mem::take(&mut *lock(&waiting));
+        match (responder, &outcome) {
+            // It is a message of the turn that runs, and ends nothing.
+            (Some(responder), Ok(TurnOutcome { message_id: Some(id), .. })) if how == Some(Begun::Within) => {
+                responder.succeed(&agent::PromptResponse { message_id: &MessageId::new(id.shared()) });
+            }
+            (Some(responder), Err(failure)) if how == Some(Begun::Within) => responder.fail(failure),
+            (responder, _) => {
+                let end = Box::new(PromptEnd { responder, outcome });
+                outbox.push(Outgoing::PromptEnded { session_id, end });
+            }
+        }
     });
     connection.engine.sessions().prompt_watched(id, input, on_begin, on_end)
 }
@@ -148,13 +174,17 @@ pub fn answered(connection: &mut Connection, id: &Id, result: Result<Option<&Raw
     }
     // An answer to nothing, or to a question that was settled meanwhile, is ignored.
     let asked = connection.encoder.permissions.answered(id);
-    if let (Some(asked), Err(failure)) = (&asked, &result)
-        && connection.encoder.permissions.session_of(asked).is_some_and(|id| connection.encoder.is_child(id))
-    {
-        let reason =
-            "the client does not know a subagent that it was told of, so that those are shown no more";
-        tracing::warn!(code = failure.code, message = %failure.message, "{reason}");
-        return connection.outbox.push(Outgoing::ShowSubagentsAbove);
+    let place = asked.as_ref().and_then(|asked| connection.encoder.permissions.session_of(asked));
+    if place.is_some_and(|place| connection.encoder.is_child(place)) {
+        match &result {
+            Ok(_) => connection.encoder.has_answered_child = true,
+            Err(failure) if !connection.encoder.has_answered_child => {
+                let reason = "the client does not know a subagent that it was told of, so that those are shown no more";
+                tracing::warn!(code = failure.code, message = %failure.message, "{reason}");
+                return connection.outbox.push(Outgoing::ShowSubagentsAbove);
+            }
+            Err(_) => {}
+        }
     }
     let permission = match asked {
         Some(AskedId::Permission(permission)) => permission,

@@ -5,17 +5,22 @@ use std::sync::{Arc, Mutex};
 
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::{Value, json};
-use windlass_base::lock::lock;
-use windlass_engine::{Begun, Delivery, EngineErrorKind, PromptInput, TurnBegin, TurnEnd, WaitingPrompt};
+use windlass_base::{ids, lock::lock};
+use windlass_engine::{
+    Begun, Delivery, EngineErrorKind, PromptInput, StopReason, TurnBegin, TurnEnd, WaitingPrompt,
+};
 use windlass_protocol::{opencode::id::SessionId, rpc::code};
-use windlass_protocol_acp::decode::{self, queue as decode_queue};
+use windlass_protocol_acp::{
+    decode::{self, queue as decode_queue},
+    schema::{ContentBlock, ContentChunk, MessageId, Notice, NoticeSeverity, SessionUpdate, TextContent},
+};
 
 use super::{
     call::Call,
     connection::Connection,
     error::{invalid_params, not_open, session_id},
-    outbox::{Cancel, Responder},
-    prompt::parts,
+    outbox::{Cancel, Outgoing},
+    prompt::{input, parts},
 };
 
 /// Gives the turn that runs more words of the user. Answered when they are in the conversation, or cannot be.
@@ -26,35 +31,53 @@ pub fn steer(
 ) -> Result<(), ErrorObjectOwned> {
     let request = decode_queue::steering(params).map_err(|reason| invalid_params(&reason))?;
     let id = session_id(&request.prompt.session_id)?;
-    let parts = parts(connection, &id, request.prompt)?;
+    let input = input(connection, &id, request.prompt)?;
     if request.is_turn_required && !connection.engine.sessions().is_working(&id) {
         return call.succeed(&prompt_required());
     }
     let delivery = if request.is_turn_required { Delivery::SteerOnly } else { Delivery::Steer };
-    let input = PromptInput { parts, delivery, ..PromptInput::default() };
+    let input = PromptInput { delivery, ..input };
     let responder = call.take_responder()?;
     let rpc_id = responder.id().clone();
     let waiting = Arc::new(Mutex::new(Some(responder)));
     let begun = waiting.clone();
-    let answer = |responder: &Mutex<Option<Responder>>, outcome: &Value| {
-        if let Some(responder) = lock(responder).take() {
-            responder.succeed(outcome);
-        }
-    };
     let on_begin: TurnBegin = Box::new(move |how| {
-        let outcome = match how {
-            Begun::Within => "injected",
-            Begun::Turn => "startedNewTurn",
-        };
-        answer(&begun, &json!({ "outcome": outcome }));
+        // Within a turn the words are not in the conversation yet.
+        if how == Begun::Turn
+            && let Some(responder) = lock(&begun).take()
+        {
+            responder.succeed(&json!({ "outcome": "startedNewTurn" }));
+        }
     });
-    let on_end: TurnEnd = Box::new(move |outcome| match outcome {
-        Err(failure) if failure.kind == EngineErrorKind::NoTurn => answer(&waiting, &prompt_required()),
-        Ok(_) | Err(_) => answer(&waiting, &json!({ "outcome": "failed" })),
+    let (outbox, session_id, wants_notices) =
+        (connection.outbox.clone(), id.clone(), connection.wants_notices());
+    let on_end: TurnEnd = Box::new(move |outcome| match (lock(&waiting).take(), outcome) {
+        (Some(responder), Ok(outcome)) if outcome.stop != StopReason::Cancelled => {
+            responder.succeed(&json!({ "outcome": "injected" }));
+        }
+        (Some(responder), Err(failure)) if failure.kind == EngineErrorKind::NoTurn => {
+            responder.succeed(&prompt_required());
+        }
+        (Some(responder), _) => responder.succeed(&json!({ "outcome": "failed" })),
+        // No request waits for the end of the turn that has begun.
+        (None, Err(failure)) => {
+            let update = Box::new(failed(&failure.message, wants_notices));
+            outbox.push(Outgoing::Update(session_id, update));
+        }
+        (None, Ok(_)) => {}
     });
     let ticket = connection.engine.sessions().prompt_watched(&id, input, on_begin, on_end);
     connection.set_cancel(&rpc_id, Cancel::Prompt { session_id: id, ticket });
     Ok(())
+}
+
+/// Returns the update about the failure of a turn that no request waits for.
+fn failed(message: &str, wants_notices: bool) -> SessionUpdate {
+    if wants_notices {
+        return SessionUpdate::Notice(Notice::new(NoticeSeverity::Error, message.to_owned()));
+    }
+    let chunk = ContentChunk::new(ContentBlock::Text(TextContent::new(message)));
+    SessionUpdate::AgentThoughtChunk(chunk.message_id(MessageId::new(ids::message().shared())))
 }
 
 fn prompt_required() -> Value {

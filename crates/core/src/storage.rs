@@ -178,11 +178,12 @@ pub enum Write {
         session_id: SessionId,
         since: i64,
     },
-    /// Copies the files that one session knew before that moment to another session.
+    /// Gives a copy of a session the instructions of its client.
     CopyClientPrompt {
         from: SessionId,
         to: SessionId,
     },
+    /// Copies the files that one session knew before that moment to another session.
     CopyKnownFiles {
         from: SessionId,
         to: SessionId,

@@ -41,10 +41,9 @@ impl Encoder {
         if let Some(rpc_id) = settled.withdrawn {
             withdraw(rpc_id, out);
         }
-        if let Some(session_id) = settled.next {
-            self.show_ask(&session_id, out);
-        }
-        if let Some(session_id) = session_id.filter(|_| is_last) {
+        // The next one may be settled as well, with its news on the way.
+        let is_over = settled.next.map_or(is_last, |next| !self.show_ask(&next, out));
+        if let Some(session_id) = session_id.filter(|_| is_over) {
             self.set_waiting(&session_id, false, out);
         }
     }
@@ -90,9 +89,10 @@ impl Encoder {
         }
     }
 
-    pub(super) fn show_ask(&mut self, root: &SessionId, out: &mut Sink<'_>) {
-        let Some(cwd) = self.sessions.get(root).map(|shown| shown.cwd.clone()) else { return };
-        let Some((rpc_id, asked)) = self.permissions.show(root, out.waiting.is_waiting) else { return };
+    /// Puts the question before the user that is the first of a session's; false if there is none.
+    pub(super) fn show_ask(&mut self, root: &SessionId, out: &mut Sink<'_>) -> bool {
+        let Some(cwd) = self.sessions.get(root).map(|shown| shown.cwd.clone()) else { return false };
+        let Some((rpc_id, asked)) = self.permissions.show(root, out.waiting.is_waiting) else { return false };
         self.set_waiting(root, true, out);
         let choice = match asked {
             Asked::Permission(request) => {
@@ -101,11 +101,13 @@ impl Encoder {
             Asked::Question(dialog) => match dialog.show(root) {
                 QuestionMessage::Choice(choice) => self.named(choice, dialog.session_id(), root),
                 QuestionMessage::Form(form) => {
-                    return out.lines.write(&rpc::request(&rpc_id, "elicitation/create", form));
+                    out.lines.write(&rpc::request(&rpc_id, "elicitation/create", form));
+                    return true;
                 }
             },
         };
         out.lines.ask(&rpc_id, choice);
+        true
     }
 
     /// Names the subagent that asks in the session above.
@@ -115,15 +117,15 @@ impl Encoder {
         id: &SessionId,
         root: &SessionId,
     ) -> RequestPermissionRequest {
-        if let Some(helper) = self.helpers.get(id).filter(|_| id != root) {
-            choice.tool_call = helper.mark_update(choice.tool_call);
+        if let Some(above) = self.calls_above.get(id).filter(|_| id != root) {
+            choice.tool_call = above.mark_update(choice.tool_call);
         }
         choice
     }
 }
 
 /// Takes a request of ours off the client's screen.
-fn withdraw(rpc_id: rpc::Id, out: &mut Sink<'_>) {
+pub(super) fn withdraw(rpc_id: rpc::Id, out: &mut Sink<'_>) {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Params {

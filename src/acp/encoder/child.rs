@@ -12,7 +12,7 @@ use windlass_protocol_acp::schema::{
     ContentBlock, Error, ErrorStopReason, IdleStateUpdate, IdleStopReason, MessageId as AcpMessageId,
     RequiresActionStateUpdate, RunningStateUpdate, SessionCancelCapabilities, SessionId as AcpSessionId,
     SessionMessage, SessionMessageChunk, SessionUpdate, StateUpdate, SubagentSessionCapabilities,
-    SubagentUpdate, TextContent,
+    SubagentUpdate, TextContent, UnknownStateUpdate,
 };
 
 /// A subagent's session that the client knows.
@@ -37,6 +37,8 @@ pub struct Child {
 pub enum Work {
     /// Its history is being shown.
     Past,
+    /// Shown in the session above from here on.
+    Unknown,
     Running,
     RequiresAction,
     Idle,
@@ -58,6 +60,11 @@ impl Child {
             }
             Message::Assistant(answer) => self.end = end(answer),
         }
+    }
+
+    /// Notes the error that its session ended with.
+    pub fn note_error(&mut self, error: &MessageError) {
+        self.end = failed(error);
     }
 
     /// Notes a text of its answer; the last one goes to the session above.
@@ -85,6 +92,7 @@ impl Child {
             Work::Past => return None,
             Work::Running => StateUpdate::Running(RunningStateUpdate::new()),
             Work::RequiresAction => StateUpdate::RequiresAction(RequiresActionStateUpdate::new()),
+            Work::Unknown => StateUpdate::Unknown(UnknownStateUpdate::new()),
             Work::Idle => StateUpdate::Idle(IdleStateUpdate::new().stop_reason(self.end.clone())),
         };
         let mut update = SubagentUpdate::new(id.shared()).state(state);
@@ -119,7 +127,7 @@ impl Child {
 }
 
 impl Work {
-    fn is_working(self) -> bool {
+    pub fn is_working(self) -> bool {
         matches!(self, Self::Running | Self::RequiresAction)
     }
 }
@@ -127,19 +135,23 @@ impl Work {
 /// Returns the reason for the end of work whose last message this is.
 fn end(answer: &AssistantMessage) -> IdleStopReason {
     match (&answer.error, answer.finish.as_deref()) {
-        (Some(MessageError::MessageAbortedError { .. }), _) => IdleStopReason::Cancelled,
-        (Some(MessageError::MessageOutputLengthError {}), _) | (None, Some("length")) => {
-            IdleStopReason::MaxTokens
-        }
-        (Some(MessageError::ContentFilterError { .. }), _) | (None, Some("content-filter")) => {
-            IdleStopReason::Refusal
-        }
-        (Some(error), _) => {
+        (Some(error), _) => failed(error),
+        (None, Some("length")) => IdleStopReason::MaxTokens,
+        (None, Some("content-filter")) => IdleStopReason::Refusal,
+        (None, Some(_)) => IdleStopReason::EndTurn,
+        // It was never finished.
+        (None, None) => IdleStopReason::Cancelled,
+    }
+}
+
+fn failed(error: &MessageError) -> IdleStopReason {
+    match error {
+        MessageError::MessageAbortedError { .. } => IdleStopReason::Cancelled,
+        MessageError::MessageOutputLengthError {} => IdleStopReason::MaxTokens,
+        MessageError::ContentFilterError { .. } => IdleStopReason::Refusal,
+        error => {
             let error = Error::new(code::INTERNAL_ERROR, error.message());
             IdleStopReason::Error(ErrorStopReason::new().error(error))
         }
-        // Between steps it is not known how it will end.
-        (None, Some("tool-calls") | None) => IdleStopReason::Cancelled,
-        (None, Some(_)) => IdleStopReason::EndTurn,
     }
 }

@@ -19,8 +19,16 @@ use windlass_protocol_acp::schema::{
 
 use super::{
     Encoder, Progress, ShownSession, Sink,
+    asks::withdraw,
     child::{Child, Work},
 };
+
+/// A subagent that works, as the client was told of it.
+pub(super) struct Known {
+    id: SessionId,
+    parent: SessionId,
+    title: String,
+}
 
 impl Encoder {
     /// Returns true if the client knows any subagent as a session of its own.
@@ -67,32 +75,59 @@ impl Encoder {
         true
     }
 
-    /// Forgets the subagents of a session that is closed or opened anew.
-    pub(super) fn forget_children(&mut self, root: &SessionId) {
-        let (of_root, others): (HashMap<_, _>, HashMap<_, _>) =
-            std::mem::take(&mut self.children).into_iter().partition(|(_, child)| child.root == *root);
-        self.children = others;
-        for id in of_root.keys() {
-            self.sessions.remove(id);
-            self.outputs.forget(id);
+    /// Forgets the subagents of a session that is closed or opened anew, and takes their questions off the screen.
+    /// Returns those that work, the ones above before the ones below.
+    pub(super) fn forget_children(&mut self, root: &SessionId, out: &mut Sink<'_>) -> Vec<Known> {
+        let mut known: Vec<Known> = Vec::new();
+        let of_root = self.children.extract_if(|_, child| child.root == *root);
+        for (id, child) in of_root.collect::<Vec<_>>() {
+            let title = self.sessions.remove(&id).map(|shown| shown.title).unwrap_or_default();
+            self.outputs.forget(&id);
+            if let Some(rpc_id) = self.permissions.forget(&id) {
+                withdraw(rpc_id, out);
+            }
+            if child.work.is_working() {
+                known.push(Known { id, parent: child.parent, title });
+            }
+        }
+        let depth = |of: &Known| {
+            let above = |of: &Known| known.iter().find(|it| it.id == of.parent);
+            std::iter::successors(above(of), |of| above(of)).count()
+        };
+        let depths: HashMap<SessionId, usize> = known.iter().map(|it| (it.id.clone(), depth(it))).collect();
+        known.sort_by_key(|it| depths.get(&it.id).copied());
+        known
+    }
+
+    /// Shows the subagents that work for a session which the client opens again without its history.
+    pub(super) fn show_known(&mut self, root: &SessionId, known: Vec<Known>, out: &mut Sink<'_>) {
+        for Known { id, parent, title } in known {
+            self.roots.insert(id.clone(), root.clone());
+            if self.announce(&id, &parent, &title, out) {
+                self.set_work(&id, Work::Running, out);
+            }
         }
     }
 
     /// Shows the subagents' calls and questions in the sessions that they work for from now on: the client that said
     /// it shows them apart does not know them. The question that it refused is asked again there.
     pub(super) fn show_children_above(&mut self, out: &mut Sink<'_>) {
+        let ids: Vec<SessionId> = self.children.keys().cloned().collect();
+        ids.iter().for_each(|id| self.set_work(id, Work::Unknown, out));
         self.client.subagents = false;
         let children = std::mem::take(&mut self.children);
         for (id, child) in &children {
             self.sessions.remove(id);
             self.outputs.forget(id);
             self.roots.insert(id.clone(), child.root.clone());
-            if child.work != Work::Idle {
-                self.working.insert(id.clone());
-            }
+            self.working.insert(id.clone());
         }
         for (id, child) in children {
-            if self.permissions.move_to(&id, &child.root) {
+            let (is_first, shown) = self.permissions.move_to(&id, &child.root);
+            if let Some(rpc_id) = shown {
+                withdraw(rpc_id, out);
+            }
+            if is_first {
                 self.show_ask(&child.root, out);
             }
         }
@@ -103,6 +138,11 @@ impl Encoder {
         match payload {
             EventPayload::SessionStatus { status: SessionStatus::Busy, .. } => {
                 self.set_work(id, Work::Running, out)
+            }
+            EventPayload::SessionError { error: Some(error), .. } => {
+                if let Some(child) = self.children.get_mut(id) {
+                    child.note_error(error);
+                }
             }
             EventPayload::SessionIdle { .. } => self.end_work(id, out),
             _ => {}
@@ -177,6 +217,10 @@ impl Encoder {
         let PartKind::Tool(tool) = &part.kind else { return self.part(id, part, true, out) };
         let history = task_session(tool).and_then(|child_id| Some((children.get(&child_id)?, child_id)));
         match history {
+            // A copy of a session names the subagents of the other.
+            Some((_, child_id)) if self.children.get(&child_id).is_some_and(|child| child.parent != *id) => {
+                self.part(id, part, true, out);
+            }
             Some((messages, child_id)) if self.client.subagents => {
                 self.tool(id, &part.id, &at_first(tool), None, true, out);
                 if !self.sessions.contains_key(&child_id) {

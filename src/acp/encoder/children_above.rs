@@ -14,16 +14,18 @@ use windlass_protocol::opencode::{
     session::SessionStatus,
 };
 
-use super::{Encoder, Sink, helper::Helper};
+use super::{Encoder, Sink, call_above::CallAbove};
 use crate::acp::{outbox::Outgoing, permissions, to_proto};
 
 impl Encoder {
-    /// Learns of the subagent that a call has started.
-    pub(super) fn note_helper(&mut self, tool: &ToolPart) {
+    /// Learns of the subagent that a call gives work.
+    pub(super) fn note_call_above(&mut self, tool: &ToolPart) {
         let Some(id) = task_session(tool) else { return };
-        let agent = tool.state.input().get("subagent_type").and_then(Value::as_str).unwrap_or("subagent");
-        let helper = || Helper::new(agent, &tool.call_id);
-        self.helpers.entry(id).or_insert_with(helper);
+        // A later call gives it more to do.
+        if !self.calls_above.get(&id).is_some_and(|known| known.is(&tool.call_id)) {
+            let agent = tool.state.input().get("subagent_type").and_then(Value::as_str).unwrap_or("subagent");
+            self.calls_above.insert(id, CallAbove::new(agent, &tool.call_id));
+        }
     }
 
     /// Shows a subagent's calls, questions and cost in the session that it works for.
@@ -62,9 +64,9 @@ impl Encoder {
     fn child_part(&mut self, root: &SessionId, part: &Part, out: &mut Sink<'_>) {
         if let PartKind::Tool(tool) = &part.kind {
             let call_id = to_proto::child_call_id(&part.session_id, &tool.call_id);
-            let helper = self.helpers.get(&part.session_id).cloned();
+            let above = self.calls_above.get(&part.session_id).cloned();
             let tool = ToolPart { call_id, ..(**tool).clone() };
-            self.tool(root, &part.id, &tool, helper.as_ref(), false, out);
+            self.tool(root, &part.id, &tool, above.as_ref(), false, out);
         } else if let PartKind::StepFinish { cost, .. } = &part.kind
             && let Some(shown) = self.sessions.get_mut(root)
         {

@@ -83,6 +83,11 @@ impl Inbox {
         taken
     }
 
+    /// Returns true if a prompt was met that the running turn is to take in.
+    pub fn has_for_running_turn(&self, tickets: &Tickets) -> bool {
+        self.tickets().any(|ticket| tickets.is_for_running_turn(ticket))
+    }
+
     /// Returns true if words of the user were met that the running turn is to take in.
     pub fn has_steer(&self, tickets: &Tickets) -> bool {
         self.tickets().any(|ticket| tickets.is_steer(ticket))

@@ -75,9 +75,13 @@ impl Sessions<'_> {
             if let Some(parts) = parts {
                 (input.parts, input.part_ids) = (parts, Vec::new());
             }
-            input.delivery = delivery.unwrap_or(input.delivery);
+            let is_steer = |delivery: Delivery| delivery != Delivery::Turn;
+            // One that is for a running turn alone stays so.
+            if let Some(delivery) = delivery.filter(|it| is_steer(*it) != is_steer(input.delivery)) {
+                input.delivery = delivery;
+            }
         };
-        self.tickets(id).and_then(|tickets| tickets.of_waiting(ticket, change)).is_some()
+        self.tickets(id).and_then(|tickets| tickets.change(ticket, change)).is_some()
     }
 
     /// Takes a prompt back that waits, as if it had never come; false if it does not wait any more.

@@ -97,12 +97,19 @@ impl Tickets {
         listed
     }
 
-    /// Answers a prompt that waits as a cancelled one, and forgets it; false if it has begun.
+    /// Works on a user's prompt that waits, as [`Tickets::waiting`] lists it; `None` if it does not any more.
+    pub fn change<T>(&self, ticket: u64, work: impl FnOnce(&mut PromptInput) -> T) -> Option<T> {
+        self.of_waiting(ticket, |input| input.of_task.is_none().then(|| work(input))).flatten()
+    }
+
+    /// Answers a user's prompt that waits as a cancelled one, and forgets it; false if it has begun.
     pub fn withdraw(&self, ticket: u64) -> bool {
         let withdrawn = {
             let mut open = self.lock();
             match open.get(&ticket) {
-                Some(entry) if !entry.is_running() => open.remove(&ticket),
+                Some(entry) if entry.waiting.as_ref().is_some_and(|input| input.of_task.is_none()) => {
+                    open.remove(&ticket)
+                }
                 Some(_) | None => None,
             }
         };

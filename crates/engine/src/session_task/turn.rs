@@ -334,6 +334,7 @@ async fn take_steps(
     let mut n_steps = 0;
     let mut room = Room::default();
     let (mut n_failed, mut n_pauses) = (0, 0);
+    let mut has_ended = false;
     if cx.plugins.as_ref().is_some_and(|host| host.declares("chat.message")) {
         // A hook's settings for the prompt belong to it.
         apply_settings(cx, state, inbox, None).await;
@@ -342,7 +343,11 @@ async fn take_steps(
         if take_in_waiting(cx, state, inbox).await? {
             // What came is answered with as many steps as a prompt is.
             n_steps = 0;
+        } else if has_ended {
+            // It was withdrawn again.
+            break StopReason::EndTurn;
         }
+        has_ended = false;
         room.before_step(cx, state).await?;
         if room.ends_turn {
             break StopReason::EndTurn;
@@ -379,6 +384,7 @@ async fn take_steps(
                 if !inbox.has_steer(&cx.session.tickets) {
                     break StopReason::EndTurn;
                 }
+                has_ended = true;
             }
             Step::ToolsRan if is_last => break StopReason::MaxTurnRequests,
             Step::ToolsRan => apply_settings(cx, state, inbox, None).await,
@@ -532,24 +538,30 @@ async fn take_in_waiting(
     state: &mut SessionState,
     inbox: &mut Inbox,
 ) -> Result<bool, EngineError> {
-    let waiting = inbox.take_for_running_turn(&cx.session.tickets);
-    if !waiting.is_empty() {
+    let tickets = &cx.session.tickets;
+    if inbox.has_for_running_turn(tickets) {
         // What a step changed is told before the prompts behind it.
         file_snapshots::settle(cx.session, state, &cx.cancel).await?;
     }
-    let mut is_steered = false;
-    for ticket in waiting {
-        let Some((_, mut input)) = cx.session.tickets.begin(ticket, Begun::Within) else { continue };
-        is_steered |= input.delivery != Delivery::Turn;
+    // All of them begin at once: one that is changed or withdrawn later has begun.
+    let begin = |ticket: u64| Some((ticket, tickets.begin(ticket, Begun::Within)?.1));
+    let begun: Vec<_> = inbox.take_for_running_turn(tickets).into_iter().filter_map(begin).collect();
+    let is_steered = begun.iter().any(|(_, input)| input.delivery != Delivery::Turn);
+    let mut failure: Option<EngineError> = None;
+    for (ticket, mut input) in begun {
+        if let Some(failure) = &failure {
+            tickets.end(ticket, Err(failure.clone()));
+            continue;
+        }
         let before = std::mem::replace(&mut state.turn.given, Given::take(&mut input));
         let accepted = accept(cx, state, input).await;
         state.turn.given = before;
         let message_id = state.history.last().map(|message| message.info.id().clone());
         let outcome = TurnOutcome { stop: StopReason::EndTurn, message_id, ..TurnOutcome::cancelled() };
-        cx.session.tickets.end(ticket, accepted.clone().map(|()| outcome));
-        accepted?;
+        tickets.end(ticket, accepted.clone().map(|()| outcome));
+        failure = accepted.err();
     }
-    Ok(is_steered)
+    failure.map_or(Ok(is_steered), Err)
 }
 
 /// Lets settings that came meanwhile hold for the next step; prompts wait for a turn of their own, answered by the

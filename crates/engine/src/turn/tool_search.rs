@@ -47,7 +47,7 @@ pub struct Defined {
 /// The tools behind the search.
 #[derive(Default)]
 pub struct Behind {
-    tools: BTreeMap<String, Tool>,
+    tools: Arc<BTreeMap<String, Tool>>,
     /// Those that the conversation has loaded or called, in that order.
     loaded: Vec<String>,
 }
@@ -70,7 +70,8 @@ impl Behind {
         }
         let behind: BTreeMap<String, Tool> =
             tools.extract_if(.., |name, tool| servers(name, tool).is_some()).collect();
-        let catalogue = Arc::new(Catalogue::new(&behind, defined));
+        let behind = Arc::new(behind);
+        let catalogue = Catalogue::new(behind.clone(), defined);
         let loaded = loaded(&behind, history);
         tools.insert(NAME.to_owned(), catalogue.tool());
         Self { tools: behind, loaded }
@@ -89,7 +90,7 @@ impl Behind {
 
     /// Returns every tool, for changes of its description.
     pub fn tools_mut(&mut self) -> impl Iterator<Item = &mut Tool> {
-        self.tools.values_mut()
+        Arc::make_mut(&mut self.tools).values_mut()
     }
 }
 
@@ -114,19 +115,12 @@ fn loaded(behind: &BTreeMap<String, Tool>, history: &[MessageWithParts]) -> Vec<
     loaded
 }
 
-/// The names and descriptions that are searched.
+/// The tools that are searched.
 struct Catalogue {
-    entries: Vec<Entry>,
+    tools: Arc<BTreeMap<String, Tool>>,
     /// The servers and their tools, as the description lists them: it does not change while tools are loaded, so that the
     /// provider's cache holds.
     servers: String,
-}
-
-struct Entry {
-    name: String,
-    description: String,
-    /// Words of the name, and those of the description.
-    words: [Vec<String>; 2],
 }
 
 /// The arguments of a search.
@@ -138,19 +132,17 @@ struct Arguments {
 }
 
 impl Catalogue {
-    fn new(tools: &BTreeMap<String, Tool>, defined: &HashMap<String, Defined>) -> Self {
+    fn new(tools: Arc<BTreeMap<String, Tool>>, defined: &HashMap<String, Defined>) -> Self {
         let mut servers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        let mut entries = Vec::with_capacity(tools.len());
-        for (name, tool) in tools {
+        for name in tools.keys() {
             let server = defined.get(name).map_or("", |it| it.server.as_str());
             servers.entry(server).or_default().push(name);
-            let words = [words(name), words(&tool.text)];
-            entries.push(Entry { name: name.clone(), description: tool.text.clone().into_owned(), words });
         }
-        Self { entries, servers: listing(&servers) }
+        let servers = listing(&servers);
+        Self { tools, servers }
     }
 
-    fn tool(self: Arc<Self>) -> Tool {
+    fn tool(self) -> Tool {
         let text = format!("{}\n\n{}", TEXT.trim_end(), self.servers);
         let properties = json!({
             "query": {
@@ -184,13 +176,13 @@ impl Catalogue {
     fn run(&self, arguments: &Arguments) -> ToolOutput {
         let limit = arguments.limit.unwrap_or(USUAL).clamp(1, MOST);
         let found = self.search(&arguments.query, limit);
-        let names: Vec<&str> = found.iter().map(|entry| entry.name.as_str()).collect();
+        let names: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
         let output = if found.is_empty() {
             format!("No tool fits \"{}\". Try other words.\n{}", arguments.query, self.servers)
         } else {
-            let line = |entry: &&Entry| {
-                let first = entry.description.lines().next().unwrap_or_default();
-                format!("- {}: {}", entry.name, windlass_base::text::head(first, MAX_LINE))
+            let line = |(name, text): &(&str, &str)| {
+                let first = text.lines().next().unwrap_or_default();
+                format!("- {name}: {}", windlass_base::text::head(first, MAX_LINE))
             };
             let lines: Vec<String> = found.iter().map(line).collect();
             format!("These tools are loaded and can be called in your next step:\n{}", lines.join("\n"))
@@ -204,31 +196,33 @@ impl Catalogue {
         }
     }
 
-    /// Returns the entries that fit a query best. One that is named fits before all others.
-    fn search(&self, query: &str, limit: usize) -> Vec<&Entry> {
+    /// Returns the names and descriptions that fit a query best. One that is named fits before all others.
+    fn search(&self, query: &str, limit: usize) -> Vec<(&str, &str)> {
         let wanted = words(query);
         let named: Vec<&str> = query.split(|char: char| char.is_whitespace() || char == ',').collect();
-        let score = |entry: &Entry| -> usize {
-            let [name, description] = &entry.words;
+        let score = |name: &str, text: &str| -> usize {
+            let (in_name, in_text) = (words(name), words(text));
             let of_word = |word: &String| {
-                let begins = |it: &String| it.starts_with(word.as_str()) || word.starts_with(it.as_str());
-                match (name.contains(word), description.contains(word)) {
+                let begins = |it: &String| {
+                    it.len() > 3 && (it.starts_with(word.as_str()) || word.starts_with(it.as_str()))
+                };
+                match (in_name.contains(word), in_text.contains(word)) {
                     (true, is_described) => 8 + usize::from(is_described),
                     (false, true) => 4,
-                    (false, false) if name.iter().any(|it| it.len() > 3 && begins(it)) => 3,
-                    (false, false) if description.iter().any(|it| it.len() > 3 && begins(it)) => 1,
+                    (false, false) if in_name.iter().any(begins) => 3,
+                    (false, false) if in_text.iter().any(begins) => 1,
                     (false, false) => 0,
                 }
             };
-            let is_named = named.iter().any(|it| it.eq_ignore_ascii_case(&entry.name));
+            let is_named = named.iter().any(|it| it.eq_ignore_ascii_case(name));
             wanted.iter().map(of_word).sum::<usize>() + if is_named { 1000 } else { 0 }
         };
-        let mut scored: Vec<(usize, &Entry)> =
-            self.entries.iter().map(|entry| (score(entry), entry)).collect();
-        scored.retain(|(score, _)| *score > 0);
+        let scored =
+            self.tools.iter().map(|(name, tool)| (score(name, &tool.text), name.as_str(), &*tool.text));
+        let mut scored: Vec<(usize, &str, &str)> = scored.filter(|(score, ..)| *score > 0).collect();
         // Stable, so that those of one score stay in the order of their names.
-        scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
-        scored.into_iter().take(limit).map(|(_, entry)| entry).collect()
+        scored.sort_by_key(|(score, ..)| std::cmp::Reverse(*score));
+        scored.into_iter().take(limit).map(|(_, name, text)| (name, text)).collect()
     }
 }
 

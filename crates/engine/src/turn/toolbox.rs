@@ -89,7 +89,10 @@ impl Toolbox {
         };
         // A server must not take the name of a tool or permission of ours: rules would mean the wrong one.
         let is_free = |tool: &mcp::McpTool| {
-            tool::find(&tool.key).is_none() && !tool::OTHER_PERMISSIONS.contains(&tool.key.as_str())
+            let name = tool.key.as_str();
+            tool::find(name).is_none()
+                && !tool::OTHER_PERMISSIONS.contains(&name)
+                && name != tool_search::NAME
         };
         let external = servers.iter().enumerate().flat_map(|(place, held)| {
             held.tools().into_iter().filter(|tool| is_free(tool)).map(move |tool| tool::mcp::row(tool, place))

@@ -27,7 +27,7 @@ fn catalogue() -> Catalogue {
     ]);
     let server = |name: &String| name.split('_').next().unwrap().to_owned();
     let defined = tools.keys().map(|it| (it.clone(), Defined { server: server(it), n_bytes: 100 })).collect();
-    Catalogue::new(&tools, &defined)
+    Catalogue::new(Arc::new(tools), &defined)
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn what_fits_best_comes_first() {
         ("weather", &[]),
         ("", &[]),
     ] {
-        let found: Vec<&str> = catalogue.search(query, 2).iter().map(|it| it.name.as_str()).collect();
+        let found: Vec<&str> = catalogue.search(query, 2).iter().map(|(name, _)| *name).collect();
         assert_eq!(found, wanted, "{query}");
     }
     let none = catalogue.run(&Arguments { query: "weather".to_owned(), limit: None }).output;

@@ -7,12 +7,12 @@ use crate::acp::to_proto;
 
 /// The call of a subagent, as the client knows it.
 #[derive(Debug, Clone)]
-pub struct Helper {
+pub struct CallAbove {
     agent: String,
     call_id: String,
 }
 
-impl Helper {
+impl CallAbove {
     /// Makes the name of an agent and the id of the call by which it was started.
     pub fn new(agent: &str, call_id: &str) -> Self {
         Self { agent: agent.to_owned(), call_id: call_id.to_owned() }
@@ -20,6 +20,11 @@ impl Helper {
 
     fn named(&self, title: &str) -> String {
         to_proto::label(&format!("{}: {title}", self.agent))
+    }
+
+    /// Returns true if it is this call.
+    pub fn is(&self, call_id: &str) -> bool {
+        self.call_id == call_id
     }
 
     /// Names the subagent in the first message about a call of its.
@@ -40,7 +45,10 @@ impl Helper {
 
     /// Returns the words by which older clients put a call below that of its subagent (facts: ACP §1.6).
     fn meta(&self, tool: Option<&str>) -> Map<String, Value> {
-        let nesting = json!({ "toolName": tool, "parentToolUseId": self.call_id });
+        let mut nesting = json!({ "parentToolUseId": self.call_id });
+        if let Some(tool) = tool {
+            nesting["toolName"] = tool.into();
+        }
         Map::from_iter([("claudeCode".to_owned(), nesting)])
     }
 }
