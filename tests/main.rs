@@ -56,6 +56,7 @@ mod incidents;
 mod initialize;
 mod instructions;
 mod interleavings;
+mod jobs;
 mod log;
 mod logins;
 mod lsp;

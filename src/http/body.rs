@@ -65,7 +65,7 @@ path_id!(
     QuestionId "requestID"
 );
 
-fn id<T: PathId>(text: &str) -> Result<T, Failure> {
+pub fn id<T: PathId>(text: &str) -> Result<T, Failure> {
     T::read(text).ok_or_else(|| {
         let (prefix, name) = (T::PREFIX, T::NAME);
         let message =

@@ -1,18 +1,22 @@
 //! Routes under `/experimental`, `/sync` and others that OpenCode's clients ask, many in the shape for "there is none".
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use axum::{extract::State, http::StatusCode, response::Response};
+use axum::{
+    extract::{Path, State},
+    http::StatusCode,
+    response::Response,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_engine::SessionFilter;
+use windlass_engine::{Job, SessionFilter};
 use windlass_protocol::opencode::id::SessionId;
 
 use super::{
-    body::{Answer, Id, Params, Payload, list_limit, number, raw_json},
+    body::{Answer, Id, Params, Payload, id, list_limit, number, raw_json},
     error::{Failure, Piece},
     here::{Here, required},
-    routes::{Routes, get, post},
+    routes::{Routes, delete, get, post},
     server::Shared,
 };
 
@@ -27,6 +31,8 @@ pub fn routes() -> Routes {
         .route("/experimental/resource", get(resources))
         .route("/experimental/session", get(sessions))
         .route("/experimental/session/{id}/background", post(move_to_background))
+        .route("/experimental/session/{id}/job", get(jobs))
+        .route("/experimental/session/{id}/job/{job}", delete(stop_job))
         .route("/experimental/workspace", get(empty_list).post(no_workspace))
         .route("/experimental/workspace/status", get(empty_list))
         .route("/experimental/workspace/adapter", get(adapters))
@@ -74,6 +80,31 @@ async fn move_to_background(
 ) -> Result<Answer<bool>, Failure> {
     server.session(&id).await?;
     Ok(Answer(workspace.has_background_subagents() && server.engine.sessions().move_to_background(&id)))
+}
+
+/// Lists the commands that run, or ran, behind their calls.
+async fn jobs(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<Vec<Value>>, Failure> {
+    server.session(&id).await?;
+    let row = |job: &Arc<Job>| {
+        json!({
+            "id": job.id, "command": job.command, "description": job.description, "started": job.started,
+            "end": job.end().map(|end| end.sentence.clone()),
+        })
+    };
+    Ok(Answer(server.engine.sessions().jobs(&id).iter().map(row).collect()))
+}
+
+/// Stops a command that runs behind its call.
+async fn stop_job(
+    State(server): State<Shared>,
+    Path((session, job)): Path<(String, String)>,
+) -> Result<Answer<bool>, Failure> {
+    let id = id::<SessionId>(&session)?;
+    server.session(&id).await?;
+    if !server.engine.sessions().stop_job(&id, &job) {
+        return Err(Failure::not_found(format!("The session has no command {job} in the background.")));
+    }
+    Ok(Answer(true))
 }
 
 async fn done() -> Answer<bool> {

@@ -154,6 +154,12 @@ impl Background {
         jobs.into_iter().map(|job| job.link.child).collect()
     }
 
+    /// Returns the subagents that work for a session in the background.
+    pub fn of(&self, parent: &SessionId) -> Vec<SessionId> {
+        let jobs = lock(&self.jobs);
+        jobs.get(parent).into_iter().flatten().map(|job| job.link.child.clone()).collect()
+    }
+
     /// Waits until every result has reached its session.
     pub async fn idle(&self) {
         // `self` owns the sender, so it cannot be closed.

@@ -45,6 +45,7 @@ pub mod fixture;
 mod freshness;
 mod generate;
 pub mod git;
+mod jobs;
 mod language_servers;
 mod mcp_commands;
 mod mention;
@@ -117,7 +118,10 @@ pub use windlass_services::{
         Status as ServerStatus, login::LoginError,
     },
     plugin::api::{Api, ApiBody, ApiRequest, ApiResponse},
-    tool::editor::{Editor, EditorFailure},
+    tool::{
+        bash::background::Job,
+        editor::{Editor, EditorFailure},
+    },
 };
 pub use workspace::{
     directory::Workspace,
@@ -159,6 +163,7 @@ struct EngineState {
     plugins: plugins::Hosts,
     client_providers: Mutex<client_providers::ClientProviders>,
     background: background::Background,
+    jobs: jobs::Jobs,
     /// By worktree.
     snapshots: Mutex<HashMap<PathBuf, Arc<Snapshots>>>,
     sessions: Registry,
@@ -229,6 +234,7 @@ impl Engine {
             plugins: plugins::Hosts::default(),
             client_providers: Mutex::default(),
             background: background::Background::default(),
+            jobs: jobs::Jobs::default(),
             snapshots: Mutex::default(),
             sessions: Registry::default(),
             use_stored_keys: AtomicBool::new(true),
@@ -362,6 +368,7 @@ impl Engine {
     pub async fn finish(&self) {
         self.0.sessions.is_finishing.store(true, Ordering::Relaxed);
         self.0.background.idle().await;
+        self.0.jobs.end_all();
         let sessions = std::mem::take(&mut *lock(&self.0.sessions.open));
         lock(&self.0.sessions.finishing).extend(sessions.values().map(|open| open.tickets.clone()));
         futures_util::future::join_all(sessions.into_values().map(end_session)).await;
@@ -370,6 +377,7 @@ impl Engine {
 
     /// Ends the engine now: turns are cancelled and get a moment to say so.
     pub async fn abort(&self) {
+        self.0.jobs.end_all();
         let sessions = std::mem::take(&mut *lock(&self.0.sessions.open));
         let finishing = std::mem::take(&mut *lock(&self.0.sessions.finishing));
         for tickets in finishing.iter().chain(sessions.values().map(|open| &open.tickets)) {

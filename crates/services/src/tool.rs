@@ -31,7 +31,10 @@ use windlass_protocol::opencode::{
     tool::{Kind, Look, Subject},
 };
 
-use self::editor::Editor;
+use self::{
+    bash::background::{Job, Started},
+    editor::Editor,
+};
 use crate::{
     lsp::Servers,
     mcp::{Completion, ResourceList, Sampled, Sampling, ServersLease},
@@ -53,6 +56,7 @@ pub mod format;
 pub mod glob;
 pub mod grep;
 pub mod invalid;
+pub mod job;
 pub mod list;
 pub mod list_mcp_resources;
 pub mod lsp;
@@ -111,6 +115,15 @@ pub static BUILTIN: &[Tool] = &[
         look: Look { kind: Kind::Execute, verb: "", subject: Subject::Command },
         offered: Offered::Always,
         run: Run::BuiltIn(|cx, input| Box::pin(bash::run(cx, input))),
+    },
+    Tool {
+        name: Cow::Borrowed("job"),
+        text: Cow::Borrowed(include_str!("tool/job.txt")),
+        schema: Schema::Of(schema_of::<job::Args>),
+        permission: Some(Cow::Borrowed("bash")),
+        look: Look { kind: Kind::Execute, verb: "Look at", subject: Subject::Text("id") },
+        offered: Offered::If(|offer| offer.has_jobs),
+        run: Run::BuiltIn(|cx, input| Box::pin(job::run(cx, input))),
     },
     Tool {
         name: Cow::Borrowed("read"),
@@ -426,6 +439,14 @@ pub trait Host: Send + Sync {
     fn set_todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>>;
     /// Runs a subagent and returns its answer.
     fn subtask(&self, subtask: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
+    /// Takes a command that runs on behind its call into keeping, and returns its id.
+    fn keep_running(&self, _: Started) -> Result<String, ToolError> {
+        Err(ToolError::Model("Commands cannot run in the background here.".to_owned()))
+    }
+    /// Returns the commands of the session that run, or ran, behind their calls.
+    fn jobs(&self) -> Vec<Arc<Job>> {
+        Vec::new()
+    }
     /// Asks the user; returns one list of answers for each question.
     fn question(&self, questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, ToolError>>;
     /// Asks the user for the wish of an MCP server: as it is where the front end can show that, else by questions.

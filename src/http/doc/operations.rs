@@ -130,6 +130,8 @@ operations! {
         post "/experimental/worktree/reset" "worktree.reset" -> bool;
         get "/experimental/session" "experimental.session.list" -> Any;
         post "/experimental/session/{sessionID}/background" "experimental.session.background" -> bool;
+        get "/experimental/session/{sessionID}/job" "experimental.session.jobs" -> Any;
+        delete "/experimental/session/{sessionID}/job/{jobID}" "experimental.session.stopJob" -> bool;
         get "/experimental/resource" "experimental.resource.list" -> Any;
         get "/experimental/workspace/adapter" "experimental.workspace.adapter.list" -> Any;
         get "/experimental/workspace" "experimental.workspace.list" -> Any;

@@ -74,6 +74,7 @@ pub enum BuiltinCommand {
     Status,
     Models,
     Permissions,
+    Jobs,
 }
 
 impl Command {
@@ -84,6 +85,7 @@ impl Command {
             Body::Compact => Some("what the summary must not lose".to_owned()),
             Body::Builtin(BuiltinCommand::Undo) => Some("number or message id".to_owned()),
             Body::Builtin(BuiltinCommand::Fork) => Some("message id".to_owned()),
+            Body::Builtin(BuiltinCommand::Jobs) => Some("stop job id".to_owned()),
             Body::ServerPrompt(prompt) => {
                 let names = prompt.arguments.iter();
                 let names = names
@@ -185,6 +187,7 @@ fn built_in() -> Vec<Command> {
             BuiltinCommand::Status,
         ),
         own("models", "List the models", BuiltinCommand::Models),
+        own("jobs", "List what runs in the background, or stop one of it", BuiltinCommand::Jobs),
         own("permissions", "Show the permission rules and remembered answers", BuiltinCommand::Permissions),
     ]
 }

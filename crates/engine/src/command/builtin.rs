@@ -1,15 +1,22 @@
 //! Commands that the daemon answers by itself: shown as an answer, kept for later loads, and never sent to a
 //! model.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use windlass_core::{
     config::policy::Origin,
     library::commands::{BuiltinCommand, Source},
 };
-use windlass_protocol::opencode::{id::MessageId, message::Message, permission::Rule};
+use windlass_protocol::opencode::{
+    id::{MessageId, SessionId},
+    message::Message,
+    permission::Rule,
+};
 use windlass_provider::unusable::Unusable;
-use windlass_services::mcp::{Servers, Status};
+use windlass_services::{
+    mcp::{Servers, Status},
+    tool::bash::background::Job,
+};
 
 use super::{
     Invoked, names, server_prompt,
@@ -45,6 +52,7 @@ pub async fn run(
         BuiltinCommand::Status => status(cx, state, unusable),
         BuiltinCommand::Models => models(cx, unusable),
         BuiltinCommand::Permissions => permissions(cx, state).await,
+        BuiltinCommand::Jobs => jobs(cx, &called.arguments),
     };
     answer(cx, state, called.typed, text).await
 }
@@ -94,6 +102,28 @@ async fn answer(
     reply_locally(cx, state, text).await?;
     let message_id = state.answer_mut().map(|answer| answer.id.clone());
     Ok(TurnOutcome { stop: StopReason::EndTurn, tokens: None, message_id, structured: None })
+}
+
+/// Lists the commands and subagents in the background, or stops a command.
+fn jobs(cx: &TurnCx<'_>, arguments: &str) -> String {
+    let (sessions, id) = (cx.session.engine.sessions(), &cx.session.id);
+    if let Some(named) = arguments.trim().strip_prefix("stop") {
+        return if sessions.stop_job(id, named.trim()) {
+            format!("`{}` is stopped.", named.trim())
+        } else {
+            format!("No command of this session has the id `{}`; `/jobs` lists them.", named.trim())
+        };
+    }
+    let command = |job: &Arc<Job>| {
+        let state = job.end().map_or_else(|| "runs".to_owned(), |end| end.sentence.clone());
+        format!("- `{}` ({state}) {}", job.id, job.command)
+    };
+    let subagent = |child: SessionId| format!("- subagent `{child}` (works)");
+    let commands = sessions.jobs(id);
+    let subagents = sessions.background().of(id);
+    let lines: Vec<String> =
+        commands.iter().map(command).chain(subagents.into_iter().map(subagent)).collect();
+    if lines.is_empty() { "Nothing runs in the background.".to_owned() } else { lines.join("\n") }
 }
 
 fn help(cx: &TurnCx<'_>) -> String {

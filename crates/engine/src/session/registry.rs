@@ -283,6 +283,7 @@ impl Sessions<'_> {
         let Some(open) = lock(&self.engine.0.sessions.open).remove(id) else { return false };
         open.tickets.cancel_all();
         self.engine.0.asking.asks.withdraw_apart(id);
+        self.close_jobs(id);
         self.close_background(id).await;
         let workspace = open.workspace.clone();
         end_session(open).await;

@@ -27,11 +27,17 @@ use windlass_services::{
     mcp::{Completion, Sampled, Sampling},
     tool::{
         AgentSwitch, AllowedBy, Answers, FileStamp, Host, LateErrors, NestedCall, Subtask, ToolError,
-        ToolOutput, editor::Editor,
+        ToolOutput,
+        bash::background::{Job, Started},
+        editor::Editor,
     },
 };
 
-use super::{loaded_instructions::LoadedInstructions, sampling, subtask};
+use super::{
+    loaded_instructions::LoadedInstructions,
+    sampling,
+    subtask::{self, Parent},
+};
 use crate::{
     Engine,
     asking::{approvals::Approvals, asks::Asker},
@@ -137,6 +143,15 @@ impl Host for CallHost {
             });
             ended.result
         })
+    }
+
+    fn keep_running(&self, started: Started) -> Result<String, ToolError> {
+        let Parent { warning_log, is_only, .. } = &*self.parent;
+        self.engine.sessions().keep_running(&self.session_id, started, warning_log, *is_only)
+    }
+
+    fn jobs(&self) -> Vec<Arc<Job>> {
+        self.engine.sessions().jobs(&self.session_id)
     }
 
     fn question(&self, questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, ToolError>> {

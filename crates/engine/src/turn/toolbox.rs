@@ -85,6 +85,7 @@ impl Toolbox {
             model_id: &cx.model.api_id,
             is_subagent: state.info.parent_id.is_some(),
             is_answerable: cx.session.engine.questions().pending().is_answerable(&cx.session.id),
+            has_jobs: !cx.session.engine.sessions().jobs(&cx.session.id).is_empty(),
             has_resources: !tool::mcp::with_resources(&servers).is_empty() && !tool::mcp::is_denied(&policy),
         };
         // A server must not take the name of a tool or permission of ours: rules would mean the wrong one.

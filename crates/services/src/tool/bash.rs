@@ -47,6 +47,7 @@ use super::{
     path::{self, Target, display},
 };
 
+pub mod background;
 pub(super) mod call;
 mod hosts;
 mod line;
@@ -99,6 +100,9 @@ pub struct Args {
     pub workdir: Option<String>,
     /// Description of the command, in five to ten words.
     pub description: Option<String>,
+    /// True to run it in the background: the call returns at once, and you are told when the command has ended. It has no
+    /// time limit unless `timeout` is given, and ends with the session.
+    pub background: Option<bool>,
 }
 
 pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, ToolError> {
@@ -140,6 +144,10 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     if !tokio::fs::metadata(&line.workdir).await.is_ok_and(|it| it.is_dir()) {
         let workdir = line.workdir.display();
         return Err(ToolError::Model(format!("workdir is not a directory: {workdir}")));
+    }
+    if args.background == Some(true) {
+        let limit = args.timeout.map(|_| Duration::from_millis(timeout_ms));
+        return background::begin(cx, line, args.description, limit, sandbox.as_ref()).await;
     }
     let ended = execute(cx, &line, sandbox.as_ref()).await?;
     match sandbox {

@@ -77,6 +77,8 @@ pub struct Offer<'a> {
     pub is_subagent: bool,
     /// Set if a front end can put questions to its user.
     pub is_answerable: bool,
+    /// Set if a command of the session runs, or ran, in the background.
+    pub has_jobs: bool,
     /// Set if a connected MCP server has resources and the rules let them be read.
     pub has_resources: bool,
 }

@@ -1,0 +1,155 @@
+//! Commands that run on behind the calls that started them: their number, their end, and the way in which the model hears
+//! of it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use windlass_base::lock::lock;
+use windlass_protocol::opencode::{id::SessionId, model_ref::ModelRef};
+use windlass_services::tool::{
+    ToolError,
+    bash::background::{Job, JobEnd, Started},
+};
+
+use crate::{
+    PromptInput, PromptPart, Sessions,
+    session::{request::SpentBelow, warning_log::WarningLog},
+};
+
+/// Commands of one session that may run in the background at a time.
+const MAX_RUNNING: usize = 8;
+/// Commands of one session that are remembered; the oldest that have ended are forgotten.
+const MAX_KNOWN: usize = 32;
+
+/// See the module's comment.
+#[derive(Default)]
+pub struct Jobs(Mutex<HashMap<SessionId, Known>>);
+
+/// The commands of a session.
+#[derive(Default)]
+struct Known {
+    jobs: Vec<Arc<Job>>,
+    n_begun: usize,
+}
+
+impl Jobs {
+    /// Takes a command into keeping, under an id of its own; `None` where too many run.
+    fn add(&self, session: &SessionId, mut job: Job) -> Option<Arc<Job>> {
+        let mut all = lock(&self.0);
+        let known = all.entry(session.clone()).or_default();
+        let n_running = known.jobs.iter().filter(|job| job.end().is_none()).count();
+        if n_running >= MAX_RUNNING {
+            return None;
+        }
+        if known.jobs.len() >= MAX_KNOWN
+            && let Some(oldest) = known.jobs.iter().position(|job| job.end().is_some())
+        {
+            known.jobs.remove(oldest);
+        }
+        known.n_begun += 1;
+        job.id = format!("job_{}", known.n_begun);
+        let job = Arc::new(job);
+        known.jobs.push(job.clone());
+        Some(job)
+    }
+
+    fn of(&self, session: &SessionId) -> Vec<Arc<Job>> {
+        lock(&self.0).get(session).map(|known| known.jobs.clone()).unwrap_or_default()
+    }
+
+    /// Stops the commands of a session that ends, and forgets them.
+    fn end(&self, session: &SessionId) {
+        let known = lock(&self.0).remove(session).unwrap_or_default();
+        known.jobs.iter().for_each(|job| job.stop());
+    }
+
+    /// Stops the commands of all sessions.
+    pub fn end_all(&self) {
+        let all = std::mem::take(&mut *lock(&self.0));
+        all.values().flat_map(|known| &known.jobs).for_each(|job| job.stop());
+    }
+}
+
+impl Sessions<'_> {
+    /// Returns the commands of a session that run, or ran, behind their calls, in the order in which they began.
+    pub fn jobs(self, id: &SessionId) -> Vec<Arc<Job>> {
+        self.engine.0.jobs.of(id)
+    }
+
+    /// Stops a command; false if the session has none of that id.
+    pub fn stop_job(self, id: &SessionId, job_id: &str) -> bool {
+        let jobs = self.jobs(id);
+        let job = jobs.iter().find(|job| job.id == job_id);
+        job.inspect(|job| job.stop()).is_some()
+    }
+
+    pub(crate) fn close_jobs(self, id: &SessionId) {
+        self.engine.0.jobs.end(id);
+    }
+
+    /// Takes a command into keeping, and tells the session's model of its end: in the turn that runs there, else by a new
+    /// one. What was stopped, and a session without another turn, is told nothing.
+    pub(crate) fn keep_running(
+        self,
+        id: &SessionId,
+        started: Started,
+        warning_log: &WarningLog,
+        is_only: bool,
+    ) -> Result<String, ToolError> {
+        let Started { job, work } = started;
+        let Some(job) = self.engine.0.jobs.add(id, job) else {
+            // Dropping the work ends the command.
+            return Err(ToolError::Model(format!(
+                "{MAX_RUNNING} commands run in the background already. Stop one of them, or leave `background` out."
+            )));
+        };
+        let (engine, session, log) = (self.engine.clone(), id.clone(), warning_log.clone());
+        let job_id = job.id.clone();
+        self.engine.0.sessions.tasks.spawn(async move {
+            let end = work.await;
+            if end.is_stopped {
+                return;
+            }
+            log.notify_about(&engine.0.bus, &format!("{session} {}", job.id), &told(&job, &end));
+            if !is_only && !engine.is_finishing() {
+                engine.sessions().tell_end(&session, &job, &end).await;
+            }
+        });
+        Ok(job_id)
+    }
+
+    async fn tell_end(self, id: &SessionId, job: &Job, end: &JobEnd) {
+        let stored = self.engine.0.storage.session(id.clone()).await.ok().flatten();
+        let model = stored.and_then(|info| info.model).map(|model| ModelRef {
+            provider_id: model.provider_id,
+            model_id: model.id,
+            variant: model.variant,
+        });
+        let (text, n_missing) = job.read().await;
+        let missing =
+            if n_missing > 0 { format!("[{n_missing} bytes before are not shown]\n") } else { String::new() };
+        let saved =
+            end.saved.as_ref().map(|file| format!("\nAll of its output is in {file}.")).unwrap_or_default();
+        let text = format!(
+            "<shell id=\"{}\" state=\"completed\">\n<command>{}</command>\n<output>\n{missing}{}\n</output>\n{}{saved}\n\
+             </shell>",
+            job.id,
+            job.command,
+            text.trim_end(),
+            end.sentence
+        );
+        let part = PromptPart::Text { text, is_synthetic: true, is_ignored: false };
+        let of_task = Some(SpentBelow::default());
+        let input = PromptInput { parts: vec![part], model, of_task, ..PromptInput::default() };
+        // The user was told of the end; a session that is closed meanwhile needs no answer.
+        self.prompt(id, input, Box::new(drop));
+    }
+}
+
+/// Returns the sentence for the user.
+fn told(job: &Job, end: &JobEnd) -> String {
+    let what = job.description.as_deref().unwrap_or(&job.command);
+    format!("{what} ({}): {}", job.id, end.sentence)
+}
