@@ -3,6 +3,7 @@
 use std::{path::Path, process::Stdio};
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     process::Command,
@@ -35,16 +36,22 @@ async fn the_entry_names_the_archives_that_are_there_by_their_version() {
     assert!(done.status.success(), "{done:?}");
     let entry: Value = serde_json::from_str(&scratch.read("dist/registry/windlass/agent.json")).unwrap();
     assert_eq!((&entry["id"], &entry["version"]), (&json!("windlass"), &json!(version)));
-    for field in ["name", "description", "repository", "license", "icon"] {
+    for field in ["name", "description", "repository", "website", "license", "license_url"] {
         assert!(entry[field].as_str().is_some_and(|text| !text.is_empty()), "{field}: {entry}");
     }
+    assert!(entry["authors"].as_array().is_some_and(|authors| !authors.is_empty()), "{entry}");
     let binaries = entry["distribution"]["binary"].as_object().unwrap();
     assert_eq!(binaries.len(), 2, "{entry}");
     for (platform, target) in binaries {
         let archive = format!("windlass-{version}-{platform}.tar.gz");
         assert!(scratch.exists(&format!("dist/{archive}")), "{platform}");
         let url = format!("https://h.example/download/v{version}/{archive}");
-        assert_eq!(*target, json!({"archive": url, "cmd": "./windlass", "args": ["acp"]}));
+        let digest = Sha256::digest(std::fs::read(scratch.path(&format!("dist/{archive}"))).unwrap());
+        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            *target,
+            json!({"archive": url, "cmd": "./windlass", "args": ["acp"], "sha256": digest})
+        );
     }
     let icon = scratch.read("dist/registry/windlass/icon.svg");
     assert!(icon.contains(r#"width="16" height="16""#) && icon.contains("currentColor"), "{icon}");
