@@ -325,3 +325,62 @@ async fn servers_are_added_to_the_configuration_and_taken_out_again() {
         assert_eq!(machine.run(arguments).await.code, Some(2), "{arguments:?}");
     }
 }
+
+#[tokio::test]
+async fn a_server_says_in_its_refusal_where_its_metadata_are_and_which_scope_it_wants() {
+    let guarded = Guarded::start("pointer").await;
+    let machine = machine(&guarded, Value::Null).await;
+    let login = run(&machine, &["mcp", "auth", "shop"]).await;
+    assert!(login.stdout.starts_with("shop: connected"), "{login:?}");
+    assert_eq!(guarded.log().await[0]["scope"], "prices");
+    // A scope of the configuration goes before it.
+    let machine = self::machine(&guarded, json!({"scope": "all of it"})).await;
+    run(&machine, &["mcp", "auth", "shop"]).await;
+    assert_eq!(guarded.log().await.last().unwrap()["scope"], "all of it");
+}
+
+#[tokio::test]
+async fn a_server_of_the_first_standard_has_its_pages_at_the_known_places() {
+    let guarded = Guarded::start("legacy").await;
+    let machine = machine(&guarded, Value::Null).await;
+    let login = run(&machine, &["mcp", "auth", "shop"]).await;
+    assert!(login.stdout.starts_with("shop: connected"), "{login:?}");
+}
+
+#[tokio::test]
+async fn a_client_is_known_by_the_document_that_describes_it_where_the_authority_takes_such() {
+    let document = "https://windlass.example/client.json";
+    let guarded = Guarded::start("document").await;
+    let machine = machine(&guarded, json!({"clientMetadataUrl": document})).await;
+    let login = run(&machine, &["mcp", "auth", "shop"]).await;
+    assert!(login.stdout.starts_with("shop: connected"), "{login:?}");
+    assert_eq!(guarded.log().await[0]["client"], document);
+    // Others are registered as ever.
+    let guarded = Guarded::start("good").await;
+    let machine = self::machine(&guarded, json!({"clientMetadataUrl": document})).await;
+    run(&machine, &["mcp", "auth", "shop"]).await;
+    assert_eq!(guarded.log().await[0]["client"], "registered");
+}
+
+#[tokio::test]
+async fn a_call_that_needs_a_scope_more_says_so_and_the_next_login_asks_for_it() {
+    let guarded = Guarded::start("wider").await;
+    let machine = machine(&guarded, json!({"scope": "read"})).await;
+    run(&machine, &["mcp", "auth", "shop"]).await;
+    let call = async || {
+        machine.llm.reply(Reply::call("call_1", "shop_price", json!({})));
+        machine.llm.reply(Reply::text("done"));
+        machine.run(&["run", "what is it?"]).await;
+        machine.llm.last_request().tool_result("call_1")
+    };
+    let refused = call().await;
+    assert!(
+        refused.contains("needs a login that allows more") && refused.contains("`windlass mcp auth shop`"),
+        "{refused}"
+    );
+    assert_eq!(status(&machine).await, "connected", "its other tools go on");
+    run(&machine, &["mcp", "auth", "shop"]).await;
+    assert_eq!(guarded.log().await.last().unwrap()["scope"], "read write");
+    assert_eq!(call().await, "it costs 3");
+    machine.finish().await;
+}

@@ -95,3 +95,19 @@ async fn a_prompt_that_a_server_learns_is_told_to_the_client() {
     agent.has_update(&session, "the list with the new prompt", is_listed).await;
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn pictures_links_and_sides_of_a_prompt_are_kept_and_a_malformed_message_costs_no_other() {
+    let agent = Agent::start_with(config()).await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("A picture."));
+    assert_eq!(agent.prompt(&session, "/shop:rich").await.text(), "A picture.");
+    let messages = agent.llm.last_request().messages();
+    let sent = messages.last().unwrap()["content"].to_string();
+    for wanted in
+        ["User: Look at this.", "Assistant: I see it.", "User: [resource guide: docs://guide]", "image_url"]
+    {
+        assert!(sent.contains(wanted), "{wanted}: {sent}");
+    }
+    agent.finish().await;
+}

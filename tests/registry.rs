@@ -48,10 +48,7 @@ async fn the_entry_names_the_archives_that_are_there_by_their_version() {
         let url = format!("https://h.example/download/v{version}/{archive}");
         let digest = Sha256::digest(std::fs::read(scratch.path(&format!("dist/{archive}"))).unwrap());
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(
-            *target,
-            json!({"archive": url, "cmd": "./windlass", "args": ["acp"], "sha256": digest})
-        );
+        assert_eq!(*target, json!({"archive": url, "cmd": "./windlass", "args": ["acp"], "sha256": digest}));
     }
     let icon = scratch.read("dist/registry/windlass/icon.svg");
     assert!(icon.contains(r#"width="16" height="16""#) && icon.contains("currentColor"), "{icon}");

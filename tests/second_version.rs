@@ -75,6 +75,9 @@ async fn a_turn_looks_like_this_on_the_wire() {
     let replay =
         json!({"sessionId": session, "cwd": agent.session_params()["cwd"], "replayFrom": {"type": "start"}});
     agent.request("session/resume", replay).await.unwrap();
+    let n_marks =
+        agent.updates(&session).iter().filter(|it| it["sessionUpdate"] == "replay_complete").count();
+    assert_eq!(n_marks, 1);
     agent.request("session/close", json!({"sessionId": session})).await.unwrap();
     assert_eq!(agent.scratch.read("a.txt"), "one\nzwei\n");
     transcript::check("second_version", &agent.lines(), &agent.scratch);

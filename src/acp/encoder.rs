@@ -41,7 +41,7 @@ use super::{
     permissions::{self, Permissions, Waiting},
     terminal::Outputs,
     to_proto,
-    v2::State,
+    v2::{self, State},
 };
 use call_above::CallAbove;
 use child::Child;
@@ -359,6 +359,9 @@ impl Encoder {
             self.plan(session_id, todos, out);
         }
         self.show_title(session_id, out);
+        if self.is_second_version() {
+            out.lines.notify(session_id, v2::replay_complete());
+        }
         self.ask_again(session_id, children, out);
         self.release(session_id, out);
     }

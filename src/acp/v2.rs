@@ -242,6 +242,11 @@ pub fn idle() -> Value {
     json!({ "sessionUpdate": "state_update", "state": "idle" })
 }
 
+/// Returns the mark behind a session's past, before all that has come meanwhile.
+pub fn replay_complete() -> Value {
+    json!({ "sessionUpdate": "replay_complete" })
+}
+
 /// Returns the end of a session's work.
 pub fn ended(stop: StopReason, usage: Option<&Usage>) -> Value {
     let mut ended = json!({ "sessionUpdate": "state_update", "state": "idle", "stopReason": stop });

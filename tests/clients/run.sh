@@ -69,6 +69,8 @@ if command -v node >/dev/null && command -v npm >/dev/null; then
     step "OpenCode's SDK and program, installed" install_node "$here/opencode"
     step "OpenCode's SDK" in_folder opencode node client.mjs "$binary"
     step "OpenCode's program" in_folder opencode node programs.mjs "$binary"
+    step "MCP conformance suite, installed" install_node "$here/conformance"
+    step "MCP conformance suite" limited sh "$here/conformance/conformance.sh" "$binary"
     # Real plugins, in Node and in Bun.
     step "plugins, installed" install_node "$here/plugins"
     for runtime in node $(sh "$here/bun/path.sh"); do

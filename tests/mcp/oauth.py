@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A remote MCP server behind OAuth for the tests, with its own authorization server, on Python's standard library alone.
 
-Modes: good, secret (clients get a secret, and must show it), brief (tokens end at once, and each renewal's token is good once), foreign (takes none of the tokens that it gives, as one made for others), ended (tokens end at once and are not renewed), closed (registers nobody; knows the client `known`), deny (the user refuses), loose (answers nearly in the form of the standard; loose_brief does so, and tokens end at once), form (answers as a form), open (wants no login, and knows none). Prints its port, and on /log
+Modes: good, secret (clients get a secret, and must show it), brief (tokens end at once, and each renewal's token is good once), foreign (takes none of the tokens that it gives, as one made for others), ended (tokens end at once and are not renewed), closed (registers nobody; knows the client `known`), deny (the user refuses), loose (answers nearly in the form of the standard; loose_brief does so, and tokens end at once), form (answers as a form), pointer (its metadata are where a refusal says, which names a scope), legacy (no metadata at all, and pages at the known places), wider (calls need a scope more, which a refusal names), document (knows clients by the documents that describe them), open (wants no login, and knows none). Prints its port, and on /log
 the requests for tokens so far; /revoke ends all logins.
 """
 
@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 MODE = sys.argv[1]
 CODES = {}
-STATE = {"n": 0, "access": set(), "refresh": None, "log": [], "secrets": {}}
+STATE = {"n": 0, "access": set(), "refresh": None, "log": [], "secrets": {}, "scope": ""}
 TOOL = {"name": "price", "description": "The price of an item.", "inputSchema": {"type": "object", "properties": {}}}
 
 
@@ -51,6 +51,12 @@ class Handler(BaseHTTPRequestHandler):
             STATE["access"].clear()
             STATE["refresh"] = "revoked"
             return self.answer(200, {})
+        if url.path == "/elsewhere" and MODE == "pointer":
+            return self.answer(200, {"resource": f"{self.base}/mcp", "authorization_servers": [self.base]})
+        if MODE == "legacy" and url.path.startswith("/.well-known"):
+            return self.answer(404)
+        if MODE == "pointer" and url.path.startswith("/.well-known/oauth-protected-resource"):
+            return self.answer(404)
         if MODE == "open" or url.path == "/mcp":
             return self.answer(405 if url.path == "/mcp" else 404)
         if url.path.startswith("/.well-known/oauth-protected-resource"):
@@ -62,7 +68,9 @@ class Handler(BaseHTTPRequestHandler):
                 "code_challenge_methods_supported": ["S256"],
                 "token_endpoint_auth_methods_supported": ["none", "client_secret_basic"],
             }
-            if MODE != "closed":
+            if MODE == "document":
+                metadata["client_id_metadata_document_supported"] = True
+            if MODE not in ("closed", "document"):
                 metadata["registration_endpoint"] = f"{self.base}/register"
             return self.answer(200, metadata)
         if url.path == "/authorize":
@@ -93,8 +101,14 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/mcp":
             token = (self.headers.get("authorization") or "").removeprefix("Bearer ")
             if MODE != "open" and token not in STATE["access"]:
+                if MODE == "legacy":
+                    return self.answer(401, {})
+                if MODE == "pointer":
+                    return self.answer(401, {}, WWW_Authenticate=f'Bearer resource_metadata="{self.base}/elsewhere", scope="prices"')
                 metadata = f"{self.base}/.well-known/oauth-protected-resource/mcp"
                 return self.answer(401, {}, WWW_Authenticate=f'Bearer resource_metadata="{metadata}"')
+            if MODE == "wider" and b"tools/call" in body and "write" not in STATE["scope"].split():
+                return self.answer(403, {}, WWW_Authenticate='Bearer error="insufficient_scope", scope="write"')
             return self.rpc(json.loads(body))
         return self.answer(404)
 
@@ -112,6 +126,8 @@ class Handler(BaseHTTPRequestHandler):
             digest = hashlib.sha256(fields["code_verifier"].encode()).digest()
             challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
             refused |= not asked or asked["code_challenge"] != challenge
+            STATE["scope"] = (asked or {}).get("scope", "")
+            STATE["log"][-1]["scope"] = STATE["scope"]
         else:
             refused |= fields["refresh_token"] != STATE["refresh"] or MODE == "ended"
         if refused:

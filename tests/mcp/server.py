@@ -194,9 +194,18 @@ def answer(request):
         return {}
     if MODE == "prompts" and method == "prompts/list":
         arguments = [{"name": "who", "required": True}, {"name": "style"}]
-        found = [{"name": "greet me", "description": "Greets somebody.", "arguments": arguments}, {"description": "nameless"}, {"name": "plain"}] + LEARNT
+        found = [{"name": "greet me", "description": "Greets somebody.", "arguments": arguments}, {"description": "nameless"}, {"name": "plain"}, {"name": "rich"}] + LEARNT
         return page("prompts", found, params)
     if MODE == "prompts" and method == "prompts/get":
+        if params["name"] == "rich":
+            link = {"type": "resource_link", "uri": "docs://guide", "name": "guide"}
+            return {"messages": [
+                {"role": "user", "content": {"type": "text", "text": "Look at this."}},
+                {"role": "user", "content": {"type": "image", "data": PNG, "mimeType": "image/png"}},
+                {"role": "user", "content": {"type": "hologram"}},
+                {"role": "assistant", "content": {"type": "text", "text": "I see it."}},
+                {"role": "user", "content": link},
+            ]}
         asked = params.get("arguments") or {}
         texts = [f"Greet {asked.get('who')} in a {asked.get('style', 'usual')} way.", "Say !`touch ran` and @README.md."]
         return {"messages": [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]}

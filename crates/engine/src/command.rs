@@ -15,7 +15,10 @@ use windlass_protocol::opencode::{
     part::{FilePart, PartKind},
     permission::Action,
 };
-use windlass_services::tool::{path::Roots, read};
+use windlass_services::{
+    mcp::prompts::PromptAnswer,
+    tool::{path::Roots, read},
+};
 
 use crate::{
     EngineError, EngineErrorKind,
@@ -241,9 +244,9 @@ pub async fn begin(
         return Ok(Started::Ended(compact::run(cx, state, &arguments).await?));
     };
 
-    let text = match of_server(cx, &command, &arguments).await {
-        None => text,
-        Some(Ok(text)) => text,
+    let (text, files) = match of_server(cx, &command, &arguments).await {
+        None => (text, Vec::new()),
+        Some(Ok(answer)) => (Arc::from(answer.text), answer.files),
         Some(Err(_)) if cx.cancel.is_cancelled() => return Ok(Started::Ended(StopReason::Cancelled)),
         Some(Err(reason)) => return refuse(cx, state, &command, &reason).await,
     };
@@ -266,6 +269,7 @@ pub async fn begin(
             return Ok(Started::Ended(StopReason::Cancelled));
         }
     };
+    parts.extend(files.into_iter().map(PromptPart::File));
     parts.extend(others);
     let first = if is_subtask {
         subtask(cx, &command, text)?
@@ -362,11 +366,15 @@ async fn refuse(
     Ok(Started::Ended(StopReason::EndTurn))
 }
 
-/// Returns the text of a server's prompt; `None` for other commands.
-async fn of_server(cx: &TurnCx<'_>, command: &Command, arguments: &str) -> Option<Result<Arc<str>, String>> {
+/// Returns the messages of a server's prompt; `None` for other commands.
+async fn of_server(
+    cx: &TurnCx<'_>,
+    command: &Command,
+    arguments: &str,
+) -> Option<Result<PromptAnswer, String>> {
     let Body::ServerPrompt(prompt) = &command.body else { return None };
-    let text = server_prompt::text(&cx.servers(), prompt, arguments, &cx.cancel).await;
-    Some(text.map(Arc::from).map_err(|reason| format!("{reason}.")))
+    let answer = server_prompt::ask(&cx.servers(), prompt, arguments, &cx.cancel).await;
+    Some(answer.map_err(|reason| format!("{reason}.")))
 }
 
 /// Returns a skill's text, with where its files are.

@@ -31,7 +31,7 @@ pub mod login;
 mod loss;
 mod output;
 mod pipes;
-mod prompts;
+pub mod prompts;
 mod remote;
 mod resources;
 mod said;

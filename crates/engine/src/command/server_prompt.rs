@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_base::lock::lock;
 use windlass_core::library::commands::{Command, ServerPrompt, template};
 use windlass_protocol::opencode::id::SessionId;
-use windlass_services::mcp::{Servers, ServersLease, Status};
+use windlass_services::mcp::{Servers, ServersLease, Status, prompts::PromptAnswer};
 
 use crate::{Sessions, Workspace, mcp_commands, workspace::loaded::CommandChoice};
 
@@ -51,21 +51,23 @@ pub fn why_missing(servers: &[ServersLease], name: &str) -> Option<String> {
     Some(format!("MCP server {server} {why}"))
 }
 
-/// Asks the server for a prompt's text; an error is a sentence for the user.
-pub async fn text(
+/// Asks the server for a prompt's messages; an error is a sentence for the user.
+pub async fn ask(
     servers: &[ServersLease],
     prompt: &ServerPrompt,
     typed: &str,
     cancel: &CancellationToken,
-) -> Result<String, String> {
+) -> Result<PromptAnswer, String> {
     let given = given(prompt, typed)?;
     for lease in servers.iter().rev() {
         let mut offered = lease.prompts().into_iter();
         if let Some(known) = offered.find(|it| it.server == prompt.server && it.name == prompt.name) {
-            let text = lease.prompt(&known, given, cancel).await.map_err(|error| error.to_string())?;
+            let mut answer = lease.prompt(&known, given, cancel).await.map_err(|error| error.to_string())?;
             // Words that no argument takes belong to the text.
-            let is_more = prompt.arguments.is_empty() && !typed.trim().is_empty();
-            return Ok(if is_more { format!("{text}\n\n{}", typed.trim()) } else { text });
+            if prompt.arguments.is_empty() && !typed.trim().is_empty() {
+                answer.text.push_str(&format!("\n\n{}", typed.trim()));
+            }
+            return Ok(answer);
         }
     }
     Err(format!("MCP server {} is gone", prompt.server))

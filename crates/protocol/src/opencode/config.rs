@@ -453,6 +453,8 @@ pub struct McpOauthClient {
     pub scope: Option<String>,
     pub redirect_uri: Option<String>,
     pub callback_port: Option<u16>,
+    /// Ours: the address of a document that describes the client, for authorities that take such an address as an id.
+    pub client_metadata_url: Option<String>,
 }
 
 /// One entry of `auth.json`.

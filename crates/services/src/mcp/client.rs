@@ -296,6 +296,12 @@ pub(super) fn failed(server: &str, what: &str, error: &ServiceError) -> CallErro
         ServiceError::TransportClosed => {
             format!("MCP server {server} closed the connection before {what} was done")
         }
+        error if loss::wants_scope(error) => {
+            format!(
+                "MCP server {server} needs a login that allows more for {what}: the user has to run \
+                 `windlass mcp auth {server}`"
+            )
+        }
         // The enum is non-exhaustive.
         error if loss::wants_login(error) => {
             format!(

@@ -101,7 +101,7 @@ impl LoginPlace {
     pub async fn probe(&self) -> Result<Vec<String>, LoginError> {
         let mut lines = vec![format!("address: {}", self.shown_url())];
         lines.push(format!("login: {}", if self.has_token().await? { "a token is kept" } else { "none" }));
-        let manager = self.manager().await?;
+        let manager = self.manager(self.authority().await?).await?;
         let Ok(resolved) = timeout(METADATA_LIMIT, manager.resolve_metadata()).await else {
             lines.push(format!("issuer: the server said nothing of logins within {METADATA_LIMIT:?}"));
             return Ok(lines);
@@ -132,25 +132,39 @@ impl LoginPlace {
 
     /// Begins a login.
     pub async fn begin(&self) -> Result<Login, LoginError> {
-        let mut manager = self.manager().await?;
-        let Ok(resolved) = timeout(METADATA_LIMIT, manager.resolve_metadata()).await else {
+        let authority = self.authority().await?;
+        let mut manager = self.manager(authority.clone()).await?;
+        let found = async {
+            let challenge = match Url::parse(&self.url) {
+                Ok(server) => authority.challenge(&server).await,
+                Err(_) => None,
+            };
+            let pointer = challenge.as_deref().filter(|challenge| !challenge.is_empty());
+            (manager.resolve_metadata_from_challenge(pointer).await, challenge.is_some())
+        };
+        let Ok((resolved, is_challenged)) = timeout(METADATA_LIMIT, found).await else {
             return Err(LoginError::Failed(format!(
                 "MCP server {} said nothing of logins within {METADATA_LIMIT:?}; one of the older transport may need none",
                 self.server
             )));
         };
         let resolved = resolved.map_err(|error| self.failed(&error))?;
-        if !resolved.source.is_discovered() {
+        // A server of 2025-03-26 that says nothing has its pages at known places.
+        if !resolved.source.is_discovered() && !is_challenged {
             return Err(LoginError::Unsupported(self.server.clone()));
         }
+        let fields = &resolved.metadata.additional_fields;
+        let takes_documents = fields.get("client_id_metadata_document_supported") == Some(&Value::Bool(true));
         manager.set_metadata(resolved.metadata);
         let back = self.open_return().await?;
         let address = self.client.redirect_uri.clone().unwrap_or_else(|| back.address().to_owned());
-        let scopes: Vec<String> =
-            self.client.scope.iter().flat_map(|scope| scope.split_whitespace()).map(str::to_owned).collect();
-        let (id, secret) = match &self.client.client_id {
-            Some(id) => (id.clone(), self.client.client_secret.clone()),
-            None => self.register(&mut manager, &address, &scopes).await?,
+        let scopes = self.scopes(&manager).await;
+        // An authority may take the address of a document that describes us for our id.
+        let document = self.client.client_metadata_url.as_ref().filter(|_| takes_documents);
+        let (id, secret) = match (&self.client.client_id, document) {
+            (Some(id), _) => (id.clone(), self.client.client_secret.clone()),
+            (None, Some(address)) => (address.clone(), None),
+            (None, None) => self.register(&mut manager, &address, &scopes).await?,
         };
         manager.set_credential_store(self.store(secret.clone()));
         let mut request =
@@ -170,6 +184,32 @@ impl LoginPlace {
         let state = state
             .ok_or_else(|| LoginError::Failed(format!("MCP server {} has no login page", self.server)))?;
         Ok(Login { session, back, state, store: self.store(None) })
+    }
+
+    /// Returns the scopes to ask for: the configured ones, or those that the server names, beside those that a call has
+    /// wanted since.
+    async fn scopes(&self, manager: &AuthorizationManager) -> Vec<String> {
+        let configured = self.client.scope.iter().flat_map(|scope| scope.split_whitespace());
+        let mut scopes: Vec<String> = configured.map(str::to_owned).collect();
+        if scopes.is_empty() {
+            scopes = manager.select_initial_scopes(&[]).await;
+        }
+        let store = self.store(None);
+        let wanted = blocking(move || store.wanted_scopes()).await;
+        for scope in wanted {
+            if !scopes.contains(&scope) {
+                scopes.push(scope);
+            }
+        }
+        scopes
+    }
+
+    /// Notes the scopes that a call needs, for the next login.
+    pub(super) async fn want_scopes(&self, scope: &str) {
+        let (store, scope) = (self.store(None), scope.to_owned());
+        if let Err(error) = blocking(move || store.want_scopes(&scope)).await {
+            tracing::warn!(%error, "the scopes that a call needs are not noted for the next login");
+        }
     }
 
     /// Has the server know us; returns our id and its secret.
@@ -208,18 +248,26 @@ impl LoginPlace {
         })
     }
 
-    async fn manager(&self) -> Result<AuthorizationManager, LoginError> {
-        let address = Url::parse(&self.url)
-            .map_err(|error| self.failed(&AuthError::InternalError(error.to_string())))?;
-        let (server, is_foreign) = (address.clone(), self.is_foreign);
+    async fn authority(&self) -> Result<Arc<Authority>, LoginError> {
+        let server = self.address()?;
+        let is_foreign = self.is_foreign;
         // It reads the system's certificates.
         let made = blocking(move || {
             install_tls();
             Authority::new(&server, is_foreign)
         });
-        let authority =
-            made.await.map_err(|error| self.failed(&AuthError::InternalError(cause::innermost(&error))))?;
-        let manager = AuthorizationManager::new_with_oauth_http_client(address, Arc::new(authority)).await;
+        let authority = made.await;
+        authority
+            .map(Arc::new)
+            .map_err(|error| self.failed(&AuthError::InternalError(cause::innermost(&error))))
+    }
+
+    fn address(&self) -> Result<Url, LoginError> {
+        Url::parse(&self.url).map_err(|error| self.failed(&AuthError::InternalError(error.to_string())))
+    }
+
+    async fn manager(&self, authority: Arc<Authority>) -> Result<AuthorizationManager, LoginError> {
+        let manager = AuthorizationManager::new_with_oauth_http_client(self.address()?, authority).await;
         manager.map_err(|error| self.failed(&error))
     }
 
@@ -230,7 +278,7 @@ impl LoginPlace {
             return None;
         }
         let asked = async {
-            let manager = self.manager().await.ok()?;
+            let manager = self.manager(self.authority().await.ok()?).await.ok()?;
             let resolved = manager.resolve_metadata().await.ok()?;
             Some(resolved.source.is_discovered() && resolved.metadata.registration_endpoint.is_none())
         };
@@ -250,7 +298,7 @@ impl LoginPlace {
         if !self.has_token().await? {
             return Ok(None);
         }
-        let mut manager = self.manager().await?;
+        let mut manager = self.manager(self.authority().await?).await?;
         manager.set_credential_store(self.store(None));
         if !manager.initialize_from_store().await.map_err(|error| self.failed(&error))? {
             return Ok(None);
@@ -260,7 +308,7 @@ impl LoginPlace {
             let config = OAuthClientConfig::new(id, "http://localhost").with_client_secret(secret);
             manager.configure_client(config).map_err(|error| self.failed(&error))?;
         }
-        Ok(Some(LoggedIn::new(AuthClient::new(http, manager))))
+        Ok(Some(LoggedIn::new(AuthClient::new(http, manager), self.clone())))
     }
 }
 

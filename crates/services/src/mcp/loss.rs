@@ -20,7 +20,7 @@ pub(super) struct Loss {
 impl Loss {
     /// Looks at the reason that a request was not answered.
     pub(super) fn note(&self, error: &ServiceError) {
-        if wants_login(error) {
+        if wants_login(error) && !wants_scope(error) {
             self.wants_login.store(true, Ordering::Relaxed);
             self.seen.cancel();
         } else if let ServiceError::TransportSend(error) = error
@@ -47,6 +47,12 @@ impl ServersLease {
 }
 
 type HttpError = StreamableHttpError<reqwest::Error>;
+
+/// Returns true if a request needs a login that allows more: the others go on.
+pub(super) fn wants_scope(error: &ServiceError) -> bool {
+    let ServiceError::TransportSend(error) = error else { return false };
+    matches!(error.error.downcast_ref::<HttpError>(), Some(StreamableHttpError::InsufficientScope(_)))
+}
 
 /// Returns true if a request was refused for want of a login.
 pub(super) fn wants_login(error: &ServiceError) -> bool {

@@ -96,7 +96,7 @@ fn assemble(items: Vec<Item>, structured: Option<Value>, is_error: bool) -> Resu
 }
 
 /// Returns the file, or a note in its place.
-fn shown(what: &str, mime: String, data: String, uri: Option<String>) -> Result<FilePart, String> {
+pub(super) fn shown(what: &str, mime: String, data: String, uri: Option<String>) -> Result<FilePart, String> {
     let named = uri.as_deref().map(|uri| format!(" {uri}")).unwrap_or_default();
     let note = format!("[{what}{named} of type {mime}");
     attach(&mime, data, uri).map_err(|reason| match reason {
@@ -136,7 +136,7 @@ pub(super) fn attach(declared: &str, data: String, uri: Option<String>) -> Resul
     }
 }
 
-fn link_note(resource: &Resource) -> String {
+pub(super) fn link_note(resource: &Resource) -> String {
     let mut note = format!("[resource {}: {}", resource.name, resource.uri);
     if let Some(mime) = &resource.mime_type {
         note.push_str(&format!(" ({mime})"));

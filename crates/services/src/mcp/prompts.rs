@@ -6,22 +6,36 @@ use rmcp::{
     ServiceError,
     model::{
         ClientRequest, ContentBlock, GetPromptRequest, GetPromptRequestParams, ListPromptsRequest,
-        PaginatedRequestParams, Prompt, ResourceContents, ServerResult,
+        PaginatedRequestParams, Prompt, PromptMessage, ResourceContents, Role, ServerResult,
     },
 };
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
-use windlass_protocol::opencode::event::EventPayload;
+use windlass_base::text;
+use windlass_protocol::opencode::{event::EventPayload, part::FilePart};
 
 use super::{
     CallError, McpPrompt, PromptArgument, ServersLease, Shared, Slot, Status,
     client::{Connection, failed},
-    table, tools,
+    output, table, tools,
 };
 
 /// Bounds of a list: prompts and pages.
 const MAX_PROMPTS: usize = 1024;
 const MAX_PAGES: usize = 64;
+
+/// Bounds of a prompt's messages, their texts in bytes, and their files.
+const MAX_MESSAGES: usize = 256;
+const MAX_TEXT: usize = 1 << 20;
+const MAX_FILES: usize = 20;
+
+/// The messages of a prompt.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PromptAnswer {
+    pub text: String,
+    /// Pictures and documents.
+    pub files: Vec<FilePart>,
+}
 
 impl ServersLease {
     /// Returns the prompts of the connected servers.
@@ -61,13 +75,13 @@ impl ServersLease {
         prompt: &McpPrompt,
         arguments: Map<String, Value>,
         cancel: &CancellationToken,
-    ) -> Result<String, CallError> {
+    ) -> Result<PromptAnswer, CallError> {
         let mut slots = self.slots.values().rev().map(|leased| &leased.slot);
         let slot = slots.find(|slot| slot.spec.name == prompt.server && slot.lock().connection.is_some());
         let connection = slot.and_then(|slot| Some((slot.lock().connection.clone()?, slot.spec.timeout)));
         let gone = || CallError::Failed(format!("MCP server {} is gone", prompt.server));
         let (connection, timeout) = connection.ok_or_else(gone)?;
-        text(&connection, prompt, arguments, timeout, cancel).await
+        ask(&connection, prompt, arguments, timeout, cancel).await
     }
 }
 
@@ -124,28 +138,76 @@ fn argument(argument: rmcp::model::PromptArgument) -> PromptArgument {
     PromptArgument { name: argument.name, is_required: argument.required == Some(true) }
 }
 
-/// Asks for a prompt's text.
-async fn text(
+/// Asks for a prompt's messages.
+async fn ask(
     connection: &Connection,
     prompt: &McpPrompt,
     arguments: Map<String, Value>,
     timeout: Duration,
     cancel: &CancellationToken,
-) -> Result<String, CallError> {
+) -> Result<PromptAnswer, CallError> {
     let params = GetPromptRequestParams::new(prompt.name.clone()).with_arguments(arguments);
     let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
     let messages = match connection.request(request, timeout, cancel).await? {
         Ok(ServerResult::GetPromptResult(answer)) => answer.messages,
+        // One malformed message must not cost the others.
+        Ok(ServerResult::CustomResult(answer)) => {
+            let (messages, _) = tools::well_formed::<PromptMessage>(answer.0, "messages", &prompt.server)
+                .map_err(|error| failed(&prompt.server, "prompts/get", &error))?;
+            messages
+        }
         Ok(_) => return Err(failed(&prompt.server, "prompts/get", &ServiceError::UnexpectedResponse)),
         Err(error) => return Err(failed(&prompt.server, "prompts/get", &error)),
     };
-    let texts = messages.into_iter().filter_map(|message| match message.content {
-        ContentBlock::Text(text) => Some(text.text),
-        ContentBlock::Resource(resource) => match resource.resource {
-            ResourceContents::TextResourceContents { text, .. } => Some(text),
-            _ => None,
-        },
-        _ => None,
-    });
-    Ok(texts.collect::<Vec<_>>().join("\n\n"))
+    Ok(read(messages))
+}
+
+/// Puts messages together: whose each is where they are of both sides, and what is no text as files or by its name.
+fn read(messages: Vec<PromptMessage>) -> PromptAnswer {
+    let mut answer = PromptAnswer::default();
+    let has_both = messages.iter().any(|message| message.role == Role::Assistant);
+    let n_left_out = messages.len().saturating_sub(MAX_MESSAGES);
+    for PromptMessage { role, content, .. } in messages.into_iter().take(MAX_MESSAGES) {
+        let shown = match content {
+            ContentBlock::Text(text) => Ok(text.text),
+            ContentBlock::Image(image) => Err(output::shown("image", image.mime_type, image.data, None)),
+            ContentBlock::Audio(audio) => Err(output::shown("audio", audio.mime_type, audio.data, None)),
+            ContentBlock::ResourceLink(link) => Ok(output::link_note(&link)),
+            ContentBlock::Resource(resource) => match resource.resource {
+                ResourceContents::TextResourceContents { text, .. } => Ok(text),
+                ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
+                    let mime = mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+                    Err(output::shown("resource", mime, blob, Some(uri)))
+                }
+                // The enum is non-exhaustive.
+                _ => continue,
+            },
+            // The enum is non-exhaustive.
+            _ => continue,
+        };
+        let text = match shown {
+            Ok(text) | Err(Err(text)) => text,
+            Err(Ok(file)) if answer.files.len() < MAX_FILES => {
+                answer.files.push(file);
+                continue;
+            }
+            Err(Ok(_)) => format!("[a file beyond {MAX_FILES}, not shown]"),
+        };
+        let side = match role {
+            _ if !has_both => "",
+            Role::User => "User: ",
+            Role::Assistant => "Assistant: ",
+        };
+        let gap = if answer.text.is_empty() { "" } else { "\n\n" };
+        answer.text.push_str(&format!("{gap}{side}{text}"));
+    }
+    if n_left_out > 0 {
+        answer.text.push_str(&format!("\n\n[{n_left_out} more messages, not shown]"));
+    }
+    if answer.text.len() > MAX_TEXT {
+        let kept = text::head(&answer.text, MAX_TEXT).len();
+        answer.text.truncate(kept);
+        answer.text.push_str("\n\n[the rest is not shown]");
+    }
+    answer
 }

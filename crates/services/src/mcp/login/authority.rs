@@ -12,7 +12,7 @@ use http::{HeaderValue, Method, StatusCode};
 use reqwest::{
     Client, Url,
     dns::{Addrs, Name, Resolve, Resolving},
-    header::{CONTENT_LENGTH, CONTENT_TYPE},
+    header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, WWW_AUTHENTICATE},
     redirect::Policy,
 };
 use rmcp::transport::auth::{
@@ -56,6 +56,31 @@ impl Authority {
             }
         }))?;
         Ok(Self { follows, stops: build(Policy::none())?, places })
+    }
+}
+
+impl Authority {
+    /// Returns the challenge of a server that wants a login: its `WWW-Authenticate`, empty where it has none; `None` for
+    /// one that answers.
+    pub(super) async fn challenge(&self, server: &Url) -> Option<String> {
+        let hello = json!({
+            "jsonrpc": "2.0", "id": 0, "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-06-18", "capabilities": {},
+                "clientInfo": {"name": "windlass", "version": env!("CARGO_PKG_VERSION")},
+            },
+        });
+        let request = self.stops.post(server.clone()).body(hello.to_string());
+        let request = request
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, text/event-stream");
+        let answer = request.send().await.ok()?;
+        if answer.status() != StatusCode::UNAUTHORIZED {
+            return None;
+        }
+        let challenges = answer.headers().get_all(WWW_AUTHENTICATE).iter().filter_map(|it| it.to_str().ok());
+        let is_bearer = |it: &&str| it.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"));
+        Some(challenges.into_iter().find(is_bearer).unwrap_or_default().to_owned())
     }
 }
 

@@ -61,6 +61,9 @@ struct Entry {
     server_url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     issuer: Option<String>,
+    /// Scopes that a call has wanted since the login.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wanted_scope: Option<String>,
     #[serde(flatten)]
     others: Map<String, Value>,
 }
@@ -119,6 +122,27 @@ impl Store {
         Ok(self.read()?.is_some_and(|entry| entry.tokens.is_some()))
     }
 
+    /// Returns the scopes that calls have wanted, beside those that the login has.
+    pub fn wanted_scopes(&self) -> Vec<String> {
+        let Ok(Some(entry)) = self.read() else { return Vec::new() };
+        let Some(wanted) = entry.wanted_scope else { return Vec::new() };
+        let granted = entry.tokens.and_then(|tokens| tokens.scope).unwrap_or_default();
+        granted.split_whitespace().chain(wanted.split_whitespace()).map(str::to_owned).collect()
+    }
+
+    /// Notes scopes that a call wants.
+    pub fn want_scopes(&self, scope: &str) -> io::Result<()> {
+        self.change(|entry| {
+            let wanted = entry.wanted_scope.get_or_insert_default();
+            for scope in scope.split_whitespace() {
+                if !wanted.split_whitespace().any(|known| known == scope) {
+                    wanted.push_str(if wanted.is_empty() { "" } else { " " });
+                    wanted.push_str(scope);
+                }
+            }
+        })
+    }
+
     /// Returns the id and the secret of the client that has logged in. Does blocking reads.
     pub fn client(&self) -> Option<(String, Option<String>)> {
         match self.read().ok()??.client_info {
@@ -161,6 +185,7 @@ impl Store {
             info.client_secret = self.client_secret.clone().or(info.client_secret);
             entry.client_info = Some(info);
             entry.issuer.clone_from(&credentials.issuer);
+            entry.wanted_scope = None;
         })
     }
 

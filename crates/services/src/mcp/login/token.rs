@@ -20,6 +20,7 @@ use sse_stream::{Error as SseError, Sse};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+use super::LoginPlace;
 use crate::mcp::streamable::BoundedClient;
 
 /// Time that renewals have when the process ends.
@@ -37,20 +38,33 @@ pub(in crate::mcp) async fn renewals_ended() {
 
 /// See the module's comment.
 #[derive(Clone)]
-pub(in crate::mcp) struct LoggedIn(AuthClient<BoundedClient>);
+pub(in crate::mcp) struct LoggedIn {
+    client: AuthClient<BoundedClient>,
+    place: LoginPlace,
+}
 
 type Headers = HashMap<HeaderName, HeaderValue>;
 type Failure = StreamableHttpError<reqwest::Error>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 impl LoggedIn {
-    pub(super) fn new(client: AuthClient<BoundedClient>) -> Self {
-        Self(client)
+    pub(super) fn new(client: AuthClient<BoundedClient>, place: LoginPlace) -> Self {
+        Self { client, place }
+    }
+
+    /// Notes the scopes that a message needs and the login does not have.
+    async fn noted<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
+        if let Err(Failure::InsufficientScope(refusal)) = &answer
+            && let Some(scope) = &refusal.required_scope
+        {
+            self.place.want_scopes(scope).await;
+        }
+        answer
     }
 
     /// Returns a token that holds; `None` where there is none, which the request itself then says.
     pub(in crate::mcp) async fn token(&self) -> Option<String> {
-        let client = self.0.clone();
+        let client = self.client.clone();
         let renewed = RENEWALS.spawn(async move { client.get_access_token().await.ok() });
         renewed.await.ok().flatten()
     }
@@ -68,7 +82,7 @@ impl StreamableHttpClient for LoggedIn {
         headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Failure> {
         let token = self.token().await;
-        self.0.post_message(uri, message, session_id, token, headers).await
+        self.noted(self.client.post_message(uri, message, session_id, token, headers).await).await
     }
 
     async fn post_message_with_max_sse_event_size(
@@ -81,7 +95,9 @@ impl StreamableHttpClient for LoggedIn {
         max: usize,
     ) -> Result<StreamableHttpPostResponse, Failure> {
         let token = self.token().await;
-        self.0.post_message_with_max_sse_event_size(uri, message, session_id, token, headers, max).await
+        let sent =
+            self.client.post_message_with_max_sse_event_size(uri, message, session_id, token, headers, max);
+        self.noted(sent.await).await
     }
 
     async fn delete_session(
@@ -92,7 +108,7 @@ impl StreamableHttpClient for LoggedIn {
         headers: Headers,
     ) -> Result<(), Failure> {
         let token = self.token().await;
-        self.0.delete_session(uri, session_id, token, headers).await
+        self.client.delete_session(uri, session_id, token, headers).await
     }
 
     async fn get_stream(
@@ -104,7 +120,7 @@ impl StreamableHttpClient for LoggedIn {
         headers: Headers,
     ) -> Result<Events, Failure> {
         let token = self.token().await;
-        self.0.get_stream(uri, session_id, last_event_id, token, headers).await
+        self.client.get_stream(uri, session_id, last_event_id, token, headers).await
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -117,6 +133,8 @@ impl StreamableHttpClient for LoggedIn {
         max: usize,
     ) -> Result<Events, Failure> {
         let token = self.token().await;
-        self.0.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, token, headers, max).await
+        self.client
+            .get_stream_with_max_sse_event_size(uri, session_id, last_event_id, token, headers, max)
+            .await
     }
 }
