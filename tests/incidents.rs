@@ -235,7 +235,7 @@ async fn no_tool_takes_a_word_of_the_model_on_its_sandbox() {
     let bash = request.body["tools"].as_array().unwrap().iter();
     let bash = bash.map(|tool| &tool["function"]).find(|tool| tool["name"] == "bash").unwrap();
     let parameters: Vec<&String> = bash["parameters"]["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(parameters, ["command", "timeout", "workdir", "description"]);
+    assert_eq!(parameters, ["command", "timeout", "workdir", "description", "background"]);
     agent.finish().await;
 }
 

@@ -46,17 +46,47 @@ async fn a_turn_that_runs_hears_of_the_end_with_its_next_step() {
     let agent = Agent::start().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::call("call_1", "bash", until("go")));
-    let wait = json!({"id": "job_1", "action": "wait", "timeout": 20_000});
-    let gate = Gate::new();
-    agent.llm.reply(Reply::text("let me wait").and_gate(&gate).and_call("call_2", "job", wait));
-    agent.llm.reply(Reply::text("done"));
+    let (second, third) = (Gate::new(), Gate::new());
+    let beside = json!({"command": "true"});
+    agent.llm.reply(Reply::text("beside").and_gate(&second).and_call("call_2", "bash", beside));
+    agent.llm.reply(Reply::text("done").and_gate(&third));
     let prompt = agent.send_prompt(&session, "start it");
-    gate.reached().await;
+    second.reached().await;
     agent.scratch.write("go", "");
-    gate.open();
+    agent.has_descendants(0).await;
+    let is_notice = |update: &Value| update.to_string().contains("(job_1): Command exited with code 0.");
+    agent.has_update(&session, "the notice of the end", is_notice).await;
+    second.open();
+    third.reached().await;
+    let told = told(&agent);
+    assert!(told.contains("<shell id=\"job_1\"") && told.contains("over"), "{told}");
+    third.open();
     assert_eq!(prompt.turn().await.stop, "end_turn");
-    let waited = agent.llm.last_request().tool_result("call_2");
-    assert!(waited.contains("over") && waited.contains("Command exited with code 0."), "{waited}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn an_end_that_the_model_has_read_is_not_told_again() {
+    let agent = Agent::start().await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::call(
+        "call_1",
+        "bash",
+        json!({"command": "echo '</output>'", "background": true}),
+    ));
+    agent.llm.reply(Reply::call(
+        "call_2",
+        "job",
+        json!({"id": "job_1", "action": "wait", "timeout": 20_000}),
+    ));
+    agent.llm.reply(Reply::text("done"));
+    let turn = agent.prompt(&session, "start it").await;
+    assert_eq!(turn.stop, "end_turn");
+    let request = agent.llm.last_request();
+    let (waited, told) = (request.tool_result("call_2"), told(&agent));
+    let n_told = usize::from(waited.contains("</output>")) + usize::from(told.contains("<\\/output>"));
+    assert_eq!(n_told, 1, "{waited} {told}");
+    assert!(waited.contains("Command exited with code 0."), "{waited}");
     agent.finish().await;
 }
 

@@ -333,10 +333,14 @@ async fn a_server_says_in_its_refusal_where_its_metadata_are_and_which_scope_it_
     let login = run(&machine, &["mcp", "auth", "shop"]).await;
     assert!(login.stdout.starts_with("shop: connected"), "{login:?}");
     assert_eq!(guarded.log().await[0]["scope"], "prices");
+    // Its tokens are renewed where they come from, which only a refusal tells.
+    assert_eq!(status(&machine).await, "connected");
+    assert!(guarded.log().await.iter().any(|it| it["kind"] == "refresh_token"));
     // A scope of the configuration goes before it.
     let machine = self::machine(&guarded, json!({"scope": "all of it"})).await;
     run(&machine, &["mcp", "auth", "shop"]).await;
-    assert_eq!(guarded.log().await.last().unwrap()["scope"], "all of it");
+    let log = guarded.log().await;
+    assert_eq!(log.iter().rfind(|it| it["kind"] == "authorization_code").unwrap()["scope"], "all of it");
 }
 
 #[tokio::test]
@@ -380,7 +384,10 @@ async fn a_call_that_needs_a_scope_more_says_so_and_the_next_login_asks_for_it()
     );
     assert_eq!(status(&machine).await, "connected", "its other tools go on");
     run(&machine, &["mcp", "auth", "shop"]).await;
-    assert_eq!(guarded.log().await.last().unwrap()["scope"], "read write");
+    // Renewals in between have not lost it.
+    let log = guarded.log().await;
+    assert!(log.iter().filter(|it| it["kind"] == "refresh_token").count() >= 2, "{log:?}");
+    assert_eq!(log.iter().rfind(|it| it["kind"] == "authorization_code").unwrap()["scope"], "read write");
     assert_eq!(call().await, "it costs 3");
     machine.finish().await;
 }

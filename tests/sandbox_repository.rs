@@ -57,6 +57,24 @@ async fn a_command_leaves_nothing_in_the_repository_that_git_would_run() {
 }
 
 #[tokio::test]
+async fn a_command_in_the_background_leaves_nothing_either_once_it_has_ended() {
+    if lacks("full") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (agent, session) = open(&scratch).await;
+    let line = "mkdir -p .git/remotes; echo 'URL: ext::touch made' > .git/remotes/origin; echo planted";
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": line, "background": true})));
+    agent.llm.reply(Reply::call("call_2", "job", json!({"id": "job_1", "action": "wait"})));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "start it").await;
+    let told = agent.llm.last_request().tool_result("call_2");
+    assert!(told.contains("planted") && told.contains(".git/remotes.refused"), "{told}");
+    assert!(!scratch.exists(".git/remotes") && scratch.exists(".git/remotes.refused"), "{told}");
+    agent.finish().await;
+}
+
+#[tokio::test]
 async fn hooks_that_the_users_settings_name_in_the_project_cannot_be_changed() {
     if lacks("full") {
         return;

@@ -275,7 +275,7 @@ fn the_binary_is_thin() {
 /// an earlier version and still accepted.
 const TOOLS: &[(&str, &[&str], &[&str])] = &[
     ("apply_patch", &["patchText"], &["patchText"]),
-    ("bash", &["command", "description", "timeout", "workdir"], &["command"]),
+    ("bash", &["command", "description", "timeout", "workdir", "background"], &["command"]),
     ("batch", &["tool_calls"], &["tool_calls"]),
     ("codesearch", &["query", "tokensNum"], &["query"]),
     ("edit", &["filePath", "oldString", "newString", "replaceAll"], &["filePath", "oldString", "newString"]),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A remote MCP server behind OAuth for the tests, with its own authorization server, on Python's standard library alone.
 
-Modes: good, secret (clients get a secret, and must show it), brief (tokens end at once, and each renewal's token is good once), foreign (takes none of the tokens that it gives, as one made for others), ended (tokens end at once and are not renewed), closed (registers nobody; knows the client `known`), deny (the user refuses), loose (answers nearly in the form of the standard; loose_brief does so, and tokens end at once), form (answers as a form), pointer (its metadata are where a refusal says, which names a scope), legacy (no metadata at all, and pages at the known places), wider (calls need a scope more, which a refusal names), document (knows clients by the documents that describe them), open (wants no login, and knows none). Prints its port, and on /log
+Modes: good, secret (clients get a secret, and must show it), brief (tokens end at once, and each renewal's token is good once), foreign (takes none of the tokens that it gives, as one made for others), ended (tokens end at once and are not renewed), closed (registers nobody; knows the client `known`), deny (the user refuses), loose (answers nearly in the form of the standard; loose_brief does so, and tokens end at once), form (answers as a form), pointer (its metadata are where a refusal says, which names a scope, and tokens end at once), legacy (no metadata at all, and pages at the known places), wider (calls need a scope more, which a refusal names, and tokens end at once), document (knows clients by the documents that describe them), open (wants no login, and knows none). Prints its port, and on /log
 the requests for tokens so far; /revoke ends all logins.
 """
 
@@ -28,6 +28,10 @@ class Handler(BaseHTTPRequestHandler):
     def base(self):
         return f"http://127.0.0.1:{self.server.server_address[1]}"
 
+    @property
+    def issuer(self):
+        return self.base + "/login" if MODE == "pointer" else self.base
+
     def answer(self, status, body=None, form=None, **headers):
         data = b"" if body is None else json.dumps(body).encode()
         if form is not None:
@@ -52,10 +56,12 @@ class Handler(BaseHTTPRequestHandler):
             STATE["refresh"] = "revoked"
             return self.answer(200, {})
         if url.path == "/elsewhere" and MODE == "pointer":
-            return self.answer(200, {"resource": f"{self.base}/mcp", "authorization_servers": [self.base]})
+            return self.answer(200, {"resource": f"{self.base}/mcp", "authorization_servers": [self.issuer]})
         if MODE == "legacy" and url.path.startswith("/.well-known"):
             return self.answer(404)
-        if MODE == "pointer" and url.path.startswith("/.well-known/oauth-protected-resource"):
+        if MODE == "pointer" and url.path == "/.well-known/oauth-authorization-server/login":
+            url = url._replace(path="/.well-known/oauth-authorization-server")
+        elif MODE == "pointer" and url.path.startswith("/.well-known"):
             return self.answer(404)
         if MODE == "open" or url.path == "/mcp":
             return self.answer(405 if url.path == "/mcp" else 404)
@@ -63,8 +69,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(200, {"resource": f"{self.base}/mcp", "authorization_servers": [self.base]})
         if url.path == "/.well-known/oauth-authorization-server":
             metadata = {
-                "issuer": self.base, "authorization_endpoint": f"{self.base}/authorize",
-                "token_endpoint": f"{self.base}/token", "response_types_supported": ["code"],
+                "issuer": self.issuer, "authorization_endpoint": f"{self.base}/authorize",
+                "token_endpoint": f"{self.issuer}/token", "response_types_supported": ["code"],
                 "code_challenge_methods_supported": ["S256"],
                 "token_endpoint_auth_methods_supported": ["none", "client_secret_basic"],
             }
@@ -74,7 +80,9 @@ class Handler(BaseHTTPRequestHandler):
                 metadata["registration_endpoint"] = f"{self.base}/register"
             return self.answer(200, metadata)
         if url.path == "/authorize":
-            back = {"state": query["state"], "iss": self.base}
+            back = {"state": query["state"]}
+            if MODE != "legacy":
+                back["iss"] = self.issuer
             if MODE == "deny":
                 back.update(error="access_denied", error_description="The user said no.")
             else:
@@ -96,7 +104,7 @@ class Handler(BaseHTTPRequestHandler):
             if MODE == "secret":
                 client["client_secret"] = STATE["secrets"]["registered"] = "s3cret"
             return self.answer(201, client)
-        if self.path == "/token":
+        if self.issuer + "/token" == self.base + self.path:
             return self.token(dict(urllib.parse.parse_qsl(body.decode())))
         if self.path == "/mcp":
             token = (self.headers.get("authorization") or "").removeprefix("Bearer ")
@@ -136,7 +144,7 @@ class Handler(BaseHTTPRequestHandler):
         access = f"access-{STATE['n']}"
         STATE["access"] = set() if MODE == "foreign" else {access}
         STATE["refresh"] = f"refresh-{STATE['n']}"
-        life = 1 if MODE in ("brief", "loose_brief", "ended") else 3600
+        life = 1 if MODE in ("brief", "loose_brief", "ended", "pointer", "wider") else 3600
         if MODE.startswith("loose"):
             return self.answer(200, {
                 "access_token": access, "expires_in": str(life), "refresh_token": STATE["refresh"], "scope": ["a"],

@@ -1,5 +1,4 @@
-//! Commands that run on behind the calls that started them: their number, their end, and the way in which the model hears
-//! of it.
+//! Commands in the background: their number, their end, and the way in which the model hears of it.
 
 use std::{
     collections::HashMap,
@@ -10,7 +9,7 @@ use windlass_base::lock::lock;
 use windlass_protocol::opencode::{id::SessionId, model_ref::ModelRef};
 use windlass_services::tool::{
     ToolError,
-    bash::background::{Job, JobEnd, Started},
+    bash::background::{Job, JobEnd, Kept, NewJob},
 };
 
 use crate::{
@@ -22,6 +21,8 @@ use crate::{
 const MAX_RUNNING: usize = 8;
 /// Commands of one session that are remembered; the oldest that have ended are forgotten.
 const MAX_KNOWN: usize = 32;
+/// Bytes of output that the model reads with the end; the tool `job` reads more.
+const MAX_TOLD: usize = 8 * 1024;
 
 /// See the module's comment.
 #[derive(Default)]
@@ -35,16 +36,16 @@ struct Known {
 }
 
 impl Jobs {
-    /// Takes a command into keeping, under an id of its own; `None` where too many run.
+    /// Lists a command under an id of its own; `None` where too many run.
     fn add(&self, session: &SessionId, mut job: Job) -> Option<Arc<Job>> {
         let mut all = lock(&self.0);
         let known = all.entry(session.clone()).or_default();
-        let n_running = known.jobs.iter().filter(|job| job.end().is_none()).count();
+        let n_running = known.jobs.iter().filter(|job| job.is_running()).count();
         if n_running >= MAX_RUNNING {
             return None;
         }
         if known.jobs.len() >= MAX_KNOWN
-            && let Some(oldest) = known.jobs.iter().position(|job| job.end().is_some())
+            && let Some(oldest) = known.jobs.iter().position(|job| !job.is_running())
         {
             known.jobs.remove(oldest);
         }
@@ -59,29 +60,40 @@ impl Jobs {
         lock(&self.0).get(session).map(|known| known.jobs.clone()).unwrap_or_default()
     }
 
+    /// Forgets a command that could not be started.
+    fn forget(&self, session: &SessionId, id: &str) {
+        if let Some(known) = lock(&self.0).get_mut(session) {
+            known.jobs.retain(|job| job.id != id);
+        }
+    }
+
     /// Stops the commands of a session that ends, and forgets them.
     fn end(&self, session: &SessionId) {
         let known = lock(&self.0).remove(session).unwrap_or_default();
         known.jobs.iter().for_each(|job| job.stop());
     }
 
-    /// Stops the commands of all sessions.
-    pub fn end_all(&self) {
+    /// Stops the commands of all sessions; false if none runs.
+    pub fn end_all(&self) -> bool {
         let all = std::mem::take(&mut *lock(&self.0));
-        all.values().flat_map(|known| &known.jobs).for_each(|job| job.stop());
+        let mut running =
+            all.into_values().flat_map(|known| known.jobs).filter(|job| job.is_running()).peekable();
+        let are_there = running.peek().is_some();
+        running.for_each(|job| job.stop());
+        are_there
     }
 }
 
 impl Sessions<'_> {
-    /// Returns the commands of a session that run, or ran, behind their calls, in the order in which they began.
+    /// Returns the commands of a session that run, or ran, in the background, in the order in which they began.
     pub fn jobs(self, id: &SessionId) -> Vec<Arc<Job>> {
         self.engine.0.jobs.of(id)
     }
 
-    /// Stops a command; false if the session has none of that id.
+    /// Stops a command; false if none of that id runs in the session.
     pub fn stop_job(self, id: &SessionId, job_id: &str) -> bool {
         let jobs = self.jobs(id);
-        let job = jobs.iter().find(|job| job.id == job_id);
+        let job = jobs.iter().find(|job| job.id == job_id && job.is_running());
         job.inspect(|job| job.stop()).is_some()
     }
 
@@ -89,18 +101,17 @@ impl Sessions<'_> {
         self.engine.0.jobs.end(id);
     }
 
-    /// Takes a command into keeping, and tells the session's model of its end: in the turn that runs there, else by a new
-    /// one. What was stopped, and a session without another turn, is told nothing.
+    /// Runs a command in the background, and tells the session's model of its end: in the turn that runs there, else by a
+    /// new one. The model is not told of what was stopped, nor where this turn `is_last` in its session.
     pub(crate) fn keep_running(
         self,
         id: &SessionId,
-        started: Started,
+        new: NewJob,
         warning_log: &WarningLog,
-        is_only: bool,
-    ) -> Result<String, ToolError> {
-        let Started { job, work } = started;
+        is_last: bool,
+    ) -> Result<Kept, ToolError> {
+        let NewJob { job, work } = new;
         let Some(job) = self.engine.0.jobs.add(id, job) else {
-            // Dropping the work ends the command.
             return Err(ToolError::Model(format!(
                 "{MAX_RUNNING} commands run in the background already. Stop one of them, or leave `background` out."
             )));
@@ -108,36 +119,37 @@ impl Sessions<'_> {
         let (engine, session, log) = (self.engine.clone(), id.clone(), warning_log.clone());
         let job_id = job.id.clone();
         self.engine.0.sessions.tasks.spawn(async move {
-            let end = work.await;
+            let Some(end) = work.await else { return engine.0.jobs.forget(&session, &job.id) };
             if end.is_stopped {
                 return;
             }
-            log.notify_about(&engine.0.bus, &format!("{session} {}", job.id), &told(&job, &end));
-            if !is_only && !engine.is_finishing() {
+            if !is_last && !engine.is_finishing() {
                 engine.sessions().tell_end(&session, &job, &end).await;
             }
+            log.notify_about(&engine.0.bus, &format!("{session} {}", job.id), &told(&job, &end));
         });
-        Ok(job_id)
+        Ok(Kept { id: job_id, is_end_told: !is_last })
     }
 
     async fn tell_end(self, id: &SessionId, job: &Job, end: &JobEnd) {
+        if !job.note_end_known() {
+            return;
+        }
         let stored = self.engine.0.storage.session(id.clone()).await.ok().flatten();
         let model = stored.and_then(|info| info.model).map(|model| ModelRef {
             provider_id: model.provider_id,
             model_id: model.id,
             variant: model.variant,
         });
-        let (text, n_missing) = job.read().await;
-        let missing =
-            if n_missing > 0 { format!("[{n_missing} bytes before are not shown]\n") } else { String::new() };
+        let output = job.read(MAX_TOLD).await.shown();
         let saved =
             end.saved.as_ref().map(|file| format!("\nAll of its output is in {file}.")).unwrap_or_default();
         let text = format!(
-            "<shell id=\"{}\" state=\"completed\">\n<command>{}</command>\n<output>\n{missing}{}\n</output>\n{}{saved}\n\
+            "<shell id=\"{}\" state=\"completed\">\n<command>{}</command>\n<output>\n{}\n</output>\n{}{saved}\n\
              </shell>",
             job.id,
-            job.command,
-            text.trim_end(),
+            plain(&job.command),
+            plain(&output),
             end.sentence
         );
         let part = PromptPart::Text { text, is_synthetic: true, is_ignored: false };
@@ -146,6 +158,13 @@ impl Sessions<'_> {
         // The user was told of the end; a session that is closed meanwhile needs no answer.
         self.prompt(id, input, Box::new(drop));
     }
+}
+
+/// Takes the marks out of a text by which it could end its own frame and speak as the user.
+fn plain(text: &str) -> String {
+    ["shell", "command", "output"]
+        .iter()
+        .fold(text.to_owned(), |text, mark| text.replace(&format!("</{mark}>"), &format!("<\\/{mark}>")))
 }
 
 /// Returns the sentence for the user.

@@ -368,10 +368,14 @@ impl Engine {
     pub async fn finish(&self) {
         self.0.sessions.is_finishing.store(true, Ordering::Relaxed);
         self.0.background.idle().await;
-        self.0.jobs.end_all();
         let sessions = std::mem::take(&mut *lock(&self.0.sessions.open));
         lock(&self.0.sessions.finishing).extend(sessions.values().map(|open| open.tickets.clone()));
         futures_util::future::join_all(sessions.into_values().map(end_session)).await;
+        // Commands in the background get the same moment as those that are cancelled with a turn.
+        if self.0.jobs.end_all() {
+            self.0.sessions.tasks.close();
+            let _ = tokio::time::timeout(ABORT_LIMIT, self.0.sessions.tasks.wait()).await;
+        }
         self.close_workspaces().await;
     }
 

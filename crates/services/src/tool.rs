@@ -32,7 +32,7 @@ use windlass_protocol::opencode::{
 };
 
 use self::{
-    bash::background::{Job, Started},
+    bash::background::{Job, Kept, NewJob},
     editor::Editor,
 };
 use crate::{
@@ -439,11 +439,11 @@ pub trait Host: Send + Sync {
     fn set_todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>>;
     /// Runs a subagent and returns its answer.
     fn subtask(&self, subtask: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
-    /// Takes a command that runs on behind its call into keeping, and returns its id.
-    fn keep_running(&self, _: Started) -> Result<String, ToolError> {
+    /// Runs a command in the background; refused, and nothing is started, where too many run.
+    fn keep_running(&self, _: NewJob) -> Result<Kept, ToolError> {
         Err(ToolError::Model("Commands cannot run in the background here.".to_owned()))
     }
-    /// Returns the commands of the session that run, or ran, behind their calls.
+    /// Returns the commands of the session that run, or ran, in the background.
     fn jobs(&self) -> Vec<Arc<Job>> {
         Vec::new()
     }

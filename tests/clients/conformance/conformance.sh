@@ -12,6 +12,7 @@ suite=$here/node_modules/@modelcontextprotocol/conformance/dist/index.js
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 [ $# -gt 0 ] || set -- $("$node" "$suite" list | sed -n '/^Client scenarios/,$s/^  - \([^ ]*\).*/\1/p')
+[ $# -gt 0 ] || { echo "MCP conformance: the suite lists no scenarios" >&2; exit 1; }
 failed=0
 for scenario; do
     if (cd "$results" && "$node" "$suite" client --command "$node $here/client.mjs $binary" --scenario "$scenario" --timeout 60000) >"$results/log" 2>&1; then

@@ -187,7 +187,7 @@ fn built_in() -> Vec<Command> {
             BuiltinCommand::Status,
         ),
         own("models", "List the models", BuiltinCommand::Models),
-        own("jobs", "List what runs in the background, or stop one of it", BuiltinCommand::Jobs),
+        own("jobs", "List what runs in the background, or stop a command there", BuiltinCommand::Jobs),
         own("permissions", "Show the permission rules and remembered answers", BuiltinCommand::Permissions),
     ]
 }

@@ -287,6 +287,8 @@ impl Sessions<'_> {
         self.close_background(id).await;
         let workspace = open.workspace.clone();
         end_session(open).await;
+        // A call that was just ending may have begun one more.
+        self.close_jobs(id);
         self.engine.0.bus.forget_children(id);
         self.engine.workspaces().close_if_unused(workspace).await;
         true

@@ -340,12 +340,12 @@ async fn take_steps(
         apply_settings(cx, state, inbox, None).await;
     }
     let stop = loop {
-        if take_in_waiting(cx, state, inbox).await? {
+        match take_in_waiting(cx, state, inbox).await? {
             // What came is answered with as many steps as a prompt is.
-            n_steps = 0;
-        } else if has_ended {
-            // It was withdrawn again.
-            break StopReason::EndTurn;
+            TakenIn::UsersWords => n_steps = 0,
+            // They were withdrawn again.
+            TakenIn::Nothing if has_ended => break StopReason::EndTurn,
+            TakenIn::Nothing | TakenIn::OtherWords => {}
         }
         has_ended = false;
         room.before_step(cx, state).await?;
@@ -531,13 +531,21 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     cx.commit(&mut journal).await
 }
 
-/// Adds prompts that have no turn of their own to the conversation: the user's words for this turn, the result of a
-/// subagent, or words of a plugin. Returns true if the user's are among them.
+/// Prompts without a turn of their own that a turn took in.
+enum TakenIn {
+    Nothing,
+    /// The user's, and maybe others.
+    UsersWords,
+    /// Results of subagents and of commands in the background, or words of plugins.
+    OtherWords,
+}
+
+/// Adds the prompts that have no turn of their own to the conversation.
 async fn take_in_waiting(
     cx: &TurnCx<'_>,
     state: &mut SessionState,
     inbox: &mut Inbox,
-) -> Result<bool, EngineError> {
+) -> Result<TakenIn, EngineError> {
     let tickets = &cx.session.tickets;
     if inbox.has_for_running_turn(tickets) {
         // What a step changed is told before the prompts behind it.
@@ -546,7 +554,11 @@ async fn take_in_waiting(
     // All of them begin at once: one that is changed or withdrawn later has begun.
     let begin = |ticket: u64| Some((ticket, tickets.begin(ticket, Begun::Within)?.1));
     let begun: Vec<_> = inbox.take_for_running_turn(tickets).into_iter().filter_map(begin).collect();
-    let is_steered = begun.iter().any(|(_, input)| input.delivery != Delivery::Turn);
+    let taken_in = match begun.iter().any(|(_, input)| input.delivery != Delivery::Turn) {
+        true => TakenIn::UsersWords,
+        false if begun.is_empty() => TakenIn::Nothing,
+        false => TakenIn::OtherWords,
+    };
     let mut failure: Option<EngineError> = None;
     for (ticket, mut input) in begun {
         if let Some(failure) = &failure {
@@ -561,7 +573,7 @@ async fn take_in_waiting(
         tickets.end(ticket, accepted.clone().map(|()| outcome));
         failure = accepted.err();
     }
-    failure.map_or(Ok(is_steered), Err)
+    failure.map_or(Ok(taken_in), Err)
 }
 
 /// Lets settings that came meanwhile hold for the next step; prompts wait for a turn of their own, answered by the

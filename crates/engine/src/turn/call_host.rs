@@ -28,7 +28,7 @@ use windlass_services::{
     tool::{
         AgentSwitch, AllowedBy, Answers, FileStamp, Host, LateErrors, NestedCall, Subtask, ToolError,
         ToolOutput,
-        bash::background::{Job, Started},
+        bash::background::{Job, Kept, NewJob},
         editor::Editor,
     },
 };
@@ -145,9 +145,11 @@ impl Host for CallHost {
         })
     }
 
-    fn keep_running(&self, started: Started) -> Result<String, ToolError> {
-        let Parent { warning_log, is_only, .. } = &*self.parent;
-        self.engine.sessions().keep_running(&self.session_id, started, warning_log, *is_only)
+    fn keep_running(&self, new: NewJob) -> Result<Kept, ToolError> {
+        let Parent { warning_log, is_only, info, .. } = &*self.parent;
+        // A subagent's session is closed behind its answer.
+        let is_last = *is_only || info.parent_id.is_some();
+        self.engine.sessions().keep_running(&self.session_id, new, warning_log, is_last)
     }
 
     fn jobs(&self) -> Vec<Arc<Job>> {

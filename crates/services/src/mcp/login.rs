@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use reqwest::Url;
 use rmcp::transport::{
     AuthError, AuthorizationManager, AuthorizationSession,
-    auth::{AuthClient, AuthorizationRequest, CredentialStore, OAuthClientConfig},
+    auth::{AuthClient, AuthorizationMetadata, AuthorizationRequest, CredentialStore, OAuthClientConfig},
 };
 use serde_json::{Map, Value};
 use tokio::time::timeout;
@@ -65,6 +65,13 @@ pub struct LoginPlace {
     pub is_foreign: bool,
 }
 
+/// Statements of a server on its logins.
+struct Resolved {
+    metadata: AuthorizationMetadata,
+    /// False for the known places of a server of 2025-03-26, which states nothing.
+    is_discovered: bool,
+}
+
 /// A login that waits for the browser.
 pub struct Login {
     session: AuthorizationSession,
@@ -101,14 +108,10 @@ impl LoginPlace {
     pub async fn probe(&self) -> Result<Vec<String>, LoginError> {
         let mut lines = vec![format!("address: {}", self.shown_url())];
         lines.push(format!("login: {}", if self.has_token().await? { "a token is kept" } else { "none" }));
-        let manager = self.manager(self.authority().await?).await?;
-        let Ok(resolved) = timeout(METADATA_LIMIT, manager.resolve_metadata()).await else {
-            lines.push(format!("issuer: the server said nothing of logins within {METADATA_LIMIT:?}"));
-            return Ok(lines);
-        };
-        match resolved {
-            Ok(resolved) if resolved.source.is_discovered() => {
-                let metadata = resolved.metadata;
+        let authority = self.authority().await?;
+        let manager = self.manager(authority.clone()).await?;
+        match self.resolve(&authority, &manager).await {
+            Ok(Some(Resolved { metadata, is_discovered: true })) => {
                 let issuer = metadata.issuer.as_deref().unwrap_or("not named");
                 let registers = metadata.registration_endpoint.as_deref().unwrap_or("known clients only");
                 let said = [
@@ -120,7 +123,7 @@ impl LoginPlace {
                 lines.extend(said.map(|(what, words)| format!("{what}: {}", shown(words))));
             }
             Ok(_) => lines.push("issuer: the server says nothing of logins".to_owned()),
-            Err(error) => lines.push(format!("issuer: {}", words(&error))),
+            Err(error) => lines.push(format!("issuer: {error}")),
         }
         Ok(lines)
     }
@@ -134,33 +137,15 @@ impl LoginPlace {
     pub async fn begin(&self) -> Result<Login, LoginError> {
         let authority = self.authority().await?;
         let mut manager = self.manager(authority.clone()).await?;
-        let found = async {
-            let challenge = match Url::parse(&self.url) {
-                Ok(server) => authority.challenge(&server).await,
-                Err(_) => None,
-            };
-            let pointer = challenge.as_deref().filter(|challenge| !challenge.is_empty());
-            (manager.resolve_metadata_from_challenge(pointer).await, challenge.is_some())
-        };
-        let Ok((resolved, is_challenged)) = timeout(METADATA_LIMIT, found).await else {
-            return Err(LoginError::Failed(format!(
-                "MCP server {} said nothing of logins within {METADATA_LIMIT:?}; one of the older transport may need none",
-                self.server
-            )));
-        };
-        let resolved = resolved.map_err(|error| self.failed(&error))?;
-        // A server of 2025-03-26 that says nothing has its pages at known places.
-        if !resolved.source.is_discovered() && !is_challenged {
+        let Some(Resolved { metadata, .. }) = self.resolve(&authority, &manager).await? else {
             return Err(LoginError::Unsupported(self.server.clone()));
-        }
-        let fields = &resolved.metadata.additional_fields;
-        let takes_documents = fields.get("client_id_metadata_document_supported") == Some(&Value::Bool(true));
-        manager.set_metadata(resolved.metadata);
+        };
+        // An authority may take the address of a document that describes us for our id.
+        let document = self.client.client_metadata_url.as_ref().filter(|_| takes_documents(&metadata));
+        manager.set_metadata(metadata);
         let back = self.open_return().await?;
         let address = self.client.redirect_uri.clone().unwrap_or_else(|| back.address().to_owned());
         let scopes = self.scopes(&manager).await;
-        // An authority may take the address of a document that describes us for our id.
-        let document = self.client.client_metadata_url.as_ref().filter(|_| takes_documents);
         let (id, secret) = match (&self.client.client_id, document) {
             (Some(id), _) => (id.clone(), self.client.client_secret.clone()),
             (None, Some(address)) => (address.clone(), None),
@@ -186,6 +171,31 @@ impl LoginPlace {
         Ok(Login { session, back, state, store: self.store(None) })
     }
 
+    /// Finds what the server states of its logins, by way of its answer to a request without a token; `None` where it has
+    /// none of this kind.
+    async fn resolve(
+        &self,
+        authority: &Authority,
+        manager: &AuthorizationManager,
+    ) -> Result<Option<Resolved>, LoginError> {
+        let server = self.address()?;
+        let found = async {
+            let challenge = authority.challenge(&server).await;
+            (manager.resolve_metadata_from_challenge(challenge.header()).await, challenge)
+        };
+        let Ok((resolved, challenge)) = timeout(METADATA_LIMIT, found).await else {
+            return Err(LoginError::Failed(format!(
+                "MCP server {} said nothing of logins within {METADATA_LIMIT:?}; one of the older transport may need none",
+                self.server
+            )));
+        };
+        let resolved = resolved.map_err(|error| self.failed(&error))?;
+        let is_discovered = resolved.source.is_discovered();
+        // A server of 2025-03-26 that says nothing of metadata has its pages at known places.
+        let is_there = is_discovered || challenge.is_of_known_places();
+        Ok(is_there.then_some(Resolved { metadata: resolved.metadata, is_discovered }))
+    }
+
     /// Returns the scopes to ask for: the configured ones, or those that the server names, beside those that a call has
     /// wanted since.
     async fn scopes(&self, manager: &AuthorizationManager) -> Vec<String> {
@@ -202,14 +212,6 @@ impl LoginPlace {
             }
         }
         scopes
-    }
-
-    /// Notes the scopes that a call needs, for the next login.
-    pub(super) async fn want_scopes(&self, scope: &str) {
-        let (store, scope) = (self.store(None), scope.to_owned());
-        if let Err(error) = blocking(move || store.want_scopes(&scope)).await {
-            tracing::warn!(%error, "the scopes that a call needs are not noted for the next login");
-        }
     }
 
     /// Has the server know us; returns our id and its secret.
@@ -235,7 +237,11 @@ impl LoginPlace {
         let host = named.as_ref().and_then(Url::host_str).unwrap_or("127.0.0.1");
         let opened = match BrowserReturn::open(host, port.unwrap_or(PORT), path).await {
             // A client that is registered now may come back to any port.
-            Err(_) if port.is_none() && self.client.client_id.is_none() => {
+            Err(_)
+                if port.is_none()
+                    && self.client.client_id.is_none()
+                    && self.client.client_metadata_url.is_none() =>
+            {
                 BrowserReturn::open(host, 0, path).await
             }
             opened => opened,
@@ -277,12 +283,11 @@ impl LoginPlace {
         if self.client.client_id.is_some() || blocking(move || store.client()).await.is_some() {
             return None;
         }
-        let asked = async {
-            let manager = self.manager(self.authority().await.ok()?).await.ok()?;
-            let resolved = manager.resolve_metadata().await.ok()?;
-            Some(resolved.source.is_discovered() && resolved.metadata.registration_endpoint.is_none())
-        };
-        let registers_nobody = timeout(METADATA_LIMIT, asked).await.ok().flatten()?;
+        let authority = self.authority().await.ok()?;
+        let manager = self.manager(authority.clone()).await.ok()?;
+        let Resolved { metadata, is_discovered } = self.resolve(&authority, &manager).await.ok()??;
+        let has_document = self.client.client_metadata_url.is_some() && takes_documents(&metadata);
+        let registers_nobody = is_discovered && metadata.registration_endpoint.is_none() && !has_document;
         let (server, reason) = (self.server.clone(), "it takes known clients only".to_owned());
         registers_nobody.then(|| LoginError::NeedsClientRegistration { server, reason }.to_string())
     }
@@ -298,7 +303,21 @@ impl LoginPlace {
         if !self.has_token().await? {
             return Ok(None);
         }
-        let mut manager = self.manager(self.authority().await?).await?;
+        let authority = self.authority().await?;
+        let mut manager = self.manager(authority.clone()).await?;
+        let resolved = self.resolve(&authority, &manager).await?;
+        let store = self.store(None);
+        // Tokens go to the authority that has given them, and to no place that is only guessed.
+        if !resolved.as_ref().is_some_and(|it| it.is_discovered) && blocking(move || store.has_issuer()).await
+        {
+            return Err(LoginError::Failed(format!(
+                "MCP server {} does not say any more who gives its tokens; log in again with `windlass mcp auth {0}`",
+                self.server
+            )));
+        }
+        if let Some(resolved) = resolved {
+            manager.set_metadata(resolved.metadata);
+        }
         manager.set_credential_store(self.store(None));
         if !manager.initialize_from_store().await.map_err(|error| self.failed(&error))? {
             return Ok(None);
@@ -308,7 +327,7 @@ impl LoginPlace {
             let config = OAuthClientConfig::new(id, "http://localhost").with_client_secret(secret);
             manager.configure_client(config).map_err(|error| self.failed(&error))?;
         }
-        Ok(Some(LoggedIn::new(AuthClient::new(http, manager), self.clone())))
+        Ok(Some(LoggedIn::new(AuthClient::new(http, manager), self.store(None))))
     }
 }
 
@@ -357,8 +376,18 @@ impl Login {
         // A renewal of an older token would overwrite this one.
         let _guard = self.store.acquire_refresh_guard().await.map_err(|error| not_granted(&error))?;
         let exchanged = self.session.handle_callback_with_issuer(code, &self.state, issuer).await;
-        exchanged.map(drop).map_err(|error| not_granted(&error))
+        exchanged.map_err(|error| not_granted(&error))?;
+        // What calls wanted before was asked for now.
+        let store = self.store.clone();
+        blocking(move || store.forget_wanted_scopes())
+            .await
+            .map_err(|error| LoginError::Failed(error.to_string()))
     }
+}
+
+/// Returns true if an authority takes the address of a document for a client's id.
+fn takes_documents(metadata: &AuthorizationMetadata) -> bool {
+    metadata.additional_fields.get("client_id_metadata_document_supported") == Some(&Value::Bool(true))
 }
 
 /// Returns the innermost reason, on one line.

@@ -162,7 +162,7 @@ async fn ask(
     Ok(read(messages))
 }
 
-/// Puts messages together: whose each is where they are of both sides, and what is no text as files or by its name.
+/// Puts messages together, each with its side where there are both; what is no text becomes a file or is named.
 fn read(messages: Vec<PromptMessage>) -> PromptAnswer {
     let mut answer = PromptAnswer::default();
     let has_both = messages.iter().any(|message| message.role == Role::Assistant);
@@ -174,7 +174,7 @@ fn read(messages: Vec<PromptMessage>) -> PromptAnswer {
             ContentBlock::Audio(audio) => Err(output::shown("audio", audio.mime_type, audio.data, None)),
             ContentBlock::ResourceLink(link) => Ok(output::link_note(&link)),
             ContentBlock::Resource(resource) => match resource.resource {
-                ResourceContents::TextResourceContents { text, .. } => Ok(text),
+                ResourceContents::TextResourceContents { uri, text, .. } => Ok(format!("[{uri}]\n{text}")),
                 ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
                     let mime = mime_type.unwrap_or_else(|| "application/octet-stream".to_owned());
                     Err(output::shown("resource", mime, blob, Some(uri)))
@@ -189,7 +189,10 @@ fn read(messages: Vec<PromptMessage>) -> PromptAnswer {
             Ok(text) | Err(Err(text)) => text,
             Err(Ok(file)) if answer.files.len() < MAX_FILES => {
                 answer.files.push(file);
-                continue;
+                if !has_both {
+                    continue;
+                }
+                format!("[file {}]", answer.files.len())
             }
             Err(Ok(_)) => format!("[a file beyond {MAX_FILES}, not shown]"),
         };

@@ -128,7 +128,10 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     let drawing = sandbox::around(cx, surroundings?, &line, &asks).await?;
     let shows_line = is_line_shown(cx, &asks).await;
     let mut was_asked = false;
-    for (ask, is_opaque) in asks {
+    for (mut ask, is_opaque) in asks {
+        if args.background == Some(true) {
+            ask.metadata.insert("background".to_owned(), true.into());
+        }
         let is_shown = shows_line && ask.permission == "edit" && !is_opaque;
         if is_shown || drawing.as_ref().is_some_and(|it| it.answers(cx, &ask, is_opaque)) {
             continue;
@@ -147,7 +150,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
     }
     if args.background == Some(true) {
         let limit = args.timeout.map(|_| Duration::from_millis(timeout_ms));
-        return background::begin(cx, line, args.description, limit, sandbox.as_ref()).await;
+        return background::begin(cx, line, args.description, limit, sandbox).await;
     }
     let ended = execute(cx, &line, sandbox.as_ref()).await?;
     match sandbox {

@@ -48,6 +48,7 @@ pub(crate) fn offer(config: &Config) -> Offer<'_> {
         model_id: "demo",
         is_subagent: false,
         is_answerable: false,
+        has_jobs: false,
         has_resources: false,
     }
 }

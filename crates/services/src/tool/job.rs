@@ -61,23 +61,26 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             job.wait(limit).await;
         }
     }
-    let output = report(job).await;
+    let output = tokio::select! {
+        output = report(job) => output,
+        () = cx.cancel.cancelled() => return Err(ToolError::Cancelled { partial: None }),
+    };
     let metadata = Map::from_iter([("job".to_owned(), job.id.clone().into())]);
     Ok(ToolOutput { title: job.command.clone(), output, metadata, attachments: Vec::new() })
 }
 
 /// Returns the new output of a command, and its state.
 async fn report(job: &Job) -> String {
-    let (text, n_missing) = job.read().await;
-    let mut report = String::new();
-    if n_missing > 0 {
-        report.push_str(&format!("[{n_missing} bytes before are not shown]\n"));
+    let end = job.end();
+    let mut report = job.read(usize::MAX).await.shown();
+    if report.is_empty() {
+        report.push_str("(no new output)");
     }
-    report.push_str(if text.is_empty() { "(no new output)" } else { text.trim_end() });
     report.push_str("\n\n");
-    match job.end() {
+    match end {
         None => report.push_str("The command is still running."),
         Some(end) => {
+            job.note_end_known();
             report.push_str(&end.sentence);
             if let Some(file) = &end.saved {
                 report.push_str(&format!(" All of its output is in {file}."));

@@ -28,6 +28,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of an answer.
 const MAX_ANSWER: usize = 1 << 20;
 const MAX_REDIRECTS: usize = 10;
+/// The word before the address of metadata in a challenge (RFC 9728).
+const POINTER: &str = "resource_metadata=";
 
 /// See the module's comment.
 pub(super) struct Authority {
@@ -60,9 +62,11 @@ impl Authority {
 }
 
 impl Authority {
-    /// Returns the challenge of a server that wants a login: its `WWW-Authenticate`, empty where it has none; `None` for
-    /// one that answers.
-    pub(super) async fn challenge(&self, server: &Url) -> Option<String> {
+    /// Asks a server for what it says to a request without a token.
+    pub(super) async fn challenge(&self, server: &Url) -> Challenge {
+        if !self.places.has(server) {
+            return Challenge::None;
+        }
         let hello = json!({
             "jsonrpc": "2.0", "id": 0, "method": "initialize",
             "params": {
@@ -74,13 +78,47 @@ impl Authority {
         let request = request
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json, text/event-stream");
-        let answer = request.send().await.ok()?;
-        if answer.status() != StatusCode::UNAUTHORIZED {
-            return None;
+        let answer = match request.send().await {
+            Ok(answer) if answer.status() == StatusCode::UNAUTHORIZED => answer,
+            Ok(_) | Err(_) => return Challenge::None,
+        };
+        let headers = answer.headers().get_all(WWW_AUTHENTICATE).iter().filter_map(|it| it.to_str().ok());
+        let headers: Vec<&str> = headers.collect();
+        let is_bearer = |it: &str| it.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"));
+        let bearer = headers.iter().find(|it| it.contains(POINTER) || is_bearer(it));
+        match bearer {
+            Some(header) => Challenge::Bearer((*header).to_owned()),
+            None if headers.is_empty() => Challenge::Silent,
+            None => Challenge::None,
         }
-        let challenges = answer.headers().get_all(WWW_AUTHENTICATE).iter().filter_map(|it| it.to_str().ok());
-        let is_bearer = |it: &&str| it.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"));
-        Some(challenges.into_iter().find(is_bearer).unwrap_or_default().to_owned())
+    }
+}
+
+/// Answer of a server to a request without a token.
+pub(super) enum Challenge {
+    /// It answers, is not there, or wants something else than a token.
+    None,
+    /// It refuses the request and says no more.
+    Silent,
+    /// It wants a token: its `WWW-Authenticate`.
+    Bearer(String),
+}
+
+impl Challenge {
+    pub(super) fn header(&self) -> Option<&str> {
+        match self {
+            Self::Bearer(header) => Some(header),
+            Self::None | Self::Silent => None,
+        }
+    }
+
+    /// Returns true for a server of 2025-03-26, which names no metadata.
+    pub(super) fn is_of_known_places(&self) -> bool {
+        match self {
+            Self::Silent => true,
+            Self::Bearer(header) => !header.contains(POINTER),
+            Self::None => false,
+        }
     }
 }
 

@@ -22,6 +22,9 @@ const LOCK_LIMIT: Duration = Duration::from_secs(60);
 /// Time between two looks at it; files have no channel for it.
 const LOCK_LOOK: Duration = Duration::from_millis(50);
 
+/// Bytes of the scopes that calls want beside those of the login.
+const MAX_WANTED: usize = 2048;
+
 /// The files of logins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoginFiles {
@@ -122,25 +125,53 @@ impl Store {
         Ok(self.read()?.is_some_and(|entry| entry.tokens.is_some()))
     }
 
-    /// Returns the scopes that calls have wanted, beside those that the login has.
+    /// Returns the scopes that calls have wanted, beside those that the login has. Does blocking reads.
     pub fn wanted_scopes(&self) -> Vec<String> {
-        let Ok(Some(entry)) = self.read() else { return Vec::new() };
-        let Some(wanted) = entry.wanted_scope else { return Vec::new() };
-        let granted = entry.tokens.and_then(|tokens| tokens.scope).unwrap_or_default();
+        let wanted = self.noted_scopes();
+        if wanted.is_empty() {
+            return Vec::new();
+        }
+        let tokens = self.read().ok().flatten().and_then(|entry| entry.tokens);
+        let granted = tokens.and_then(|tokens| tokens.scope).unwrap_or_default();
         granted.split_whitespace().chain(wanted.split_whitespace()).map(str::to_owned).collect()
     }
 
-    /// Notes scopes that a call wants.
+    /// Returns what [`Store::want_scopes`] has noted.
+    fn noted_scopes(&self) -> String {
+        let entries = credential_file::read(&self.files.own).ok().flatten().unwrap_or_default();
+        self.entry_of(&entries).and_then(|entry| entry.wanted_scope).unwrap_or_default()
+    }
+
+    /// Notes scopes that a call wants, as many as an address can hold. Does blocking writes.
     pub fn want_scopes(&self, scope: &str) -> io::Result<()> {
-        self.change(|entry| {
-            let wanted = entry.wanted_scope.get_or_insert_default();
-            for scope in scope.split_whitespace() {
-                if !wanted.split_whitespace().any(|known| known == scope) {
-                    wanted.push_str(if wanted.is_empty() { "" } else { " " });
-                    wanted.push_str(scope);
-                }
+        let wanted = self.noted_scopes();
+        let mut all: Vec<&str> = wanted.split_whitespace().collect();
+        let n_before = all.len();
+        for scope in scope.split_whitespace() {
+            let n_bytes: usize = all.iter().map(|it| it.len() + 1).sum();
+            if !all.contains(&scope) && n_bytes + scope.len() <= MAX_WANTED {
+                all.push(scope);
             }
-        })
+        }
+        if all.len() == n_before {
+            return Ok(());
+        }
+        let all = all.join(" ");
+        // The tokens of an OpenCode that goes on renewing them are not taken over.
+        self.change_based_on(&Map::new(), |entry| entry.wanted_scope = Some(all))
+    }
+
+    /// Forgets the scopes that calls have wanted. Does blocking writes.
+    pub fn forget_wanted_scopes(&self) -> io::Result<()> {
+        if !self.noted_scopes().is_empty() {
+            self.change(|entry| entry.wanted_scope = None)?;
+        }
+        Ok(())
+    }
+
+    /// Returns true if it is known who has given the tokens. Does blocking reads.
+    pub fn has_issuer(&self) -> bool {
+        self.read().ok().flatten().is_some_and(|entry| entry.issuer.is_some())
     }
 
     /// Returns the id and the secret of the client that has logged in. Does blocking reads.
@@ -185,7 +216,6 @@ impl Store {
             info.client_secret = self.client_secret.clone().or(info.client_secret);
             entry.client_info = Some(info);
             entry.issuer.clone_from(&credentials.issuer);
-            entry.wanted_scope = None;
         })
     }
 
@@ -201,8 +231,13 @@ impl Store {
     fn change(&self, edit: impl FnOnce(&mut Entry)) -> io::Result<()> {
         // One that cannot be read hides no login of ours.
         let theirs = credential_file::read(&self.files.opencodes).ok().flatten().unwrap_or_default();
+        self.change_based_on(&theirs, edit)
+    }
+
+    /// Changes the entry of this server, which begins as the one of these others where there is none.
+    fn change_based_on(&self, theirs: &Map<String, Value>, edit: impl FnOnce(&mut Entry)) -> io::Result<()> {
         credential_file::change(&self.files.own, |entries| {
-            let before = self.entry_of(entries).or_else(|| self.entry_of(&theirs));
+            let before = self.entry_of(entries).or_else(|| self.entry_of(theirs));
             let mut entry = before.unwrap_or_default();
             edit(&mut entry);
             entry.server_url = Some(self.url.clone());

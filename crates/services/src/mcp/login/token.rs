@@ -19,8 +19,9 @@ use rmcp::{
 use sse_stream::{Error as SseError, Sse};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
+use windlass_base::blocking::blocking;
 
-use super::LoginPlace;
+use super::store::Store;
 use crate::mcp::streamable::BoundedClient;
 
 /// Time that renewals have when the process ends.
@@ -40,7 +41,7 @@ pub(in crate::mcp) async fn renewals_ended() {
 #[derive(Clone)]
 pub(in crate::mcp) struct LoggedIn {
     client: AuthClient<BoundedClient>,
-    place: LoginPlace,
+    store: Store,
 }
 
 type Headers = HashMap<HeaderName, HeaderValue>;
@@ -48,16 +49,19 @@ type Failure = StreamableHttpError<reqwest::Error>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 impl LoggedIn {
-    pub(super) fn new(client: AuthClient<BoundedClient>, place: LoginPlace) -> Self {
-        Self { client, place }
+    pub(super) fn new(client: AuthClient<BoundedClient>, store: Store) -> Self {
+        Self { client, store }
     }
 
-    /// Notes the scopes that a message needs and the login does not have.
+    /// Notes the scopes that a message needs and the login does not have, for the next login.
     async fn noted<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
         if let Err(Failure::InsufficientScope(refusal)) = &answer
-            && let Some(scope) = &refusal.required_scope
+            && let Some(scope) = refusal.required_scope.clone()
         {
-            self.place.want_scopes(scope).await;
+            let store = self.store.clone();
+            if let Err(error) = blocking(move || store.want_scopes(&scope)).await {
+                tracing::warn!(%error, "the scopes that a call needs are not noted for the next login");
+            }
         }
         answer
     }

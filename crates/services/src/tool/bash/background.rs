@@ -1,17 +1,24 @@
-//! A command that runs on behind its call: begun, looked at, and stopped.
+//! A command that runs in the background: begun, looked at, and stopped.
 
 use std::{
-    sync::{Arc, Mutex},
+    convert::Infallible,
+    future::pending,
+    pin::pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use futures_util::future::BoxFuture;
 use tokio::{
+    process::{ChildStderr, ChildStdout},
     sync::{mpsc, oneshot, watch},
-    time::{sleep, timeout},
+    time::{MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
-use windlass_base::{clock, lock::lock, process::Child};
+use windlass_base::{clock, lock::lock, process::Child, text};
 use windlass_protocol::opencode::tool_metadata::{Command, encode};
 
 use super::{
@@ -22,8 +29,10 @@ use crate::tool::{ToolCx, ToolError, ToolOutput, path::display};
 
 /// Looks that may wait for the task that reads a command's output.
 const N_LOOKS: usize = 16;
+/// Time between two looks for files that a command in the sandbox may not leave.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A command that runs, or ran, behind its call.
+/// A command that runs, or ran, in the background.
 pub struct Job {
     /// `job_` and a number.
     pub id: String,
@@ -36,15 +45,25 @@ pub struct Job {
     stop: CancellationToken,
     /// Bytes of the output that the model has read.
     n_read: Mutex<usize>,
+    /// The model has read of the end.
+    is_end_known: AtomicBool,
 }
 
 /// Output so far.
 #[derive(Debug, Clone, Default)]
-pub struct Printed {
-    /// Its end.
-    pub text: String,
+struct Printed {
+    /// The last part of it.
+    text: String,
     /// Bytes of all of it.
-    pub n_bytes: usize,
+    n_bytes: usize,
+}
+
+/// Output that the model has not read.
+#[derive(Debug, Clone, Default)]
+pub struct Unread {
+    pub text: String,
+    /// Bytes before it that are left out.
+    pub n_missing: usize,
 }
 
 /// End of a command.
@@ -52,18 +71,25 @@ pub struct Printed {
 pub struct JobEnd {
     /// The sentence about it, such as `Command exited with code 1.`
     pub sentence: String,
-    /// Its last output.
-    pub printed: Printed,
+    printed: Printed,
     /// The file with all its output, where that is long.
     pub saved: Option<String>,
     /// It was stopped by the user, the model or the end of its session.
     pub is_stopped: bool,
 }
 
-/// A command that was started, beside the work that reads its output until it ends.
-pub struct Started {
+/// A command that is about to begin.
+pub struct NewJob {
     pub job: Job,
-    pub work: BoxFuture<'static, Arc<JobEnd>>,
+    /// Starts the command and reads its output until it ends; `None` if it could not be started.
+    pub work: BoxFuture<'static, Option<Arc<JobEnd>>>,
+}
+
+/// The engine's answer about a command that it runs.
+pub struct Kept {
+    pub id: String,
+    /// The model is told of the end without asking.
+    pub is_end_told: bool,
 }
 
 impl Job {
@@ -72,30 +98,43 @@ impl Job {
         self.end.borrow().clone()
     }
 
+    /// Returns true unless it has ended, or what reads its output is gone.
+    pub fn is_running(&self) -> bool {
+        self.end().is_none() && self.end.has_changed().is_ok()
+    }
+
     /// Ends the command, as far as it runs.
     pub fn stop(&self) {
         self.stop.cancel();
     }
 
-    /// Waits for its end, for so long.
-    pub async fn wait(&self, limit: Duration) {
-        let mut end = self.end.clone();
-        // Its task is gone, or it goes on.
-        let _ = timeout(limit, end.wait_for(Option::is_some)).await;
+    /// Notes that the model reads of the end; false if it has done so before.
+    pub fn note_end_known(&self) -> bool {
+        !self.is_end_known.swap(true, Ordering::Relaxed)
     }
 
-    /// Returns the output that was not read before, and the number of bytes between that are not there any more.
-    pub async fn read(&self) -> (String, usize) {
-        let printed = match self.end() {
-            Some(end) => end.printed.clone(),
-            None => self.printed().await,
-        };
+    /// Waits for its end, for so long.
+    pub async fn wait(&self, limit: Duration) {
+        let _ = timeout(limit, self.end_or_loss()).await;
+    }
+
+    /// Waits for its end, or until what reads its output is gone.
+    async fn end_or_loss(&self) {
+        let mut end = self.end.clone();
+        let _ = end.wait_for(Option::is_some).await;
+    }
+
+    /// Returns the last bytes of the output that was not read before. What is cut off by `max_bytes` counts as not read.
+    pub async fn read(&self, max_bytes: usize) -> Unread {
+        let printed = self.printed().await;
         let mut n_read = lock(&self.n_read);
         let n_new = printed.n_bytes.saturating_sub(*n_read);
-        *n_read = printed.n_bytes;
-        let start = printed.text.len().saturating_sub(n_new);
-        let start = printed.text.ceil_char_boundary(start);
-        (printed.text[start..].to_owned(), n_new.saturating_sub(printed.text.len()))
+        let start = printed.text.ceil_char_boundary(printed.text.len().saturating_sub(n_new));
+        let text = text::tail(&printed.text[start..], max_bytes);
+        if text.len() == printed.text.len() - start {
+            *n_read = (*n_read).max(printed.n_bytes);
+        }
+        Unread { text: text.to_owned(), n_missing: n_new.saturating_sub(text.len()) }
     }
 
     async fn printed(&self) -> Printed {
@@ -105,28 +144,43 @@ impl Job {
         {
             return printed;
         }
+        // It is ending.
+        self.end_or_loss().await;
         self.end().map(|end| end.printed.clone()).unwrap_or_default()
     }
 }
 
-/// Starts a command and hands it to the engine; returns the call's result.
+impl Unread {
+    /// Returns the text with a word about what is left out.
+    pub fn shown(&self) -> String {
+        let missing = match self.n_missing {
+            0 => String::new(),
+            n_missing => format!("[{n_missing} bytes before are not shown]\n"),
+        };
+        format!("{missing}{}", self.text.trim_end())
+    }
+}
+
+/// Hands a command to the engine, which starts it; returns the call's result.
 pub(super) async fn begin(
     cx: &ToolCx<'_>,
     line: Line,
     description: Option<String>,
     limit: Option<Duration>,
-    sandbox: Option<&Sandbox>,
+    sandbox: Option<Sandbox>,
 ) -> Result<ToolOutput, ToolError> {
     let host = cx.plugins.map(|plugins| &*plugins.host);
     let variables =
         plugin_variables(host, cx.session_id, cx.call_id, &line.workdir, sandbox.is_some()).await?;
-    // Nobody is asked about hosts behind the call: one that no setting names is refused.
-    let (_, asking) = Hosts::new(cx, sandbox.is_some_and(Sandbox::is_network_by_name)).await;
-    let child = start(cx.config, &line.command, &line.workdir, &variables, sandbox, asking);
-    let child = child.map_err(|error| ToolError::Model(error.to_string()))?;
-    let output = Output::new(cx.config.tool_output, cx.config.paths.tool_output());
+    // The questions end with this call: a host that no setting names is refused without one.
+    let is_by_name = sandbox.as_ref().is_some_and(Sandbox::is_network_by_name);
+    let (_, asking) = Hosts::new(cx, is_by_name).await;
+    if cx.cancel.is_cancelled() {
+        return Err(ToolError::Cancelled { partial: None });
+    }
     let (looks, wanted) = mpsc::channel(N_LOOKS);
     let (sender, end) = watch::channel(None);
+    let (started, begun) = oneshot::channel();
     let stop = CancellationToken::new();
     let job = Job {
         id: String::new(),
@@ -137,70 +191,127 @@ pub(super) async fn begin(
         end,
         stop: stop.clone(),
         n_read: Mutex::default(),
+        is_end_known: AtomicBool::new(false),
     };
+    let (config, title) = (cx.config.clone(), line.command.clone());
     let work = Box::pin(async move {
-        let end = Arc::new(supervise(child, output, wanted, stop, limit).await);
+        if stop.is_cancelled() {
+            return None;
+        }
+        let child = start(&config, &line.command, &line.workdir, &variables, sandbox.as_ref(), asking);
+        let (child, error) = match child {
+            Ok(child) => (Some(child), None),
+            Err(error) => (None, Some(error)),
+        };
+        // A call that was dropped meanwhile leaves a command that is listed.
+        let _ = started.send(error);
+        let output = Output::new(config.tool_output, config.paths.tool_output());
+        let end = Arc::new(supervise(child?, output, sandbox, wanted, stop, limit).await);
         sender.send_replace(Some(end.clone()));
-        end
+        Some(end)
     });
-    let id = cx.host.keep_running(Started { job, work })?;
+    let Kept { id, is_end_told } = cx.host.keep_running(NewJob { job, work })?;
+    match begun.await {
+        Ok(None) => {}
+        Ok(Some(error)) => return Err(ToolError::Model(error.to_string())),
+        Err(_) => return Err(ToolError::Cancelled { partial: None }),
+    }
+    let told = if is_end_told {
+        "You will be told when it has ended; do not wait for it by sleeping."
+    } else {
+        "It ends with your answer, and nobody tells you of its end before: wait for it with the tool `job` if you need it."
+    };
     let output = format!(
-        "The command runs in the background as {id}. You will be told when it has ended; do not wait for it by sleeping. \
-         The tool `job` reads its output, waits for it or stops it."
+        "The command runs in the background as {id}. {told} The tool `job` reads its output, waits for it or stops it."
     );
     // Clients that show commands in terminals show this there.
     let command = Command { output: Some(&output), ..Command::default() };
     let mut metadata = encode(&command);
     metadata.insert("job".to_owned(), id.into());
-    Ok(ToolOutput { title: line.command, output, metadata, attachments: Vec::new() })
+    Ok(ToolOutput { title, output, metadata, attachments: Vec::new() })
+}
+
+/// The command's pipes and what came through them.
+struct Pipes {
+    stdout: Pipe<ChildStdout>,
+    stderr: Pipe<ChildStderr>,
+    output: Output,
+}
+
+impl Pipes {
+    /// Ends when both pipes are closed. Dropping it loses nothing: it can be called again.
+    async fn read_to_end(&mut self) {
+        while !self.stdout.is_closed() || !self.stderr.is_closed() {
+            self.output.save().await;
+            tokio::select! {
+                chunk = self.stdout.read(), if !self.stdout.is_closed() => self.output.push(chunk),
+                chunk = self.stderr.read(), if !self.stderr.is_closed() => self.output.push(chunk),
+            }
+        }
+        self.output.save().await;
+    }
+
+    async fn run(&mut self) -> Infallible {
+        self.read_to_end().await;
+        pending().await
+    }
+
+    fn printed(&self) -> Printed {
+        Printed { text: self.output.live().to_owned(), n_bytes: self.output.n_printed() }
+    }
 }
 
 /// Reads a command's output until it ends or has to be ended.
 async fn supervise(
     mut child: Child,
-    mut output: Output,
+    output: Output,
+    mut sandbox: Option<Sandbox>,
     mut wanted: mpsc::Receiver<oneshot::Sender<Printed>>,
     stop: CancellationToken,
     limit: Option<Duration>,
 ) -> JobEnd {
-    let (mut stdout, mut stderr) = (Pipe::new(child.stdout.take()), Pipe::new(child.stderr.take()));
-    let mut deadline = std::pin::pin!(async move {
+    let (stdout, stderr) = (Pipe::new(child.stdout.take()), Pipe::new(child.stderr.take()));
+    let mut pipes = Pipes { stdout, stderr, output };
+    let mut deadline = pin!(async move {
         match limit {
             Some(limit) => sleep(limit).await,
-            None => std::future::pending().await,
+            None => pending().await,
         }
     });
+    let mut sweeps = interval(SWEEP_INTERVAL);
+    sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut moved = Vec::new();
     let mut ending = loop {
-        output.save().await;
         tokio::select! {
             status = child.wait() => break Ending::Exited(status.ok()),
             () = &mut deadline => break Ending::TimedOut(None),
             () = stop.cancelled() => break Ending::Aborted,
             Some(look) = wanted.recv() => {
-                // The one that looks may have gone.
-                let _ = look.send(printed(&output));
+                // The call that looks may have ended.
+                let _ = look.send(pipes.printed());
             }
-            chunk = stdout.read(), if !stdout.is_closed() => output.push(chunk),
-            chunk = stderr.read(), if !stderr.is_closed() => output.push(chunk),
+            _ = sweeps.tick(), if sandbox.is_some() => {
+                if let Some(sandbox) = &sandbox {
+                    moved.extend(sandbox.sweep().await);
+                }
+            }
+            never = pipes.run() => match never {},
         }
     };
-    match &mut ending {
-        Ending::Exited(_) => child.kill_group(),
-        Ending::TimedOut(status) => *status = child.end(GRACE).await,
-        Ending::Aborted => _ = child.end(GRACE).await,
+    if let Ending::TimedOut(_) | Ending::Aborted = ending {
+        // A child that is told to end may have something to say.
+        let status = tokio::select! {
+            status = child.end(GRACE) => status,
+            never = pipes.run() => match never {},
+        };
+        if let Ending::TimedOut(ended) = &mut ending {
+            *ended = status;
+        }
     }
-    let rest = async {
-        while !stdout.is_closed() || !stderr.is_closed() {
-            output.save().await;
-            tokio::select! {
-                chunk = stdout.read(), if !stdout.is_closed() => output.push(chunk),
-                chunk = stderr.read(), if !stderr.is_closed() => output.push(chunk),
-            }
-        }
-    };
-    // A child of its that left the group may hold the pipes for ever.
-    let _ = timeout(DRAIN, rest).await;
-    let sentence = match &ending {
+    // Processes that it leaves may hold the pipes for ever.
+    let _ = timeout(DRAIN, pipes.read_to_end()).await;
+    child.kill_group();
+    let mut sentence = match &ending {
         Ending::Exited(status) => match status.and_then(failure) {
             None => "Command exited with code 0.".to_owned(),
             Some(failure) => format!("Command ended: {failure}."),
@@ -208,11 +319,18 @@ async fn supervise(
         Ending::TimedOut(_) => "Command timed out before completion.".to_owned(),
         Ending::Aborted => "Command was stopped.".to_owned(),
     };
-    let printed = printed(&output);
-    let saved = output.finish().await.saved.map(|path| display(&path));
+    if let Some(sandbox) = &mut sandbox {
+        let has_failed = !matches!(ending, Ending::Exited(Some(status)) if status.success());
+        for said in sandbox.words_at_end(moved, has_failed).await {
+            sentence = format!("{sentence} {said}");
+        }
+    }
+    let mut printed = pipes.printed();
+    let finished = pipes.output.finish().await;
+    // Short enough to be read as a whole.
+    if !finished.is_truncated {
+        printed.text = finished.text;
+    }
+    let saved = finished.saved.map(|path| display(&path));
     JobEnd { sentence, printed, saved, is_stopped: matches!(ending, Ending::Aborted) }
-}
-
-fn printed(output: &Output) -> Printed {
-    Printed { text: output.live().to_owned(), n_bytes: output.n_printed() }
 }

@@ -24,7 +24,9 @@ use windlass_core::{
     config::{
         Config,
         policy::LEAVE_SANDBOX,
-        sandbox::{Drawn, Sketch, Wanted, is_left_open, narrowest, placeholders, secret_variables, wanted},
+        sandbox::{
+            Drawn, Sketch, Wanted, Watch, is_left_open, narrowest, placeholders, secret_variables, wanted,
+        },
     },
     permission::{self, Ask, Verdict},
 };
@@ -343,14 +345,22 @@ impl Sandbox {
     pub async fn clear(&mut self) -> Result<Option<String>, ToolError> {
         let watch = std::mem::take(&mut self.drawn.watch);
         let moved = blocking(move || Ok(move_aside(&watch.left()))).await?;
-        let told = || {
-            format!(
-                "The command made files that would decide what windlass or git may do, or that rules for `edit` \
-                 keep from it. The sandbox does not allow that, so they were moved: {}.",
-                moved.join(", ")
-            )
-        };
-        Ok((!moved.is_empty()).then(told))
+        Ok(told_of_moved(&moved))
+    }
+
+    /// Takes such files away while a command goes on; returns what was moved.
+    pub(super) async fn sweep(&self) -> Vec<String> {
+        let watch = self.drawn.watch.clone();
+        // Without a thread for it they are taken away at the end.
+        blocking(move || Ok(move_aside(&watch.left()))).await.unwrap_or_default()
+    }
+
+    /// Takes such files away at the end of a command in the background; returns sentences about them, those that were
+    /// `moved` before among them, and about hosts that it could not reach.
+    pub(super) async fn words_at_end(&mut self, mut moved: Vec<String>, has_failed: bool) -> Vec<String> {
+        moved.extend(self.sweep().await);
+        self.drawn.watch = Watch::default();
+        told_of_moved(&moved).into_iter().chain(self.refused_hosts(has_failed)).collect()
     }
 
     /// Reports the sandbox's refusals, and offers to run the command `outside`.
@@ -454,6 +464,18 @@ fn note(tool_output: &mut ToolOutput, text: &str) {
 }
 
 /// Takes paths away that were not there before the command ran, so that nothing obeys them.
+/// Returns the sentence about files that were moved.
+fn told_of_moved(moved: &[String]) -> Option<String> {
+    let told = || {
+        format!(
+            "The command made files that would decide what windlass or git may do, or that rules for `edit` \
+             keep from it. The sandbox does not allow that, so they were moved: {}.",
+            moved.join(", ")
+        )
+    };
+    (!moved.is_empty()).then(told)
+}
+
 fn move_aside(paths: &[PathBuf]) -> Vec<String> {
     let moved = paths.iter().map(|path| match free_name(path) {
         Some(name) if fs::rename(path, &name).is_ok() => format!("{} to {}", display(path), display(&name)),
