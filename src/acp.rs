@@ -6,6 +6,7 @@
 
 mod auth;
 mod call;
+mod choices;
 mod client_call;
 mod client_session;
 mod commands;

@@ -190,3 +190,56 @@ async fn options_are_set_by_their_ids_and_edits_are_accepted_by_a_switch() {
     assert_eq!((agent.n_asked(), agent.scratch.read("b.txt").as_str()), (0, "made\n"));
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn a_prompt_that_is_sent_again_with_its_key_is_answered_with_the_first_ones_message() {
+    let (agent, session) = start("allow").await;
+    let keyed = |text: &str, key: &str| {
+        let mut params = prompt(&session, text);
+        params["idempotencyKey"] = key.into();
+        params
+    };
+    for bad in [json!(""), json!(7), json!("k".repeat(256))] {
+        let mut params = prompt(&session, "go");
+        params["idempotencyKey"] = bad;
+        assert_eq!(agent.request("session/prompt", params).await.unwrap_err().code, -32602);
+    }
+    agent.llm.reply(Reply::text("one"));
+    let first = agent.request("session/prompt", keyed("go", "a")).await.unwrap();
+    idle(&agent).await;
+    assert_eq!(agent.request("session/prompt", keyed("go", "a")).await.unwrap(), first);
+    agent.llm.reply(Reply::text("two"));
+    let other = agent.request("session/prompt", keyed("go", "b")).await.unwrap();
+    assert_ne!(other, first);
+    idle(&agent).await;
+    // The store knows it in the next process, too.
+    let next = agent.successor();
+    agent.finish().await;
+    let agent = next.spawn().await;
+    greeted(&agent).await;
+    let params = json!({"sessionId": session, "cwd": agent.session_params()["cwd"]});
+    agent.request("session/resume", params).await.unwrap();
+    assert_eq!(agent.request("session/prompt", keyed("go", "a")).await.unwrap(), first);
+    assert_eq!(agent.llm.requests().len(), 2);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_sent_again_while_it_waits_gets_the_same_answer() {
+    let (agent, session) = start("allow").await;
+    keep_busy(&agent, &session).await;
+    let mut params = prompt(&session, "next");
+    params["idempotencyKey"] = "k".into();
+    agent.llm.reply(Reply::text("next is done"));
+    let first = agent.send_request("session/prompt", params.clone());
+    let again = agent.send_request("session/prompt", params.clone());
+    agent.cancel(&session);
+    assert_eq!(first.answer().await.unwrap_err().code, -32800);
+    assert_eq!(again.answer().await.unwrap_err().code, -32800);
+    // It has never been in the conversation, so that it can come now.
+    idle(&agent).await;
+    let now = agent.send_request("session/prompt", params.clone());
+    let again = agent.request("session/prompt", params).await.unwrap();
+    assert_eq!(now.answer().await.unwrap(), again);
+    agent.finish().await;
+}

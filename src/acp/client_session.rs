@@ -3,17 +3,13 @@
 use std::sync::Arc;
 
 use windlass_engine::{CommandChoice, Loaded, ServerPrompts, Workspace};
-use windlass_protocol::opencode::model_ref::ModelRef;
+
+use super::choices::Chosen;
 
 /// See the module's comment.
 pub struct ClientSession {
     pub workspace: Arc<Workspace>,
-    /// The mode the client chose, or the session had.
-    pub agent: Option<String>,
-    /// The model the client chose, or the session had.
-    pub model: Option<ModelRef>,
-    /// Edits are made without a question.
-    pub accepts_edits: bool,
+    pub chosen: Chosen,
     /// The configuration that the client knows, with its modes, options, commands and warnings.
     pub shown: Arc<Loaded>,
     /// The prompts of its servers, and as the client was shown them.

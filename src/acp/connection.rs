@@ -190,7 +190,7 @@ impl Connection {
     pub fn switch(&mut self, switched: Switched) {
         let Switched { session_id, agent } = switched;
         match self.encoder.client_sessions.get_mut(&session_id) {
-            Some(client_session) => client_session.agent = Some(agent),
+            Some(client_session) => client_session.chosen.agent = Some(agent),
             None => _ = self.switched.insert(session_id, agent),
         }
     }

@@ -74,6 +74,7 @@ const METHODS: &[(&str, Versions, Handler)] = &[
     ("session/load",               V1,   session::load),
     ("session/resume",             BOTH, session::resume),
     ("session/fork",               BOTH, session::fork),
+    ("session/options",            BOTH, session::options),
     ("session/list",               BOTH, session::list),
     ("session/close",              BOTH, session::close),
     ("session/delete",             BOTH, session::delete),
@@ -85,6 +86,8 @@ const METHODS: &[(&str, Versions, Handler)] = &[
     ("_session/archive",           BOTH, records::archive),
     ("_session/unarchive",         BOTH, records::unarchive),
     ("_session/rename",            BOTH, records::set_title),
+    (ext::LIST_SUBSCRIBE,          BOTH, records::subscribe),
+    (ext::LIST_UNSUBSCRIBE,        BOTH, records::unsubscribe),
     // Stored, then answered: spawned, and the lines of their session wait.
     ("session/set_mode",           V1,   settings::set_mode),
     ("session/set_config_option",  BOTH, settings::set_config_option),

@@ -36,7 +36,6 @@ use super::{
     client_session::ClientSession,
     compactions::Compactions,
     lines::{Dialect, Lines},
-    options,
     outbox::{Outgoing, Past},
     permissions::{self, Permissions, Waiting},
     terminal::Outputs,
@@ -45,7 +44,9 @@ use super::{
 };
 use call_above::CallAbove;
 use child::Child;
+use cursors::Cursors;
 use foreground::Foreground;
+use lists::Lists;
 use plans::Plans;
 
 pub mod alone;
@@ -54,7 +55,9 @@ mod call_above;
 mod child;
 mod children;
 mod children_above;
+mod cursors;
 mod foreground;
+mod lists;
 mod notices;
 mod plans;
 mod titles;
@@ -84,6 +87,7 @@ pub struct Encoder {
     /// `session.created` of sessions that are not attached yet.
     created: VecDeque<Arc<Event>>,
     outputs: Outputs,
+    pub lists: Lists,
     /// The client has answered a question of a subagent that it knows.
     pub has_answered_child: bool,
     /// Requests of tools and servers that the client has not answered.
@@ -116,6 +120,7 @@ struct ShownSession {
     /// Progress of each tool call and step of the running turn, as the client was shown it.
     progress: HashMap<PartId, Progress>,
     compactions: Compactions,
+    cursors: Cursors,
     plans: Plans,
     foreground: Foreground,
 }
@@ -134,6 +139,7 @@ impl ShownSession {
             texts: HashMap::new(),
             progress: HashMap::new(),
             compactions: Compactions::default(),
+            cursors: Cursors::default(),
             plans: Plans::default(),
             foreground: Foreground::default(),
         }
@@ -175,13 +181,14 @@ impl Encoder {
 
     /// Returns the time at which [`Encoder::encode_due`] has something to send without a new event.
     pub fn due(&self) -> Option<Instant> {
-        self.outputs.due()
+        self.outputs.due().into_iter().chain(self.lists.due()).min()
     }
 
     /// Encodes the output that was held back to spare the client.
     pub fn encode_due(&mut self, bytes: &mut Vec<u8>) {
-        let dialect = self.dialect();
-        self.outputs.show_due(Instant::now(), &mut Lines { dialect, bytes });
+        let (now, mut lines) = (Instant::now(), Lines { dialect: self.dialect(), bytes });
+        self.outputs.show_due(now, &mut lines);
+        self.lists.tell_due(now, &mut lines);
     }
 
     /// Encodes an item as lines with their line feeds.
@@ -297,6 +304,7 @@ impl Encoder {
         let session_id = event.payload.session_id();
         let Some(id) = session_id else { return self.raw_event(event, out) };
         self.note_child(&event.payload, out);
+        self.lists.note(&event.payload);
         // A subagent's session that the client has opened is shown as itself.
         let is_open = self.sessions.contains_key(id) || self.held.contains_key(id);
         if let Some(root) = self.roots.get(id).filter(|_| !is_open).cloned() {
@@ -423,6 +431,9 @@ impl Encoder {
                 }
             }
             EventPayload::PageCompleted { id, .. } => self.page_completed(id, out),
+            EventPayload::MessageRemoved { message_id, .. } => {
+                self.cursor(id, |cursors| cursors.removed(message_id), out);
+            }
             EventPayload::AgentSwitched { .. } => self.switched(id, out),
             EventPayload::TodoUpdated { todos, .. } => self.plan(id, todos, out),
             EventPayload::Toast { title, message, variant, .. } => {
@@ -432,7 +443,6 @@ impl Encoder {
             | EventPayload::SessionCompacted { .. }
             | EventPayload::SessionDiff { .. }
             | EventPayload::CommandExecuted { .. }
-            | EventPayload::MessageRemoved { .. }
             | EventPayload::PartRemoved { .. }
             | EventPayload::FileEdited { .. }
             | EventPayload::McpToolsChanged { .. }
@@ -472,6 +482,7 @@ impl Encoder {
             child.note_message(message);
         }
         if let Message::User(user) = message {
+            self.cursor(id, |cursors| cursors.prompt(&user.id), out);
             let shown = self.sessions.get_mut(id);
             if let Some(update) = shown.and_then(|shown| shown.plans.note_agent(&user.agent)) {
                 out.lines.update(id, update);
@@ -559,6 +570,9 @@ impl Encoder {
     /// Shows the part of a whole text that its deltas have not shown.
     fn text(&mut self, id: &SessionId, part: &Part, text: &str, is_thought: bool, out: &mut Sink<'_>) {
         let Some(shown) = self.sessions.get_mut(id) else { return };
+        if !is_thought && !text.is_empty() {
+            shown.cursors.note_text(&part.message_id);
+        }
         let known = shown.texts.entry(part.id.clone()).or_insert(Text { is_thought, n_bytes: 0 });
         let rest = text.get(known.n_bytes..).unwrap_or_default();
         known.n_bytes = known.n_bytes.max(text.len());
@@ -615,6 +629,7 @@ impl Encoder {
         shown.progress.insert(part_id.clone(), progress);
         let is_new = before.is_none();
         if is_new {
+            shown.cursors.note_call(&tool.call_id);
             let call = to_proto::tool_call(tool, shown.bases());
             let call = above.into_iter().fold(call, |call, above| above.mark(call));
             let call = self.outputs.open(id, call, tool, shown.bases(), &mut out.lines);
@@ -649,22 +664,6 @@ impl Encoder {
                     out.lines.update(id, update);
                 }
             }
-        }
-    }
-
-    fn plan(&mut self, id: &SessionId, todos: &[Todo], out: &mut Sink<'_>) {
-        if let Some(shown) = self.sessions.get_mut(id) {
-            shown.plans.todos = todos.to_vec();
-        }
-        out.lines.plan(id, todos);
-    }
-
-    /// Sends the mode of the agent that a tool had the user choose. Prompts do already (see [`super::outbox::Done`]).
-    fn switched(&self, id: &SessionId, out: &mut Sink<'_>) {
-        let Some(client_session) = self.client_sessions.get(id) else { return };
-        for update in options::mode_updates(&client_session.workspace.loaded(), client_session, &self.client)
-        {
-            out.lines.update(id, update);
         }
     }
 }

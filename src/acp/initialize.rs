@@ -12,9 +12,10 @@ use windlass_protocol_acp::{
         AuthStatusCapabilities, Implementation, InitializeResponse, LogoutCapabilities, McpCapabilities,
         PromptCapabilities, ProvidersCapabilities, SessionAdditionalDirectoriesCapabilities,
         SessionArchiveCapabilities, SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities,
-        SessionForkCapabilities, SessionListCapabilities, SessionResumeCapabilities,
-        SessionStatusCapabilities, SessionSystemPromptCapabilities, SessionSystemPromptModeCapabilities,
-        SessionSystemPromptOverrideCapabilities, SessionTitleCapabilities,
+        SessionForkCapabilities, SessionListCapabilities, SessionOptionsCapabilities,
+        SessionResumeCapabilities, SessionStatusCapabilities, SessionSystemPromptCapabilities,
+        SessionSystemPromptModeCapabilities, SessionSystemPromptOverrideCapabilities,
+        SessionTitleCapabilities,
     },
     version::ProtocolVersion,
 };
@@ -84,7 +85,8 @@ fn capabilities(found: &Found) -> AgentCapabilities {
         .archive(SessionArchiveCapabilities::new())
         .status(SessionStatusCapabilities::new())
         .title(SessionTitleCapabilities::new())
-        .system_prompt(system_prompt);
+        .system_prompt(system_prompt)
+        .options(SessionOptionsCapabilities::new());
     let extensions = [
         ext::EVENTS,
         ext::SESSION_ID,

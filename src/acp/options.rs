@@ -10,7 +10,7 @@ use windlass_protocol_acp::{
     },
 };
 
-use super::client_session::ClientSession;
+use super::choices::Chosen;
 
 /// Id of the option that chooses the agent.
 pub const MODE: &str = "mode";
@@ -26,58 +26,56 @@ pub const ACCEPT_EDITS: &str = "accept_edits";
 const NO_MODEL: &str = "none";
 
 /// Returns the agent that answers the next prompt.
-pub fn current_agent<'a>(loaded: &'a Loaded, client_session: &ClientSession) -> &'a str {
-    loaded.agent_name(client_session.agent.as_deref())
+pub fn current_agent<'a>(loaded: &'a Loaded, chosen: &Chosen) -> &'a str {
+    loaded.agent_name(chosen.agent.as_deref())
 }
 
 /// Returns the session's model as an option; one that cannot be used stays chosen, and its name says so.
-fn current_model(loaded: &Loaded, client_session: &ClientSession) -> Choice {
-    let (id, name) =
-        match loaded.current_model(client_session.agent.as_deref(), client_session.model.as_ref()) {
-            Ok(model) => (model.reference().to_string(), format!("{}/{}", model.provider_name, model.name)),
-            Err(unusable) => {
-                let named = unusable.model.map_or(NO_MODEL.to_owned(), |model| model.to_string());
-                let name = format!("{named} (cannot be used)");
-                (named, name)
-            }
-        };
+fn current_model(loaded: &Loaded, chosen: &Chosen) -> Choice {
+    let (id, name) = match loaded.current_model(chosen.agent.as_deref(), chosen.model.as_ref()) {
+        Ok(model) => (model.reference().to_string(), format!("{}/{}", model.provider_name, model.name)),
+        Err(unusable) => {
+            let named = unusable.model.map_or(NO_MODEL.to_owned(), |model| model.to_string());
+            let name = format!("{named} (cannot be used)");
+            (named, name)
+        }
+    };
     Choice { id, name, description: None, color: None }
 }
 
 /// Returns true if the demo answers the next prompt.
-pub fn is_demo(loaded: &Loaded, client_session: &ClientSession) -> bool {
-    let answers = loaded.answers_next(client_session.agent.as_deref(), client_session.model.as_ref());
+pub fn is_demo(loaded: &Loaded, chosen: &Chosen) -> bool {
+    let answers = loaded.answers_next(chosen.agent.as_deref(), chosen.model.as_ref());
     answers.is_ok_and(|model| loaded.is_demo(&model.reference()))
 }
 
 /// Returns the primary agents as modes.
-pub fn modes(loaded: &Loaded, client_session: &ClientSession) -> SessionModeState {
+pub fn modes(loaded: &Loaded, chosen: &Chosen) -> SessionModeState {
     let modes = loaded.agent_choices().into_iter();
     let modes = modes.map(|choice| {
         let color = choice.color.map(|color| Meta::from_iter([("windlass/color".to_owned(), color.into())]));
         SessionMode::new(choice.id, choice.name).description(choice.description).meta(color)
     });
-    SessionModeState::new(current_agent(loaded, client_session).to_owned(), modes.collect())
+    SessionModeState::new(current_agent(loaded, chosen).to_owned(), modes.collect())
 }
 
 /// Returns the complete list of options with their current values.
 pub fn config_options(
     loaded: &Loaded,
-    client_session: &ClientSession,
+    chosen: &Chosen,
     client: &ClientCapabilities,
 ) -> Vec<SessionConfigOption> {
-    let (model, models) = models_to_choose(loaded, client_session);
-    let mode = current_agent(loaded, client_session).to_owned();
+    let (model, models) = models_to_choose(loaded, chosen);
+    let mode = current_agent(loaded, chosen).to_owned();
     let mut options = vec![
         SessionConfigOption::select(MODEL, "Model", model, select_options(models))
             .category(SessionConfigOptionCategory::Model),
         SessionConfigOption::select(MODE, "Session Mode", mode, select_options(loaded.agent_choices()))
             .category(SessionConfigOptionCategory::Mode),
     ];
-    options.extend(thought_level(loaded, client_session));
+    options.extend(thought_level(loaded, chosen));
     if client.switches {
-        let accept_edits =
-            SessionConfigOption::boolean(ACCEPT_EDITS, "Accept edits", client_session.accepts_edits);
+        let accept_edits = SessionConfigOption::boolean(ACCEPT_EDITS, "Accept edits", chosen.accepts_edits);
         let description = "Changes files without asking wherever the rules would ask. Denials hold.";
         options.push(accept_edits.description(description.to_owned()));
     }
@@ -100,15 +98,15 @@ struct AvailableModel {
 }
 
 /// Returns the models that the older `session/set_model` can choose.
-pub fn models(loaded: &Loaded, client_session: &ClientSession) -> Models {
-    let (current, models) = models_to_choose(loaded, client_session);
+pub fn models(loaded: &Loaded, chosen: &Chosen) -> Models {
+    let (current, models) = models_to_choose(loaded, chosen);
     let models = models.into_iter().map(|Choice { id, name, .. }| AvailableModel { model_id: id, name });
     Models { current_model_id: current, available_models: models.collect() }
 }
 
 /// Returns the id of the session's model, and every model that can be chosen.
-fn models_to_choose(loaded: &Loaded, client_session: &ClientSession) -> (String, Vec<Choice>) {
-    let current = current_model(loaded, client_session);
+fn models_to_choose(loaded: &Loaded, chosen: &Chosen) -> (String, Vec<Choice>) {
+    let current = current_model(loaded, chosen);
     let mut models = loaded.model_choices();
     if !models.iter().any(|choice| choice.id == current.id) {
         models.insert(0, current.clone());
@@ -117,8 +115,8 @@ fn models_to_choose(loaded: &Loaded, client_session: &ClientSession) -> (String,
 }
 
 /// Returns the option that chooses how long the model thinks, for a model that can be told.
-fn thought_level(loaded: &Loaded, client_session: &ClientSession) -> Option<SessionConfigOption> {
-    let (names, current) = loaded.variants(client_session.agent.as_deref(), client_session.model.as_ref());
+fn thought_level(loaded: &Loaded, chosen: &Chosen) -> Option<SessionConfigOption> {
+    let (names, current) = loaded.variants(chosen.agent.as_deref(), chosen.model.as_ref());
     if names.is_empty() {
         return None;
     }
@@ -136,13 +134,9 @@ fn capitalized(name: &str) -> String {
 }
 
 /// Returns the updates that tell a client about another agent.
-pub fn mode_updates(
-    loaded: &Loaded,
-    client_session: &ClientSession,
-    client: &ClientCapabilities,
-) -> [SessionUpdate; 2] {
-    let mode = CurrentModeUpdate::new(current_agent(loaded, client_session).to_owned());
-    let options = ConfigOptionUpdate::new(config_options(loaded, client_session, client));
+pub fn mode_updates(loaded: &Loaded, chosen: &Chosen, client: &ClientCapabilities) -> [SessionUpdate; 2] {
+    let mode = CurrentModeUpdate::new(current_agent(loaded, chosen).to_owned());
+    let options = ConfigOptionUpdate::new(config_options(loaded, chosen, client));
     [SessionUpdate::CurrentModeUpdate(mode), SessionUpdate::ConfigOptionUpdate(options)]
 }
 

@@ -6,7 +6,7 @@ use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::{json, value::RawValue};
 use windlass_base::lock::lock;
 use windlass_engine::{
-    Begun, Invocation, OnMissing, PromptInput, PromptPart, TurnBegin, TurnEnd, TurnOutcome,
+    Begun, Invocation, OnMissing, PromptInput, PromptKey, PromptPart, TurnBegin, TurnEnd, TurnOutcome,
 };
 use windlass_protocol::{
     opencode::{id::SessionId, permission::Reply},
@@ -19,7 +19,7 @@ use windlass_protocol_acp::{
 
 use super::{
     call::Call,
-    connection::Connection,
+    connection::{self, Connection},
     elicitation,
     error::{engine_error, error, invalid_params, not_open, session_id},
     from_proto, options,
@@ -36,14 +36,22 @@ pub fn prompt(
 ) -> Result<(), ErrorObjectOwned> {
     let request = decode::prompt(params).map_err(|reason| invalid_params(&reason))?;
     let id = session_id(&request.session_id)?;
+    let is_second_version = connection.encoder.client.version == Version::V2;
+    let key = if is_second_version {
+        decode::idempotency_key(params).map_err(|reason| invalid_params(&reason))?
+    } else {
+        None
+    };
     let input = input(connection, &id, request)?;
+    if let Some(key) = key {
+        return once(connection, call, &PromptKey::new(&id, &key), id, input);
+    }
     let responder = call.take_responder()?;
-    let rpc_id = responder.id().clone();
-    if connection.encoder.client.version == Version::V2 {
-        let ticket = answer_at_once(connection, &id, input, responder);
-        connection.set_cancel(&rpc_id, Cancel::Prompt { session_id: id, ticket });
+    if is_second_version {
+        answer_at_once(connection, id, input, responder);
         return Ok(());
     }
+    let rpc_id = responder.id().clone();
     let on_end: TurnEnd = Box::new(move |outcome| match outcome {
         Ok(outcome) => {
             let response = PromptResponse::new(to_proto::stop_reason(outcome.stop))
@@ -55,6 +63,48 @@ pub fn prompt(
     let ticket = connection.engine.sessions().prompt(&id, input, on_end);
     connection.set_cancel(&rpc_id, Cancel::Prompt { session_id: id, ticket });
     Ok(())
+}
+
+/// Gives the engine a prompt that may have come before: its message is then the answer.
+fn once(
+    connection: &mut Connection,
+    call: &mut Call,
+    key: &PromptKey,
+    id: SessionId,
+    input: PromptInput,
+) -> Result<(), ErrorObjectOwned> {
+    let engine = connection.engine.clone();
+    let claim = match engine.sessions().claim_key(key) {
+        Ok(claim) => claim,
+        Err(earlier) => {
+            let responder = call.take_responder()?;
+            engine.spawn(async move {
+                match earlier.message().await {
+                    Some(id) => succeed(responder, &id),
+                    None => responder.fail(&error(
+                        code::REQUEST_CANCELLED,
+                        "The prompt with this key ended before it was in the conversation; send it again.",
+                    )),
+                }
+            });
+            return Ok(());
+        }
+    };
+    let key = key.clone();
+    call.spawn_brief(connection, id.as_str().to_owned(), async move {
+        let known = engine.sessions().message_of_key(&key).await.map_err(|failure| engine_error(&failure))?;
+        Ok(Box::new(move |connection: &mut Connection, responder: Responder| match known {
+            Some(message) => succeed(responder, &message),
+            None => {
+                let input = PromptInput { key: Some(Arc::new(claim)), ..input };
+                answer_at_once(connection, id, input, responder);
+            }
+        }) as connection::Reply)
+    })
+}
+
+fn succeed(responder: Responder, message: &windlass_protocol::opencode::id::MessageId) {
+    responder.succeed(&agent::PromptResponse { message_id: &MessageId::new(message.shared()) });
 }
 
 /// Returns a prompt for an open session, as its client has chosen agent and model, and tells the configuration's mistakes
@@ -73,11 +123,11 @@ pub fn input(
             pending_warnings.into_iter().filter_map(|idx| client_session.shown.warnings.get(idx)),
         );
         // Another default is for sessions that begin with it.
-        if client_session.agent.is_none() {
-            client_session.agent =
-                Some(options::current_agent(&client_session.shown, client_session).to_owned());
+        if client_session.chosen.agent.is_none() {
+            client_session.chosen.agent =
+                Some(options::current_agent(&client_session.shown, &client_session.chosen).to_owned());
         }
-        (client_session.agent.clone(), client_session.model.clone(), warnings)
+        (client_session.chosen.agent.clone(), client_session.chosen.model.clone(), warnings)
     };
     if !wants_notices {
         send_warnings(connection, id, &warnings);
@@ -123,7 +173,8 @@ pub fn parts(
 
 /// Gives the engine a prompt of version 2, which is answered when its message is there; the state of its session tells
 /// how its turn ended.
-fn answer_at_once(connection: &Connection, id: &SessionId, input: PromptInput, responder: Responder) -> u64 {
+fn answer_at_once(connection: &mut Connection, id: SessionId, input: PromptInput, responder: Responder) {
+    let rpc_id = responder.id().clone();
     let waiting = Arc::new(Mutex::new((Some(responder), None)));
     let begun = waiting.clone();
     let (outbox, session_id) = (connection.outbox.clone(), id.clone());
@@ -143,7 +194,7 @@ fn answer_at_once(connection: &Connection, id: &SessionId, input: PromptInput, r
         match (responder, &outcome) {
             // It is a message of the turn that runs, and ends nothing.
             (Some(responder), Ok(TurnOutcome { message_id: Some(id), .. })) if how == Some(Begun::Within) => {
-                responder.succeed(&agent::PromptResponse { message_id: &MessageId::new(id.shared()) });
+                succeed(responder, id);
             }
             (Some(responder), Err(failure)) if how == Some(Begun::Within) => responder.fail(failure),
             (responder, _) => {
@@ -152,7 +203,8 @@ fn answer_at_once(connection: &Connection, id: &SessionId, input: PromptInput, r
             }
         }
     });
-    connection.engine.sessions().prompt_watched(id, input, on_begin, on_end)
+    let ticket = connection.engine.sessions().prompt_watched(&id, input, on_begin, on_end);
+    connection.set_cancel(&rpc_id, Cancel::Prompt { session_id: id, ticket });
 }
 
 /// Shows the configuration's mistakes to a user with a client that knows no notices: once, as a thought.

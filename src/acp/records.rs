@@ -1,9 +1,12 @@
 //! A client's operations on a session as a whole: its title, the archive, and where it stands (facts: ACP §2).
 
+use std::path::PathBuf;
+
 use jsonrpsee::types::ErrorObjectOwned;
+use serde_json::json;
 use windlass_base::clock;
 use windlass_engine::SessionPatch;
-use windlass_protocol::opencode::id::SessionId;
+use windlass_protocol::{opencode::id::SessionId, rpc::code};
 use windlass_protocol_acp::{
     decode,
     schema::{
@@ -40,6 +43,34 @@ pub fn archive(
             connection.outbox.push(Outgoing::Detach(id));
         }) as Reply)
     })
+}
+
+/// Has the client told of changes of a directory's list of sessions.
+pub fn subscribe(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
+    let directory = decode::list_directory(params).map_err(|reason| invalid_params(&reason))?;
+    match connection.encoder.lists.watch(PathBuf::from(directory)) {
+        Some(id) => call.succeed(&json!({ "subscriptionId": id })),
+        None => {
+            let data = json!({ "reason": "too_many_subscriptions" });
+            let message = "The client watches as many lists as it can.";
+            Err(ErrorObjectOwned::owned(code::INVALID_PARAMS, message, Some(data)))
+        }
+    }
+}
+
+/// Has the client told of them no more.
+pub fn unsubscribe(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
+    let id = decode::subscription(params).map_err(|reason| invalid_params(&reason))?;
+    connection.encoder.lists.unwatch(&id);
+    call.succeed(&json!({}))
 }
 
 /// Takes the session back into lists.

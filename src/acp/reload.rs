@@ -42,12 +42,12 @@ fn updates(client_session: &mut ClientSession, client: &ClientCapabilities) -> V
         return Vec::new();
     }
     let mut updates = Vec::new();
-    let agent = options::current_agent(&loaded, client_session);
-    if agent != options::current_agent(&before, client_session) {
+    let agent = options::current_agent(&loaded, &client_session.chosen);
+    if agent != options::current_agent(&before, &client_session.chosen) {
         updates.push(SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(agent.to_owned())));
     }
-    let config_options = options::config_options(&loaded, client_session, client);
-    if config_options != options::config_options(&before, client_session, client) {
+    let config_options = options::config_options(&loaded, &client_session.chosen, client);
+    if config_options != options::config_options(&before, &client_session.chosen, client) {
         updates.push(SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(config_options)));
     }
     let commands = commands::update(&loaded, client_session);

@@ -7,31 +7,33 @@ use jsonrpsee::types::ErrorObjectOwned;
 use serde::Serialize;
 use serde_json::json;
 use windlass_engine::{
-    Client as Lease, ClientPrompt, ClientServer, Engine, EngineError, HistoryPage, Link, NewSession, Opened,
+    Client as Lease, ClientPrompt, ClientServer, Engine, EngineError, HistoryPage, Link, Loaded, NewSession,
+    Opened,
 };
 use windlass_protocol::{
     opencode::{
         id::{MessageId, SessionId},
         model_ref::ModelRef,
-        session::Session,
+        session::{Session, SessionModel},
     },
     rpc::code,
 };
 use windlass_protocol_acp::{
-    decode::{self, McpServer, OpenSession, SystemPrompt, Version},
+    decode::{self, InitialOption, McpServer, OpenSession, OptionsAhead, SystemPrompt, Version},
     schema::{
         CloseSessionResponse, DeleteSessionResponse, ForkSessionResponse, ListSessionsResponse,
         LoadSessionResponse, NewSessionResponse, Notice, NoticeSeverity, ResumeSessionResponse,
-        SessionConfigOption, SessionModeState, SessionUpdate,
+        SessionConfigOption, SessionModeState, SessionOptionsResponse, SessionUpdate,
     },
 };
 
 use super::{
     call::Call,
+    choices::{self, Chosen},
     client_session::ClientSession,
     commands,
     connection::{Connection, Reply},
-    error::{engine_error, error, invalid_params, not_open, session_id},
+    error::{self, engine_error, error, invalid_params, not_open, session_id},
     linked, options,
     outbox::{Outbox, Outgoing, Past, Responder},
     reload, to_proto,
@@ -56,15 +58,18 @@ pub fn new(
         }
         None => None,
     };
+    let has_switches = connection.encoder.client.switches;
     let (engine, lease, outbox) =
         (connection.engine.clone(), connection.lease.clone(), connection.outbox.clone());
     call.spawn(connection, request.session_id.clone(), async move {
-        let OpenSession { cwd, directories, mcp_servers, system_prompt, skipped, .. } = request;
+        let OpenSession { cwd, directories, mcp_servers, system_prompt, config_options, skipped, .. } =
+            request;
         let (directory, servers) = (PathBuf::from(cwd), client_servers(mcp_servers, &outbox));
         let new = NewSession { directory, id: chosen, servers, ..NewSession::default() };
         let opened = engine.sessions().create(new).await.map_err(|failure| engine_error(&failure))?;
         let fresh = Fresh::new(&engine, &lease, &opened.info.id);
         equip(&engine, &opened.info.id, directories, system_prompt).await?;
+        let opened = choose_ahead(&engine, opened, &config_options, has_switches).await?;
         lease.hold(&opened.info.id);
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             fresh.keep();
@@ -107,10 +112,12 @@ pub fn load(
     let id = session_id(request.session_id.as_deref().unwrap_or_default())?;
     connection.take_switch(&id);
     let is_known = connection.sessions().contains_key(&id);
+    let has_switches = connection.encoder.client.switches;
     let (engine, lease, outbox) =
         (connection.engine.clone(), connection.lease.clone(), connection.outbox.clone());
     call.spawn(connection, request.session_id.clone(), async move {
-        let OpenSession { cwd, directories, mcp_servers, system_prompt, skipped, .. } = request;
+        let OpenSession { cwd, directories, mcp_servers, system_prompt, config_options, skipped, .. } =
+            request;
         // Events from here on are shown behind the history.
         let hold = Hold::new(&outbox, &id);
         let held = Held::new(&lease, &id);
@@ -118,6 +125,7 @@ pub fn load(
             engine.sessions().open(&id, &PathBuf::from(cwd), client_servers(mcp_servers, &outbox)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
         equip(&engine, &id, directories, system_prompt).await?;
+        let opened = choose_ahead(&engine, opened, &config_options, has_switches).await?;
         let workspace = opened.workspace.clone();
         let title = opened.info.title.clone();
         let mut attached = Attached { outbox: outbox.clone(), session_id: id.clone(), is_kept: is_known };
@@ -167,15 +175,18 @@ pub fn resume(
     require_login(connection)?;
     let id = session_id(request.session_id.as_deref().unwrap_or_default())?;
     connection.take_switch(&id);
+    let has_switches = connection.encoder.client.switches;
     let (engine, lease, outbox) =
         (connection.engine.clone(), connection.lease.clone(), connection.outbox.clone());
     call.spawn(connection, request.session_id.clone(), async move {
-        let OpenSession { cwd, directories, mcp_servers, system_prompt, skipped, .. } = request;
+        let OpenSession { cwd, directories, mcp_servers, system_prompt, config_options, skipped, .. } =
+            request;
         let held = Held::new(&lease, &id);
         let opened =
             engine.sessions().open(&id, &PathBuf::from(cwd), client_servers(mcp_servers, &outbox)).await;
         let opened = opened.map_err(|failure| engine_error(&failure))?;
         equip(&engine, &id, directories, system_prompt).await?;
+        let opened = choose_ahead(&engine, opened, &config_options, has_switches).await?;
         held.keep();
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             let client_session = client_session_of(&connection.engine, &opened);
@@ -214,10 +225,12 @@ pub fn fork(
         }
         None => None,
     };
+    let has_switches = connection.encoder.client.switches;
     let (engine, lease, outbox) =
         (connection.engine.clone(), connection.lease.clone(), connection.outbox.clone());
     call.spawn(connection, request.session_id.clone(), async move {
-        let OpenSession { cwd, directories, mcp_servers, system_prompt, skipped, .. } = request;
+        let OpenSession { cwd, directories, mcp_servers, system_prompt, config_options, skipped, .. } =
+            request;
         let opened = async {
             let workspace = engine.workspaces().workspace(&PathBuf::from(cwd)).await?;
             let forked = engine.sessions().fork(&workspace, &source, before.as_ref()).await?;
@@ -227,6 +240,7 @@ pub fn fork(
         };
         let (opened, fresh) = opened.await.map_err(|failure: EngineError| engine_error(&failure))?;
         equip(&engine, &opened.info.id, directories, system_prompt).await?;
+        let opened = choose_ahead(&engine, opened, &config_options, has_switches).await?;
         lease.hold(&opened.info.id);
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             fresh.keep();
@@ -350,11 +364,11 @@ enum FirstView {
 impl FirstView {
     fn of(connection: &Connection, client_session: &ClientSession) -> Self {
         let client = &connection.encoder.client;
-        let options = options::config_options(&client_session.shown, client_session, client);
+        let options = options::config_options(&client_session.shown, &client_session.chosen, client);
         match client.version {
             Version::V1 => Self::V1 {
-                modes: options::modes(&client_session.shown, client_session),
-                models: options::models(&client_session.shown, client_session),
+                modes: options::modes(&client_session.shown, &client_session.chosen),
+                models: options::models(&client_session.shown, &client_session.chosen),
                 options,
             },
             Version::V2 => {
@@ -382,24 +396,102 @@ fn push_state(connection: &Connection, id: &SessionId) {
 fn client_session_of(engine: &Engine, opened: &Opened) -> ClientSession {
     // An older session has its last model only in its last message.
     let last = opened.last_prompt.as_ref().map(|prompt| (prompt.agent.clone(), prompt.model.clone()));
-    let model = opened.info.model.as_ref().map(|model| ModelRef {
-        provider_id: model.provider_id.clone(),
-        model_id: model.id.clone(),
-        variant: model.variant.clone(),
-    });
     let shown = opened.workspace.loaded();
     let prompts = engine.sessions().server_prompts(&opened.info.id, opened.workspace.clone());
     ClientSession {
         workspace: opened.workspace.clone(),
-        agent: opened.info.agent.clone().or_else(|| last.as_ref().map(|(agent, _)| agent.clone())),
-        // The demo that stood by for want of a model was not chosen.
-        model: model.or_else(|| last.map(|(_, model)| model).filter(|model| !shown.is_demo(model))),
+        chosen: chosen_of(&opened.info, last, &shown, engine),
         shown_prompts: prompts.choices(),
         prompts,
-        accepts_edits: engine.asking().accepts_edits(&opened.info.id),
         pending_warnings: (0..shown.warnings.len()).collect(),
         shown,
     }
+}
+
+/// Returns what was chosen for a session that is stored.
+fn chosen_of(info: &Session, last: Option<(String, ModelRef)>, loaded: &Loaded, engine: &Engine) -> Chosen {
+    let model = info.model.as_ref().map(|model| ModelRef {
+        provider_id: model.provider_id.clone(),
+        model_id: model.id.clone(),
+        variant: model.variant.clone(),
+    });
+    Chosen {
+        agent: info.agent.clone().or_else(|| last.as_ref().map(|(agent, _)| agent.clone())),
+        // The demo that stood by for want of a model was not chosen.
+        model: model.or_else(|| last.map(|(_, model)| model).filter(|model| !loaded.is_demo(model))),
+        accepts_edits: engine.asking().accepts_edits(&info.id),
+    }
+}
+
+/// Stores the options that a client wants a session to begin with.
+async fn choose_ahead(
+    engine: &Engine,
+    mut opened: Opened,
+    wanted: &[InitialOption],
+    has_switches: bool,
+) -> Result<Opened, ErrorObjectOwned> {
+    if wanted.is_empty() {
+        return Ok(opened);
+    }
+    let loaded = opened.workspace.loaded();
+    let last = opened.last_prompt.as_ref().map(|prompt| (prompt.agent.clone(), prompt.model.clone()));
+    let before = chosen_of(&opened.info, last, &loaded, engine);
+    let Chosen { agent, model, accepts_edits } = choices::ahead(&loaded, &before, wanted, has_switches);
+    let id = opened.info.id.clone();
+    if accepts_edits != before.accepts_edits {
+        engine.asking().accept_edits(&id, accepts_edits);
+    }
+    let agent = agent.filter(|it| Some(it) != before.agent.as_ref());
+    let model = model.filter(|it| Some(it) != before.model.as_ref());
+    if agent.is_some() || model.is_some() {
+        let stored = engine.sessions().select(&id, agent.clone(), model.clone()).await;
+        stored.map_err(|failure| engine_error(&failure))?;
+        opened.info.agent = agent.or(opened.info.agent);
+        let model = model.map(|it| SessionModel {
+            id: it.model_id,
+            provider_id: it.provider_id,
+            variant: it.variant,
+        });
+        opened.info.model = model.or(opened.info.model);
+    }
+    Ok(opened)
+}
+
+/// `session/options`: the options of a session that is not there yet, or not open.
+pub fn options(
+    connection: &mut Connection,
+    call: &mut Call,
+    params: Option<&str>,
+) -> Result<(), ErrorObjectOwned> {
+    let OptionsAhead { cwd, session_id } =
+        decode::options_ahead(params).map_err(|reason| invalid_params(&reason))?;
+    let id = session_id.as_deref().map(error::session_id).transpose()?;
+    let engine = connection.engine.clone();
+    call.spawn(connection, session_id, async move {
+        let loaded = engine.workspaces().inspect_files(&PathBuf::from(cwd)).await;
+        let loaded = loaded.map_err(|failure| engine_error(&failure))?;
+        let chosen = match &id {
+            None => Chosen::default(),
+            Some(id) => {
+                let info = engine.sessions().get(id).await.map_err(|failure| engine_error(&failure))?;
+                chosen_of(&info, None, &loaded, &engine)
+            }
+        };
+        Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
+            let client = &connection.encoder.client;
+            let all = options::config_options(&loaded, &chosen, client);
+            match client.version {
+                Version::V1 => {
+                    let modes = options::modes(&loaded, &chosen);
+                    responder.succeed(&SessionOptionsResponse::new().modes(modes).config_options(all));
+                }
+                Version::V2 => {
+                    let commands = commands::of_files(&loaded, &chosen, Vec::new());
+                    responder.succeed(&agent::OpenedSession::new(&all, &commands.available_commands));
+                }
+            }
+        }) as Reply)
+    })
 }
 
 fn attach(
@@ -422,7 +514,7 @@ fn announce(
     mut client_session: ClientSession,
     skipped: &[String],
 ) {
-    client_session.agent = connection.take_switch(&id).or(client_session.agent);
+    client_session.chosen.agent = connection.take_switch(&id).or(client_session.chosen.agent);
     let update =
         |update: SessionUpdate| connection.outbox.push(Outgoing::Update(id.clone(), Box::new(update)));
     // In version 2 the answer has named them.

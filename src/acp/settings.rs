@@ -1,7 +1,10 @@
 //! `session/set_mode`, `session/set_config_option` and the older `session/set_model`, kept in step with each other.
 
+use std::sync::Arc;
+
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::json;
+use windlass_engine::Loaded;
 use windlass_protocol::{
     opencode::{id::SessionId, model_ref::ModelRef},
     rpc::code,
@@ -16,6 +19,7 @@ use windlass_protocol_acp::{
 
 use super::{
     call::Call,
+    choices::{self, Chosen},
     commands,
     connection::{Connection, Reply},
     encoder::Encoder,
@@ -38,7 +42,7 @@ pub fn set_mode(
     params: Option<&str>,
 ) -> Result<(), ErrorObjectOwned> {
     let (session, mode) = decode::set_mode(params).map_err(|reason| invalid_params(&reason))?;
-    let choice = choose_mode(connection, &session, mode)?;
+    let choice = choose_mode(connection, &session, &mode)?;
     store(connection, call, choice, |connection, responder, id| {
         responder.succeed(&SetSessionModeResponse::new());
         show_mode(connection, id);
@@ -55,7 +59,7 @@ pub fn set_config_option(
         decode::set_config_option(params).map_err(|reason| invalid_params(&reason))?;
     let has_switches = connection.encoder.client.switches;
     let choice = match (config_id.as_str(), value) {
-        (options::MODE, OptionValue::Choice(value)) => choose_mode(connection, &session, value)?,
+        (options::MODE, OptionValue::Choice(value)) => choose_mode(connection, &session, &value)?,
         (options::MODEL, OptionValue::Choice(value)) => choose_model(connection, &session, &value)?,
         (options::THOUGHT_LEVEL, OptionValue::Choice(value)) => {
             choose_thought_level(connection, &session, &value)?
@@ -100,7 +104,7 @@ fn accept_edits(
 ) -> Result<(), ErrorObjectOwned> {
     let id = session_id(session)?;
     let client_session = connection.sessions().get_mut(&id).ok_or_else(|| not_open(session))?;
-    client_session.accepts_edits = is_on;
+    client_session.chosen.accepts_edits = is_on;
     connection.engine.asking().accept_edits(&id, is_on);
     let all = all_options(connection, &id).unwrap_or_default();
     let responder = call.take_responder()?;
@@ -112,7 +116,7 @@ fn accept_edits(
 fn all_options(connection: &Connection, id: &SessionId) -> Option<Vec<SessionConfigOption>> {
     let Encoder { client, client_sessions, .. } = &connection.encoder;
     let client_session = client_sessions.get(id)?;
-    Some(options::config_options(&client_session.workspace.loaded(), client_session, client))
+    Some(options::config_options(&client_session.workspace.loaded(), &client_session.chosen, client))
 }
 
 fn succeed_with(connection: &Connection, responder: Responder, all: Vec<SessionConfigOption>) {
@@ -135,59 +139,34 @@ pub fn set_model(
     })
 }
 
-/// Checks the agent.
-fn choose_mode(connection: &mut Connection, session: &str, mode: String) -> Result<Choice, ErrorObjectOwned> {
+/// Returns the configuration of a session of this client, and what was chosen there.
+fn known(
+    connection: &mut Connection,
+    session: &str,
+) -> Result<(SessionId, Arc<Loaded>, Chosen), ErrorObjectOwned> {
     let session_id = session_id(session)?;
     let client_session = connection.sessions().get(&session_id).ok_or_else(|| not_open(session))?;
-    let choices = client_session.workspace.loaded().agent_choices();
-    if !choices.iter().any(|choice| choice.id == mode) {
-        let names: Vec<&str> = choices.iter().map(|choice| choice.id.as_str()).collect();
-        let message = format!("unknown mode `{mode}`; there are {}", names.join(", "));
-        return Err(error(code::INVALID_PARAMS, &message));
-    }
-    Ok(Choice { session_id, agent: Some(mode), model: None })
+    let (loaded, chosen) = (client_session.workspace.loaded(), client_session.chosen.clone());
+    Ok((session_id, loaded, chosen))
 }
 
-/// Checks the model.
+fn choose_mode(connection: &mut Connection, session: &str, mode: &str) -> Result<Choice, ErrorObjectOwned> {
+    let (session_id, loaded, _) = known(connection, session)?;
+    Ok(Choice { session_id, agent: Some(choices::agent(&loaded, mode)?), model: None })
+}
+
 fn choose_model(connection: &mut Connection, session: &str, model: &str) -> Result<Choice, ErrorObjectOwned> {
-    let session_id = session_id(session)?;
-    let client_session = connection.sessions().get(&session_id).ok_or_else(|| not_open(session))?;
-    let bad = |reason: &str| error(code::INVALID_PARAMS, reason);
-    let unnamed = || bad(&format!("unknown model `{model}`; a model is named `provider/model`"));
-    let reference = ModelRef::parse(model).ok_or_else(unnamed)?;
-    let chosen = client_session.workspace.loaded().checked_model(&reference).map_err(|unusable| {
-        let kind = if unusable.is_fixed_by_login() { code::AUTH_REQUIRED } else { code::INVALID_PARAMS };
-        error(kind, &unusable.to_string())
-    })?;
-    // A level that the user chose holds for every model that has it.
-    let before = client_session.model.as_ref().and_then(|model| model.variant.clone());
-    let variant = before.filter(|before| chosen.variant(before).is_some());
-    Ok(Choice { session_id, agent: None, model: Some(ModelRef { variant, ..reference }) })
+    let (session_id, loaded, chosen) = known(connection, session)?;
+    Ok(Choice { session_id, agent: None, model: Some(choices::model(&loaded, &chosen, model)?) })
 }
 
-/// Checks how long the model is to think.
 fn choose_thought_level(
     connection: &mut Connection,
     session: &str,
     level: &str,
 ) -> Result<Choice, ErrorObjectOwned> {
-    let session_id = session_id(session)?;
-    let client_session = connection.sessions().get(&session_id).ok_or_else(|| not_open(session))?;
-    let loaded = client_session.workspace.loaded();
-    let (agent, model) = (client_session.agent.as_deref(), client_session.model.as_ref());
-    let (names, _) = loaded.variants(agent, model);
-    let current = loaded.current_model(agent, model);
-    let variant = (level != options::DEFAULT_LEVEL).then(|| level.to_owned());
-    let is_known = variant.as_ref().is_none_or(|variant| names.contains(variant));
-    let (Ok(current), true, false) = (current, is_known, names.is_empty()) else {
-        let there = if names.is_empty() {
-            "the model has none".to_owned()
-        } else {
-            format!("there are {}, {}", options::DEFAULT_LEVEL, names.join(", "))
-        };
-        return Err(error(code::INVALID_PARAMS, &format!("unknown thought level `{level}`; {there}")));
-    };
-    Ok(Choice { session_id, agent: None, model: Some(ModelRef { variant, ..current.reference() }) })
+    let (session_id, loaded, chosen) = known(connection, session)?;
+    Ok(Choice { session_id, agent: None, model: Some(choices::thought_level(&loaded, &chosen, level)?) })
 }
 
 /// Stores a choice, then answers: the choice holds when the client reads the answer, even if windlass is killed then.
@@ -205,8 +184,9 @@ fn store(
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             let shown = connection.sessions().get_mut(&session_id).map(|client_session| {
                 let shown = commands::update(&client_session.workspace.loaded(), client_session);
-                client_session.agent = agent.or(client_session.agent.take());
-                client_session.model = model.or(client_session.model.take());
+                let chosen = &mut client_session.chosen;
+                chosen.agent = agent.or(chosen.agent.take());
+                chosen.model = model.or(chosen.model.take());
                 shown
             });
             answer(connection, responder, &session_id);
@@ -219,7 +199,7 @@ fn store(
 
 fn show_mode(connection: &Connection, id: &SessionId) {
     let Some(client_session) = connection.encoder.client_sessions.get(id) else { return };
-    let mode = options::current_agent(&client_session.workspace.loaded(), client_session).to_owned();
+    let mode = options::current_agent(&client_session.workspace.loaded(), &client_session.chosen).to_owned();
     notify(connection, id, SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(mode)));
 }
 

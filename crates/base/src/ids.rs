@@ -25,6 +25,18 @@ pub fn message() -> MessageId {
     MessageId::from_trusted(make(MessageId::PREFIX, next_stamp()))
 }
 
+/// Makes a message id that ends with a mark; newer ones sort last.
+pub fn marked_message(mark: &str) -> MessageId {
+    let stamp = next_stamp() & LOW_48_BITS;
+    MessageId::from_trusted(format!("{}_{stamp:012x}{mark}", MessageId::PREFIX))
+}
+
+/// Returns the mark of a digest, which stands where other ids have random characters.
+pub fn mark(digest: &[u8]) -> String {
+    let characters = digest.iter().take(RANDOM_CHARS).map(|byte| BASE62[usize::from(*byte) % BASE62.len()]);
+    characters.map(char::from).collect()
+}
+
 /// Makes a part id; newer ones sort last.
 pub fn part() -> PartId {
     PartId::from_trusted(make(PartId::PREFIX, next_stamp()))

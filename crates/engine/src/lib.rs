@@ -92,6 +92,7 @@ pub use session::{
     listing::SessionFilter,
     open::{Cursor, HistoryPage, Opened, task_session},
     patch::SessionPatch,
+    prompt_key::{EarlierPrompt, KeyClaim, PromptKey},
     records::{Found, FoundLine, Record, SearchQuery},
     registry::NewSession,
     request::{

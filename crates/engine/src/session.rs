@@ -17,6 +17,7 @@ pub mod open;
 pub mod open_step;
 pub mod parent_limits;
 pub mod patch;
+pub mod prompt_key;
 mod prompts;
 pub mod records;
 pub mod refused_media;

@@ -105,6 +105,8 @@ pub struct ClientCapabilities {
     pub notices: bool,
     /// `session.compaction`: the client shows how far a compaction is.
     pub compaction: bool,
+    /// `session.cursors`: the client knows places at which a session can be forked.
+    pub cursors: bool,
     /// `subagents`: the client shows subagents as sessions of their own.
     pub subagents: bool,
     /// `plan`: the client shows plans by their ids.
@@ -208,6 +210,7 @@ fn first_version(capabilities: Option<&Value>) -> ClientCapabilities {
         terminal_auth: is_true(capabilities, &["auth", "terminal"]),
         notices: offers(capabilities, &["session", "notices"]),
         compaction: offers(capabilities, &["session", "compaction"]),
+        cursors: offers(capabilities, &["session", "cursors"]),
         subagents: offers(capabilities, &["subagents"]),
         plans: offers(capabilities, &["plan"]),
         terminals,
@@ -228,6 +231,7 @@ fn second_version(capabilities: Option<&Value>) -> ClientCapabilities {
         terminal_auth: offers(capabilities, &["auth", "terminal"]),
         notices: true,
         compaction: true,
+        cursors: true,
         subagents: true,
         plans: true,
         terminals: Terminals::Owned,
@@ -266,6 +270,8 @@ pub struct OpenSession {
     pub directories: Vec<String>,
     pub mcp_servers: Vec<McpServer>,
     pub system_prompt: Option<SystemPrompt>,
+    /// Options that the session is to begin with, in this order.
+    pub config_options: Vec<InitialOption>,
     /// Sentences about the entries of `mcpServers` that were not understood.
     pub skipped: Vec<String>,
 }
@@ -327,9 +333,15 @@ pub fn replays(params: Option<&str>) -> Result<bool, InvalidParams> {
     }
 }
 
-/// Decodes the message before which `session/fork` is to end, an extension of ours.
+/// Decodes the message before which `session/fork` is to end: a cursor, or an extension of ours.
 pub fn fork_message(params: Option<&str>) -> Result<Option<String>, InvalidParams> {
-    match object(params)?.get("_meta").and_then(|it| it.get(ext::FORK_MESSAGE)) {
+    let params = object(params)?;
+    match params.get("cursorId") {
+        None | Some(Value::Null) => {}
+        Some(Value::String(id)) => return Ok(Some(id.clone())),
+        Some(_) => return Err(invalid("`cursorId` must be a string")),
+    }
+    match params.get("_meta").and_then(|it| it.get(ext::FORK_MESSAGE)) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(id)) => Ok(Some(id.clone())),
         Some(_) => Err(invalid(format!("`_meta[\"{}\"]` must be a string", ext::FORK_MESSAGE))),
@@ -340,14 +352,10 @@ fn open_session(
     params: &Map<String, Value>,
     session_id: Option<String>,
 ) -> Result<OpenSession, InvalidParams> {
-    let cwd = text(params, "cwd")?;
-    if !cwd.starts_with('/') {
-        return Err(invalid(format!("`cwd` must be an absolute path, not `{cwd}`")));
-    }
+    let cwd = working_directory(params)?;
     if params.get("mcpServers").is_some_and(|servers| !servers.is_array() && !servers.is_null()) {
         return Err(invalid("`mcpServers` must be a list"));
     }
-    let cwd = directory(&cwd).to_owned();
     let mut mcp_servers = Vec::new();
     let mut skipped = Vec::new();
     for (index, server) in
@@ -359,8 +367,69 @@ fn open_session(
         }
     }
     let directories = additional_directories(params)?;
-    let system_prompt = system_prompt(params)?;
-    Ok(OpenSession { session_id, cwd, directories, mcp_servers, system_prompt, skipped })
+    let (system_prompt, config_options) = (system_prompt(params)?, initial_options(params)?);
+    Ok(OpenSession { session_id, cwd, directories, mcp_servers, system_prompt, config_options, skipped })
+}
+
+fn working_directory(params: &Map<String, Value>) -> Result<String, InvalidParams> {
+    let cwd = text(params, "cwd")?;
+    if !cwd.starts_with('/') {
+        return Err(invalid(format!("`cwd` must be an absolute path, not `{cwd}`")));
+    }
+    Ok(directory(&cwd).to_owned())
+}
+
+/// Reads `configOptions` of a request that opens a session: each option once, with a value of its type (facts: ACP §2).
+fn initial_options(params: &Map<String, Value>) -> Result<Vec<InitialOption>, InvalidParams> {
+    let listed = match params.get("configOptions") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(listed) => listed.as_array().ok_or_else(|| invalid("`configOptions` must be a list"))?,
+    };
+    let mut options: Vec<InitialOption> = Vec::new();
+    for (index, entry) in listed.iter().enumerate() {
+        let bad = |reason: &str| invalid(format!("`configOptions[{index}]`{reason}"));
+        let config_id = entry["configId"].as_str().ok_or_else(|| bad(" has no `configId`"))?;
+        let value = match (entry.get("type").and_then(Value::as_str), entry.get("value")) {
+            (Some("boolean"), Some(Value::Bool(is_on))) => OptionValue::Switch(*is_on),
+            (None | Some("id"), Some(Value::String(choice))) => OptionValue::Choice(choice.clone()),
+            _ => return Err(bad(": `value` must be a string, or a boolean with `type` `boolean`")),
+        };
+        if options.iter().any(|known| known.config_id == config_id) {
+            return Err(bad(&format!(" names `{config_id}` again")));
+        }
+        options.push(InitialOption { config_id: config_id.to_owned(), value });
+    }
+    Ok(options)
+}
+
+/// Decodes `_session/list/subscribe`: the directory.
+pub fn list_directory(params: Option<&str>) -> Result<String, InvalidParams> {
+    working_directory(&object(params)?)
+}
+
+/// Decodes `_session/list/unsubscribe`: the subscription.
+pub fn subscription(params: Option<&str>) -> Result<String, InvalidParams> {
+    text(&object(params)?, "subscriptionId")
+}
+
+/// Decodes `session/options`.
+pub fn options_ahead(params: Option<&str>) -> Result<OptionsAhead, InvalidParams> {
+    let params = object(params)?;
+    let session_id = match params.get("sessionId") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(id)) => Some(id.clone()),
+        Some(_) => return Err(invalid("`sessionId` must be a string")),
+    };
+    additional_directories(&params)?;
+    Ok(OptionsAhead { cwd: working_directory(&params)?, session_id })
+}
+
+/// The parameters of `session/options`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionsAhead {
+    pub cwd: String,
+    /// The session that would be opened again.
+    pub session_id: Option<String>,
 }
 
 /// Reads `systemPrompt`, of which nothing may be left out silently (facts: ACP §2).
@@ -450,6 +519,15 @@ pub struct Prompt {
     pub blocks: Vec<schema::ContentBlock>,
     /// Sentences about the blocks that were not understood.
     pub skipped: Vec<String>,
+}
+
+/// Decodes `idempotencyKey` of `session/prompt` of version 2.
+pub fn idempotency_key(params: Option<&str>) -> Result<Option<String>, InvalidParams> {
+    match object(params)?.remove("idempotencyKey") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(key)) if (1..=255).contains(&key.chars().count()) => Ok(Some(key)),
+        Some(_) => Err(invalid("`idempotencyKey` must be a string of 1 to 255 characters")),
+    }
 }
 
 /// Decodes `session/prompt`. A block of an unknown type is left out, not an error.
@@ -597,6 +675,13 @@ pub fn set_config_option(params: Option<&str>) -> Result<SetConfigOption, Invali
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetConfigOption {
     pub session_id: String,
+    pub config_id: String,
+    pub value: OptionValue,
+}
+
+/// A choice that a client makes with the request that opens a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InitialOption {
     pub config_id: String,
     pub value: OptionValue,
 }

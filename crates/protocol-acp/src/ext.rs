@@ -33,6 +33,12 @@ pub const QUESTION_REJECT: &str = "_windlass/question/reject";
 
 /// Request of the large adapters: words of the user for the turn that runs.
 pub const STEERING: &str = "_session/steering";
+/// Request of the large adapters: changes of a directory's list of sessions are wanted as [`LIST_CHANGES`].
+pub const LIST_SUBSCRIBE: &str = "_session/list/subscribe";
+/// Request: they are wanted no more.
+pub const LIST_UNSUBSCRIBE: &str = "_session/list/unsubscribe";
+/// Notification: sessions of a list that changed or went.
+pub const LIST_CHANGES: &str = "_session/list/changes";
 /// Request: lists the prompts that wait behind a session's work.
 pub const QUEUE_LIST: &str = "_windlass/queue/list";
 /// Request: changes a prompt that waits.

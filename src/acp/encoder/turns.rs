@@ -12,6 +12,7 @@ use windlass_protocol_acp::{decode::Version, schema::MessageId};
 use super::{Encoder, Outgoing, Sink};
 use crate::acp::{
     error::error,
+    options,
     outbox::{PromptEnd, Responder},
     to_proto,
     v2::{self, State, agent},
@@ -131,6 +132,15 @@ impl Encoder {
         match shown.foreground.state {
             Some(state) => out.lines.notify(id, v2::state(state)),
             None => out.lines.notify(id, v2::idle()),
+        }
+    }
+
+    /// Sends the mode of the agent that a tool had the user choose. Prompts do already (see [`super::outbox::Done`]).
+    pub(super) fn switched(&self, id: &SessionId, out: &mut Sink<'_>) {
+        let Some(client_session) = self.client_sessions.get(id) else { return };
+        let loaded = client_session.workspace.loaded();
+        for update in options::mode_updates(&loaded, &client_session.chosen, &self.client) {
+            out.lines.update(id, update);
         }
     }
 }

@@ -96,6 +96,23 @@ impl Storage {
             .await
     }
 
+    /// Finds the message of a session with an id that ends with a mark.
+    pub async fn marked_message(
+        &self,
+        session_id: SessionId,
+        mark: String,
+    ) -> Result<Option<MessageId>, StorageError> {
+        self.reader
+            .read(move |connection| {
+                let mut statement = connection.prepare_cached(
+                    "SELECT id FROM message WHERE session_id = ?1 AND substr(id, -length(?2)) = ?2",
+                )?;
+                let found = statement.query_row([session_id.as_str(), &mark], |row| row.get(0)).optional()?;
+                Ok(found.map(|id: String| MessageId::from_trusted(id)))
+            })
+            .await
+    }
+
     /// Reads a message with its parts.
     pub async fn message(&self, id: MessageId) -> Result<Option<MessageWithParts>, StorageError> {
         self.reader

@@ -30,6 +30,7 @@ use super::{
     inbox::Inbox,
     open::{Cursor, Opened},
     parent_limits::ParentLimits,
+    prompt_key::PromptKeys,
     request::Command,
     tickets::Tickets,
     title,
@@ -51,6 +52,7 @@ pub struct Registry {
     pub next_ticket: AtomicU64,
     /// Every session's task, whether its session is still open or not.
     pub tasks: TaskTracker,
+    pub prompt_keys: Arc<PromptKeys>,
     /// Prompts of sessions that [`crate::Engine::finish`] has taken out, for [`crate::Engine::abort`] to reach.
     pub finishing: Mutex<Vec<Arc<Tickets>>>,
     pub is_finishing: AtomicBool,
@@ -63,6 +65,7 @@ impl Default for Registry {
             idle: IDLE,
             next_ticket: AtomicU64::new(1),
             tasks: TaskTracker::new(),
+            prompt_keys: Arc::default(),
             finishing: Mutex::default(),
             is_finishing: AtomicBool::new(false),
         }

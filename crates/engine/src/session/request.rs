@@ -1,6 +1,6 @@
 //! Requests to a session, and ends of the turns that answer them.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -15,6 +15,7 @@ use windlass_protocol::opencode::{
 
 pub use crate::prompt_part::PromptPart;
 
+use super::prompt_key::KeyClaim;
 use crate::EngineError;
 
 /// Commands for a session's task.
@@ -78,6 +79,8 @@ pub struct PromptInput {
     pub no_reply: bool,
     /// Id that its message gets, unless messages with later ones are there already.
     pub message_id: Option<MessageId>,
+    /// Set for a prompt that its client may send again.
+    pub key: Option<Arc<KeyClaim>>,
     /// Ids of the parts, as far as the client chose some.
     pub part_ids: Vec<Option<PartId>>,
     /// Text for the model that goes behind the system prompt.
@@ -131,6 +134,7 @@ pub struct SpentBelow {
 #[derive(Debug, Default)]
 pub struct Given {
     pub message_id: Option<MessageId>,
+    pub key: Option<Arc<KeyClaim>>,
     pub system: Option<String>,
     pub is_only: bool,
     /// With the kind of each part.
@@ -152,6 +156,7 @@ impl Given {
         Self {
             part_ids: part_ids.collect(),
             message_id: input.message_id.take(),
+            key: input.key.take(),
             system: input.system.take(),
             is_only: input.is_only,
         }

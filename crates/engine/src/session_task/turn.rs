@@ -528,7 +528,11 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     hooks::message::change_prompt(cx, state, 0, &mut said).await?;
     journal.append(said);
     journal.known_files(&state.info, &known_files);
-    cx.commit(&mut journal).await
+    cx.commit(&mut journal).await?;
+    if let Some(key) = state.turn.given.key.take() {
+        key.stored(message_id);
+    }
+    Ok(())
 }
 
 /// Prompts without a turn of their own that a turn took in.

@@ -1,0 +1,95 @@
+//! Keys of prompts that a client may send again: the message gets an id that ends with a mark made of the key, by which a
+//! retry finds it, also after a restart.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use sha2::{Digest, Sha256};
+use tokio::sync::watch;
+use windlass_base::{ids, lock::lock};
+use windlass_protocol::opencode::id::{MessageId, SessionId};
+
+use crate::{EngineError, Sessions};
+
+/// A prompt's key within its session.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PromptKey {
+    session_id: SessionId,
+    mark: String,
+}
+
+impl PromptKey {
+    pub fn new(session_id: &SessionId, key: &str) -> Self {
+        let digest =
+            Sha256::new().chain_update(session_id.as_str()).chain_update([0]).chain_update(key).finalize();
+        Self { session_id: session_id.clone(), mark: ids::mark(&digest) }
+    }
+}
+
+/// The prompts with a key that are on their way into the conversation.
+#[derive(Default)]
+pub struct PromptKeys(Mutex<HashMap<PromptKey, watch::Receiver<Option<MessageId>>>>);
+
+/// The right to bring in the prompt of a key; others wait for its message, or for the end of this.
+#[derive(Debug)]
+pub struct KeyClaim {
+    keys: Arc<PromptKeys>,
+    key: PromptKey,
+    message: watch::Sender<Option<MessageId>>,
+}
+
+impl std::fmt::Debug for PromptKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PromptKeys").finish_non_exhaustive()
+    }
+}
+
+/// A prompt of the same key, which came before.
+pub struct EarlierPrompt(watch::Receiver<Option<MessageId>>);
+
+impl KeyClaim {
+    /// Makes the id of the prompt's message.
+    pub fn message_id(&self) -> MessageId {
+        ids::marked_message(&self.key.mark)
+    }
+
+    /// Notes that the message is stored.
+    pub fn stored(&self, id: MessageId) {
+        self.message.send_replace(Some(id));
+    }
+}
+
+impl Drop for KeyClaim {
+    fn drop(&mut self) {
+        lock(&self.keys.0).remove(&self.key);
+    }
+}
+
+impl EarlierPrompt {
+    /// Waits for the message; `None` if the prompt ended without one.
+    pub async fn message(mut self) -> Option<MessageId> {
+        self.0.wait_for(Option::is_some).await.ok()?.clone()
+    }
+}
+
+impl Sessions<'_> {
+    /// Claims a key for a prompt that is to come, unless one of the same key is on its way.
+    pub fn claim_key(self, key: &PromptKey) -> Result<KeyClaim, EarlierPrompt> {
+        let keys = &self.engine.0.sessions.prompt_keys;
+        let mut claimed = lock(&keys.0);
+        if let Some(earlier) = claimed.get(key) {
+            return Err(EarlierPrompt(earlier.clone()));
+        }
+        let (message, receiver) = watch::channel(None);
+        claimed.insert(key.clone(), receiver);
+        Ok(KeyClaim { keys: keys.clone(), key: key.clone(), message })
+    }
+
+    /// Returns the message of a key that is in the store.
+    pub async fn message_of_key(self, key: &PromptKey) -> Result<Option<MessageId>, EngineError> {
+        let PromptKey { session_id, mark } = key.clone();
+        Ok(self.engine.storage().marked_message(session_id, mark).await?)
+    }
+}
