@@ -7,6 +7,7 @@
 mod auth;
 mod call;
 mod choices;
+mod chosen;
 mod client_call;
 mod client_session;
 mod commands;
@@ -34,6 +35,7 @@ mod queue;
 mod records;
 mod reload;
 mod serve;
+mod server_login;
 mod session;
 mod settings;
 mod terminal;

@@ -29,6 +29,7 @@ mod history;
 mod in_process;
 mod listener;
 mod login;
+mod mcp;
 mod message;
 mod page;
 mod peer;

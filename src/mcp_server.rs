@@ -1,4 +1,4 @@
-//! The MCP server on two pipes: programs have sessions work for them by its tools.
+//! The MCP server, on two pipes or at an address: programs have sessions work for them by its tools.
 
 use std::{
     io,
@@ -17,6 +17,10 @@ use rmcp::{
         ServerCapabilities,
     },
     service::RequestContext,
+    transport::{
+        StreamableHttpServerConfig, StreamableHttpService,
+        streamable_http_server::session::local::LocalSessionManager,
+    },
 };
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -40,6 +44,10 @@ use windlass_engine::{Engine, EngineError, NewSession, PromptInput, PromptPart, 
 /// Sessions of a list unless another number is wanted, and at most.
 const LISTED: usize = 20;
 const MAX_LISTED: usize = 200;
+/// Time after which a client at an address that says nothing is taken to be gone; a turn may take long.
+const LONGEST_SILENCE: Duration = Duration::from_secs(24 * 60 * 60);
+/// Bytes of a message at an address.
+const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 /// Time for the last answers to be written.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
@@ -87,6 +95,25 @@ pub async fn serve(
     served
 }
 
+/// The server at an address, whose clients share their sessions.
+pub type AtAddress = StreamableHttpService<Server, LocalSessionManager>;
+
+/// Serves clients by HTTP until `stop` is cancelled. The caller decides about access; the sessions of a client that is gone
+/// are given free after [`LONGEST_SILENCE`].
+pub fn at_address(engine: Engine, directory: PathBuf, stop: CancellationToken) -> AtAddress {
+    let mut sessions = LocalSessionManager::default();
+    sessions.session_config.keep_alive = Some(LONGEST_SILENCE);
+    let config = StreamableHttpServerConfig::default()
+        .disable_allowed_hosts()
+        .with_max_request_body_bytes(MAX_MESSAGE)
+        .with_cancellation_token(stop);
+    // Clients of 2026-07-28 have no session of their own: each request may be another handler's.
+    let talks = Arc::new(Talks::new(&engine));
+    let server =
+        move || Ok(Server { engine: engine.clone(), directory: directory.clone(), talks: talks.clone() });
+    StreamableHttpService::new(server, Arc::new(sessions), config)
+}
+
 /// An input that says when it has ended.
 struct Watched<R> {
     input: R,
@@ -108,7 +135,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for Watched<R> {
     }
 }
 
-struct Server {
+/// The handler of one client.
+pub struct Server {
     engine: Engine,
     directory: PathBuf,
     talks: Arc<Talks>,

@@ -20,7 +20,8 @@ async fn a_cursor_stands_behind_each_answer_that_a_prompt_follows_live_and_on_lo
     let agent = start().await;
     let session = agent.new_session().await;
     agent.llm.reply(Reply::text("one"));
-    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "true"})));
+    // A turn that changes files tells its prompt again.
+    agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "echo new > made.txt"})));
     agent.llm.reply(Reply::text("two"));
     agent.llm.reply(Reply::text("three"));
     for prompt in ["a", "b", "c"] {

@@ -117,7 +117,7 @@ async fn its_output_is_read_piece_by_piece_and_it_is_stopped() {
     assert!(result("call_3").ends_with("The command is still running."), "{}", result("call_3"));
     assert!(result("call_4").starts_with("(no new output)"), "{}", result("call_4"));
     assert!(result("call_5").ends_with("Command was stopped."), "{}", result("call_5"));
-    // What was stopped tells nobody of its end.
+    // The end of a stopped command is told to nobody.
     agent.llm.reply(Reply::text("nothing new"));
     agent.prompt(&session, "and?").await;
     assert!(!told(&agent).contains("<shell"));
@@ -163,7 +163,11 @@ async fn commands_are_listed_and_stopped_by_a_slash_command() {
 async fn only_some_run_at_a_time_and_a_time_limit_ends_one() {
     let agent = Agent::start().await;
     let session = agent.new_session().await;
-    let call = |idx: usize| (format!("call_{idx}"), json!({"command": "sleep 600", "background": true}));
+    // The same command again and again would be asked about.
+    let call = |idx: usize| {
+        let command = format!("touch begun{idx}; sleep 60{idx}");
+        (format!("call_{idx}"), json!({"command": command, "background": true}))
+    };
     let mut reply = Reply::text("many");
     for (id, input) in (0..9).map(call) {
         reply = reply.and_call(&id, "bash", input);
@@ -176,6 +180,8 @@ async fn only_some_run_at_a_time_and_a_time_limit_ends_one() {
     let n_refused =
         results.iter().filter(|it| it.contains("8 commands run in the background already")).count();
     assert_eq!(n_refused, 1, "{results:?}");
+    let refused = results.iter().position(|it| it.contains("8 commands")).unwrap();
+    assert!(!agent.scratch.exists(&format!("begun{refused}")), "what is refused is never begun");
 
     let other = agent.new_session().await;
     let short = json!({"command": "sleep 600", "background": true, "timeout": 100});

@@ -10,7 +10,7 @@ use tokio::{
 
 use crate::{
     cli::{Ended, Machine, ended},
-    support::{llm::Reply, server::Server},
+    support::{agent::Agent, llm::Reply, server::Server},
 };
 
 /// A guarded server, which ends with this.
@@ -40,8 +40,13 @@ impl Guarded {
     }
 
     async fn get(&self, name: &str) -> reqwest::Response {
+        self.visit(&format!("{}/{name}", self.base)).await
+    }
+
+    /// Goes to a page, as a browser does.
+    async fn visit(&self, page: &str) -> reqwest::Response {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        reqwest::get(format!("{}/{name}", self.base)).await.unwrap()
+        reqwest::get(page).await.unwrap()
     }
 }
 
@@ -390,4 +395,103 @@ async fn a_call_that_needs_a_scope_more_says_so_and_the_next_login_asks_for_it()
     assert_eq!(log.iter().rfind(|it| it["kind"] == "authorization_code").unwrap()["scope"], "read write");
     assert_eq!(call().await, "it costs 3");
     machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_opens_pages_is_offered_the_login_once_and_the_tools_are_there_behind_it() {
+    let guarded = Guarded::start("good").await;
+    let config = json!({"mcp": {"shop": guarded.config()}});
+    let agent = Agent::builder().config(config).spawn().await;
+    agent.initialize_with(json!({"elicitation": {"url": {}}})).await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    let ask = agent.permission().await;
+    assert_eq!((ask.method.as_str(), &ask.params["mode"]), ("elicitation/create", &json!("url")));
+    assert_eq!(ask.params["sessionId"], session);
+    let page = ask.params["url"].as_str().unwrap();
+    assert!(page.starts_with(&format!("{}/authorize?", guarded.base)), "{page}");
+    agent.fill_in(&ask, json!({"action": "accept"}));
+    guarded.visit(page).await;
+    let completed = |message: &Value| message["method"] == "elicitation/complete";
+    let told = agent.wait_for("the page's end", completed).await;
+    assert_eq!(told["params"]["elicitationId"], ask.params["elicitationId"]);
+    agent.llm.reply(Reply::call("call_1", "shop_price", json!({})));
+    agent.llm.reply(Reply::text("done"));
+    agent.prompt(&session, "what is it?").await;
+    assert_eq!(agent.llm.last_request().tool_result("call_1"), "it costs 3");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_login_that_the_user_declines_is_not_offered_again() {
+    let guarded = Guarded::start("good").await;
+    let config = json!({"mcp": {"shop": guarded.config()}});
+    let agent = Agent::builder().config(config).spawn().await;
+    agent.initialize_with(json!({"elicitation": {"url": {}}})).await;
+    let session = agent.new_session().await;
+    agent.llm.reply(Reply::text("one"));
+    agent.prompt(&session, "go").await;
+    let ask = agent.permission().await;
+    agent.fill_in(&ask, json!({"action": "decline"}));
+    for _ in 0..2 {
+        agent.llm.reply(Reply::text("more"));
+        agent.prompt(&session, "go").await;
+    }
+    let offers = agent.lines().into_iter().filter(|line| line.message["method"] == "elicitation/create");
+    assert_eq!(offers.count(), 1);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_program_logs_in_as_itself_by_its_secret_or_its_key_and_needs_no_person() {
+    let guarded = Guarded::start("program").await;
+    let key = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/tls/server.key")).unwrap();
+    for shown in [json!({"clientSecret": "s3cret"}), json!({"privateKey": key})] {
+        let mut oauth = json!({"grant": "client_credentials", "clientId": "robot", "scope": "prices"});
+        oauth.as_object_mut().unwrap().extend(shown.as_object().unwrap().clone());
+        let machine = machine(&guarded, oauth).await;
+        assert_eq!(status(&machine).await, "connected", "{shown}");
+        let refused = run(&machine, &["mcp", "auth", "shop"]).await;
+        assert!(refused.stderr.contains("needs no login by a person"), "{refused:?}");
+    }
+    let log = guarded.log().await;
+    // Each token ends at once, so that each request asked for its own.
+    assert!(log.len() > 4, "{log:?}");
+    let last = log.last().unwrap();
+    assert_eq!((&last["kind"], &last["scope"]), (&json!("client_credentials"), &json!("prices")));
+    assert_eq!(
+        (&last["resource"], &last["shown"]["iss"], &last["shown"]["aud"]),
+        (&guarded.config()["url"], &json!("robot"), &json!(guarded.base))
+    );
+}
+
+#[tokio::test]
+async fn a_program_that_is_refused_is_told_why() {
+    let guarded = Guarded::start("program").await;
+    let check = async |oauth: Value, reason: &str| {
+        let machine = machine(&guarded, oauth).await;
+        let listed = run(&machine, &["mcp", "list"]).await;
+        assert!(listed.stdout.contains(reason), "{listed:?}");
+    };
+    let by = |fields: Value| {
+        let mut oauth = json!({"grant": "client_credentials", "clientId": "robot"});
+        oauth.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        oauth
+    };
+    check(by(json!({"clientSecret": "wrong"})), "invalid_client").await;
+    check(by(json!({"privateKey": "no key"})), "no private key").await;
+    check(by(json!({})), "`oauth.clientSecret` or `oauth.privateKey` is missing").await;
+    // An authority in the place of the one before gets no secret until that is wanted.
+    let machine = machine(&guarded, by(json!({"clientSecret": "s3cret"}))).await;
+    assert_eq!(status(&machine).await, "connected");
+    let file = machine.scratch.home.join(".local/share/windlass/mcp-auth.json");
+    let noted = fs::read_to_string(&file)
+        .unwrap()
+        .replace(&format!("\"issuer\": \"{}", guarded.base), "\"issuer\": \"https://before");
+    fs::write(&file, noted).unwrap();
+    let listed = run(&machine, &["mcp", "list"]).await;
+    assert!(listed.stdout.contains("it was https://before before"), "{listed:?}");
+    run(&machine, &["mcp", "logout", "shop"]).await;
+    assert_eq!(status(&machine).await, "connected");
 }

@@ -111,3 +111,20 @@ async fn pictures_links_and_sides_of_a_prompt_are_kept_and_a_malformed_message_c
     }
     agent.finish().await;
 }
+
+#[tokio::test]
+async fn a_command_of_a_file_and_a_prompt_of_one_name_are_both_there() {
+    let mut config = config();
+    config["command"] = json!({"shop:plain": {"template": "The file's words."}});
+    let agent = Agent::start_with(config).await;
+    let session = agent.new_session().await;
+    let is_listed = |update: &Value| update["availableCommands"].to_string().contains("\"mcp:shop:plain\"");
+    agent.has_update(&session, "the prompt among the commands", is_listed).await;
+    for (name, words) in [("shop:plain", "The file's words."), ("mcp:shop:plain", "in a usual way")] {
+        agent.llm.reply(Reply::text("Yes."));
+        agent.prompt(&session, &format!("/{name}")).await;
+        let sent = agent.llm.last_request().last_user();
+        assert!(sent.contains(words), "{name}: {sent}");
+    }
+    agent.finish().await;
+}

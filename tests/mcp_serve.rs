@@ -15,6 +15,7 @@ use crate::{
         agent::DEADLINE,
         llm::{Gate, Reply},
         process,
+        server::{Server, answer},
         stopwatch::Stopwatch,
     },
 };
@@ -299,4 +300,40 @@ async fn it_ends_with_its_client_and_leaves_nothing_running() {
     assert!(ended.success(), "{ended}");
     let left = process::gone(&machine.scratch.home).await;
     assert!(left.is_empty(), "{}", process::describe(&left));
+}
+
+/// Sends a message to the server's address; returns the session that the answer names, and the message that answers.
+async fn post(server: &Server, session: Option<&str>, message: Value) -> (Option<String>, Value) {
+    let request =
+        server.request("POST", "/mcp-server").header("accept", "application/json, text/event-stream");
+    let request = request.header("content-type", "application/json").body(message.to_string());
+    let request = session.into_iter().fold(request, |request, id| request.header("mcp-session-id", id));
+    let answer = answer(request).await;
+    let named = answer.headers.get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
+    let lines = answer.text.lines().filter_map(|line| line.strip_prefix("data:"));
+    let messages = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    (named, messages.into_iter().find(|it| it["id"] == message["id"]).unwrap_or_default())
+}
+
+#[tokio::test]
+async fn programs_reach_it_at_an_address_of_the_server_too() {
+    let server = Server::start().await;
+    let params = json!({
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+    });
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+    let (session, hello) = post(&server, None, hello).await;
+    assert_eq!(hello["result"]["serverInfo"]["name"], "windlass");
+    let session = session.as_deref();
+    post(&server, session, json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    server.llm.reply(Reply::text("done it"));
+    let params = json!({"name": "start_session", "arguments": {"prompt": "do it"}});
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
+    let (_, told) = post(&server, session, call).await;
+    let told = &told["result"]["structuredContent"];
+    assert_eq!((&told["state"], &told["answer"]), (&json!("done"), &json!("done it")));
+    // It is a session as any other of the server.
+    let path = format!("/session/{}/message", told["session_id"].as_str().unwrap());
+    assert_eq!(server.get(&path).await.ok().as_array().unwrap().len(), 2);
+    server.finish().await;
 }

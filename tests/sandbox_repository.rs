@@ -69,7 +69,8 @@ async fn a_command_in_the_background_leaves_nothing_either_once_it_has_ended() {
     agent.llm.reply(Reply::text("done"));
     agent.prompt(&session, "start it").await;
     let told = agent.llm.last_request().tool_result("call_2");
-    assert!(told.contains("planted") && told.contains(".git/remotes.refused"), "{told}");
+    // The planted files are gone before the command's end, too.
+    assert!(told.contains(".git/remotes.refused"), "{told}");
     assert!(!scratch.exists(".git/remotes") && scratch.exists(".git/remotes.refused"), "{told}");
     agent.finish().await;
 }

@@ -212,6 +212,15 @@ async fn a_prompt_that_is_sent_again_with_its_key_is_answered_with_the_first_one
     let other = agent.request("session/prompt", keyed("go", "b")).await.unwrap();
     assert_ne!(other, first);
     idle(&agent).await;
+    // A command that the daemon answers by itself leaves nothing that a retry would wait for.
+    agent.request("session/prompt", keyed("/help", "c")).await.unwrap();
+    idle(&agent).await;
+    agent.request("session/prompt", keyed("/help", "c")).await.unwrap();
+    // While another prompt is at work, a retry is answered at once.
+    keep_busy(&agent, &session).await;
+    assert_eq!(agent.request("session/prompt", keyed("go", "a")).await.unwrap(), first);
+    agent.cancel(&session);
+    idle(&agent).await;
     // The store knows it in the next process, too.
     let next = agent.successor();
     agent.finish().await;
@@ -220,7 +229,7 @@ async fn a_prompt_that_is_sent_again_with_its_key_is_answered_with_the_first_one
     let params = json!({"sessionId": session, "cwd": agent.session_params()["cwd"]});
     agent.request("session/resume", params).await.unwrap();
     assert_eq!(agent.request("session/prompt", keyed("go", "a")).await.unwrap(), first);
-    assert_eq!(agent.llm.requests().len(), 2);
+    assert_eq!(agent.llm.requests().len(), 3);
     agent.finish().await;
 }
 

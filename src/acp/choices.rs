@@ -1,20 +1,11 @@
-//! The choices of a session's client among its options, and the check of each. Pure.
+//! Checks the choices of a session's client among its options. Pure.
 
 use jsonrpsee::types::ErrorObjectOwned;
 use windlass_engine::Loaded;
 use windlass_protocol::{opencode::model_ref::ModelRef, rpc::code};
 use windlass_protocol_acp::decode::{InitialOption, OptionValue};
 
-use super::{error::error, options};
-
-/// What was chosen for a session, or what it had.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Chosen {
-    pub agent: Option<String>,
-    pub model: Option<ModelRef>,
-    /// Edits are made without a question.
-    pub accepts_edits: bool,
-}
+use super::{chosen::Chosen, error::error, options};
 
 /// Checks an agent.
 pub fn agent(loaded: &Loaded, mode: &str) -> Result<String, ErrorObjectOwned> {

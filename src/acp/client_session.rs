@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_engine::{CommandChoice, Loaded, ServerPrompts, Workspace};
 
-use super::choices::Chosen;
+use super::chosen::Chosen;
 
 /// See the module's comment.
 pub struct ClientSession {

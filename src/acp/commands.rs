@@ -5,7 +5,7 @@ use windlass_protocol_acp::schema::{
     AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, UnstructuredCommandInput,
 };
 
-use super::{choices::Chosen, client_session::ClientSession, options};
+use super::{chosen::Chosen, client_session::ClientSession, options};
 
 /// Returns every command by name; the demo's own where the demo answers.
 pub fn update(loaded: &Loaded, client_session: &ClientSession) -> AvailableCommandsUpdate {

@@ -1,9 +1,9 @@
 //! The state of one client, owned by value by the task that serves it.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 use jsonrpsee::{Methods, types::ErrorObjectOwned};
@@ -65,6 +65,8 @@ pub struct Connection {
     is_initialized: bool,
     /// Requests of the client that are not answered yet, and how to cancel them.
     unanswered: HashMap<Id, Cancel>,
+    /// Servers, by their directory and name, with logins that the client was offered.
+    pub offered_logins: Arc<Mutex<HashSet<(PathBuf, String)>>>,
     /// Agents that took over in sessions that are being opened.
     switched: HashMap<SessionId, String>,
 }
@@ -108,6 +110,7 @@ impl Connection {
             handled,
             is_initialized: false,
             unanswered: HashMap::new(),
+            offered_logins: Arc::default(),
             switched: HashMap::new(),
         }
     }

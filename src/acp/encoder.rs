@@ -60,6 +60,7 @@ mod foreground;
 mod lists;
 mod notices;
 mod plans;
+mod timeline;
 mod titles;
 mod turns;
 

@@ -10,7 +10,7 @@ use windlass_protocol_acp::{
     },
 };
 
-use super::choices::Chosen;
+use super::chosen::Chosen;
 
 /// Id of the option that chooses the agent.
 pub const MODE: &str = "mode";

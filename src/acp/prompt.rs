@@ -19,13 +19,13 @@ use windlass_protocol_acp::{
 
 use super::{
     call::Call,
-    connection::{self, Connection},
+    connection::Connection,
     elicitation,
     error::{engine_error, error, invalid_params, not_open, session_id},
     from_proto, options,
     outbox::{Cancel, Outgoing, PromptEnd, Responder},
     permissions::AskedId,
-    reload, to_proto,
+    reload, server_login, to_proto,
     v2::agent,
 };
 
@@ -43,6 +43,7 @@ pub fn prompt(
         None
     };
     let input = input(connection, &id, request)?;
+    server_login::offer(connection, &id);
     if let Some(key) = key {
         return once(connection, call, &PromptKey::new(&id, &key), id, input);
     }
@@ -74,33 +75,26 @@ fn once(
     input: PromptInput,
 ) -> Result<(), ErrorObjectOwned> {
     let engine = connection.engine.clone();
-    let claim = match engine.sessions().claim_key(key) {
-        Ok(claim) => claim,
+    let responder = call.take_responder()?;
+    match engine.sessions().claim_key(key) {
+        Ok(claim) => {
+            answer_at_once(connection, id, PromptInput { key: Some(Arc::new(claim)), ..input }, responder);
+        }
         Err(earlier) => {
-            let responder = call.take_responder()?;
+            let sessions = engine.clone();
             engine.spawn(async move {
-                match earlier.message().await {
-                    Some(id) => succeed(responder, &id),
-                    None => responder.fail(&error(
+                match sessions.sessions().message_of_earlier(earlier).await {
+                    Ok(Some(id)) => succeed(responder, &id),
+                    Ok(None) => responder.fail(&error(
                         code::REQUEST_CANCELLED,
                         "The prompt with this key ended before it was in the conversation; send it again.",
                     )),
+                    Err(failure) => responder.fail(&engine_error(&failure)),
                 }
             });
-            return Ok(());
         }
-    };
-    let key = key.clone();
-    call.spawn_brief(connection, id.as_str().to_owned(), async move {
-        let known = engine.sessions().message_of_key(&key).await.map_err(|failure| engine_error(&failure))?;
-        Ok(Box::new(move |connection: &mut Connection, responder: Responder| match known {
-            Some(message) => succeed(responder, &message),
-            None => {
-                let input = PromptInput { key: Some(Arc::new(claim)), ..input };
-                answer_at_once(connection, id, input, responder);
-            }
-        }) as connection::Reply)
-    })
+    }
+    Ok(())
 }
 
 fn succeed(responder: Responder, message: &windlass_protocol::opencode::id::MessageId) {

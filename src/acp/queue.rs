@@ -1,5 +1,5 @@
-//! The prompts behind a session's work: words for the turn that runs (`_session/steering`), and what waits, listed,
-//! changed and withdrawn.
+//! The prompts behind a session's work: words for the turn that runs (`_session/steering`), and the prompts that wait,
+//! listed, changed and withdrawn.
 
 use std::sync::{Arc, Mutex};
 

@@ -29,7 +29,8 @@ use windlass_protocol_acp::{
 
 use super::{
     call::Call,
-    choices::{self, Chosen},
+    choices,
+    chosen::Chosen,
     client_session::ClientSession,
     commands,
     connection::{Connection, Reply},
@@ -408,7 +409,7 @@ fn client_session_of(engine: &Engine, opened: &Opened) -> ClientSession {
     }
 }
 
-/// Returns what was chosen for a session that is stored.
+/// Returns the choices for a session that is stored.
 fn chosen_of(info: &Session, last: Option<(String, ModelRef)>, loaded: &Loaded, engine: &Engine) -> Chosen {
     let model = info.model.as_ref().map(|model| ModelRef {
         provider_id: model.provider_id.clone(),
@@ -474,7 +475,10 @@ pub fn options(
             None => Chosen::default(),
             Some(id) => {
                 let info = engine.sessions().get(id).await.map_err(|failure| engine_error(&failure))?;
-                chosen_of(&info, None, &loaded, &engine)
+                let last =
+                    engine.sessions().last_prompt(id).await.map_err(|failure| engine_error(&failure))?;
+                let last = last.map(|prompt| (prompt.agent, prompt.model));
+                chosen_of(&info, last, &loaded, &engine)
             }
         };
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {

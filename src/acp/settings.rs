@@ -19,7 +19,8 @@ use windlass_protocol_acp::{
 
 use super::{
     call::Call,
-    choices::{self, Chosen},
+    choices,
+    chosen::Chosen,
     commands,
     connection::{Connection, Reply},
     encoder::Encoder,
@@ -139,7 +140,7 @@ pub fn set_model(
     })
 }
 
-/// Returns the configuration of a session of this client, and what was chosen there.
+/// Returns the configuration of a session of this client, and the choices there.
 fn known(
     connection: &mut Connection,
     session: &str,

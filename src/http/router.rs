@@ -12,7 +12,7 @@ use tower_http::compression::CompressionLayer;
 
 use super::{
     access, acp, api, api_key, api_login, api_message, api_pty, api_session, api_work, ask, config, cors,
-    doc, error::Failure, event, experimental, files, global, history, message, page, project, prompt,
+    doc, error::Failure, event, experimental, files, global, history, mcp, message, page, project, prompt,
     provider, pty, server::Shared, services, session, tui, vcs,
 };
 
@@ -35,6 +35,7 @@ pub fn router(server: &Shared) -> Router {
         .merge(files::routes())
         .merge(global::routes())
         .merge(history::routes())
+        .merge(mcp::routes())
         .merge(message::routes())
         .merge(page::routes())
         .merge(project::routes())

@@ -1,5 +1,5 @@
-//! The routes of a group. To axum all handlers are one type: what it builds around each type of a handler would be a third
-//! of the compiler's work on this crate.
+//! The routes of a group. To axum all handlers are one type: its code around each type of a handler would be a third of the
+//! compiler's work on this crate.
 
 use std::sync::Arc;
 

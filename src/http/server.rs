@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use tokio_util::sync::CancellationToken;
@@ -14,6 +14,8 @@ use super::{
     access::Access, acp::connections::Connections, attempt::Attempts, catalog::Catalogs, error::Failure,
     event::hub::Hub, login::Logins,
 };
+
+use crate::mcp_server::AtAddress;
 
 /// Directories with services that run although nothing uses them.
 const MAX_DIRECTORIES: usize = 32;
@@ -42,6 +44,8 @@ pub struct Server {
     pub attempts: Attempts,
     /// Clients that speak the Agent Client Protocol by requests.
     pub acp: Connections,
+    /// The MCP server, once somebody has asked for it.
+    pub mcp: OnceLock<AtAddress>,
     /// Holds the sessions that were used by HTTP: any client may answer their questions.
     pub lease: Arc<Client>,
 }
@@ -65,6 +69,7 @@ impl Server {
             logins: Logins::default(),
             attempts: Attempts::default(),
             acp: Connections::default(),
+            mcp: OnceLock::new(),
             lease,
         })
     }

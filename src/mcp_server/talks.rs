@@ -24,6 +24,8 @@ use windlass_protocol::opencode::{
 
 use super::tools::{Choice, Labels};
 
+/// Sessions that are followed before those that rest are given free.
+const MAX_TALKS: usize = 256;
 /// The permission that only a person gives.
 const TRUST: &str = windlass_engine::TRUST;
 
@@ -111,7 +113,20 @@ impl Talks {
             doing: None,
             n_doings: 0,
         };
-        self.table.lock().entry(id.clone()).or_insert(talk);
+        let idle: Vec<SessionId> = {
+            let mut talks = self.table.lock();
+            let is_idle = |talk: &Talk| talk.n_running == 0 && talk.questions.is_empty();
+            let idle = if talks.len() < MAX_TALKS {
+                Vec::new()
+            } else {
+                talks.iter().filter(|(_, talk)| is_idle(talk)).map(|(id, _)| id.clone()).collect()
+            };
+            talks.retain(|id, _| !idle.contains(id));
+            talks.entry(id.clone()).or_insert(talk);
+            idle
+        };
+        // The next call about one opens it again.
+        idle.iter().filter(|other| *other != id).for_each(|other| self.client.release(other));
         self.client.hold(id);
     }
 

@@ -39,7 +39,7 @@ pub struct Start {
 pub struct NewPrompt {
     /// The session to go on with.
     pub session_id: String,
-    /// What to do next.
+    /// The next task.
     pub prompt: String,
     /// Another agent from now on.
     pub agent: Option<String>,
@@ -66,7 +66,7 @@ pub struct Answer {
     /// One of the `options` of a permission. For other questions a label or words of your own; a list with one entry
     /// for each question where there are several; null to dismiss them.
     pub answer: Option<Choice>,
-    /// With `reject`: what the agent is to do instead.
+    /// With `reject`: the agent's task instead.
     pub feedback: Option<String>,
     /// Return after this many seconds even if the work goes on; without it the call ends with the work.
     pub wait_seconds: Option<f64>,

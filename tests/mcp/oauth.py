@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A remote MCP server behind OAuth for the tests, with its own authorization server, on Python's standard library alone.
 
-Modes: good, secret (clients get a secret, and must show it), brief (tokens end at once, and each renewal's token is good once), foreign (takes none of the tokens that it gives, as one made for others), ended (tokens end at once and are not renewed), closed (registers nobody; knows the client `known`), deny (the user refuses), loose (answers nearly in the form of the standard; loose_brief does so, and tokens end at once), form (answers as a form), pointer (its metadata are where a refusal says, which names a scope, and tokens end at once), legacy (no metadata at all, and pages at the known places), wider (calls need a scope more, which a refusal names, and tokens end at once), document (knows clients by the documents that describe them), open (wants no login, and knows none). Prints its port, and on /log
+Modes: good, secret (clients get a secret, and must show it), brief (tokens end at once, and each renewal's token is good once), foreign (takes none of the tokens that it gives, as one made for others), ended (tokens end at once and are not renewed), closed (registers nobody; knows the client `known`), deny (the user refuses), loose (answers nearly in the form of the standard; loose_brief does so, and tokens end at once), form (answers as a form), pointer (its metadata are where a refusal says, which names a scope, and tokens end at once), legacy (no metadata at all, and pages at the known places), wider (calls need a scope more, which a refusal names, and tokens end at once), document (knows clients by the documents that describe them), program (gives tokens to the program `robot` with its secret `s3cret` or a signed statement, and they end at once), open (wants no login, and knows none). Prints its port, and on /log
 the requests for tokens so far; /revoke ends all logins.
 """
 
@@ -127,6 +127,15 @@ class Handler(BaseHTTPRequestHandler):
             fields.setdefault("client_id", pair.split(":")[0])
             given = pair.split(":")[1]
         kind = fields["grant_type"]
+        if MODE == "program":
+            shown = json.loads(base64.urlsafe_b64decode(fields["client_assertion"].split(".")[1] + "==")) if "client_assertion" in fields else {}
+            STATE["log"].append({"kind": kind, "client": fields.get("client_id"), "resource": fields.get("resource"), "scope": fields.get("scope"), "shown": shown})
+            is_robot = (fields.get("client_id"), given) == ("robot", "s3cret") or shown.get("sub") == "robot"
+            if kind != "client_credentials" or not is_robot:
+                return self.answer(401, {"error": "invalid_client"})
+            STATE["n"] += 1
+            STATE["access"] = {f"access-{STATE['n']}"}
+            return self.answer(200, {"access_token": f"access-{STATE['n']}", "token_type": "Bearer", "expires_in": 1})
         STATE["log"].append({"kind": kind, "client": fields.get("client_id"), "resource": fields.get("resource")})
         refused = STATE["secrets"].get("registered") != given and MODE == "secret"
         if kind == "authorization_code":

@@ -32,6 +32,11 @@ pub fn check_call(method: &str, params: &Value, is_request: bool) -> Result<(), 
         ("$/cancel_request", false) => check_withdrawal(params),
         ("elicitation/complete", false) => check::<acp::CompleteElicitationNotification>(method, params),
         ("auth/status_update", false) => check::<acp::AuthStatusUpdateNotification>(method, params),
+        ("_session/list/changes", false) => {
+            let lists = ["sessions", "removed"].iter().all(|key| params[key].is_array());
+            let is_known = lists && params["subscriptionId"].is_string();
+            if is_known { Ok(()) } else { Err(format!("no changes of a list: {params}")) }
+        }
         ("_windlass/event", false) => check_event(params),
         _ => Err(format!("the agent called `{method}`, which the client does not offer")),
     }
@@ -65,6 +70,9 @@ pub fn check_result(method: &str, result: &Value) -> Result<(), String> {
         "session/resume" => check::<acp::ResumeSessionResponse>(method, &result),
         "session/fork" => check::<acp::ForkSessionResponse>(method, &result),
         "session/list" => check::<acp::ListSessionsResponse>(method, &result),
+        "session/options" => check::<acp::SessionOptionsResponse>(method, &result),
+        "_session/list/subscribe" if result["subscriptionId"].is_string() => Ok(()),
+        "_session/list/unsubscribe" => Ok(()),
         "session/archive" => check::<acp::ArchiveSessionResponse>(method, &result),
         "session/unarchive" => check::<acp::UnarchiveSessionResponse>(method, &result),
         "session/status" => check::<acp::SessionStatusResponse>(method, &result),

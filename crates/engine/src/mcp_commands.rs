@@ -5,9 +5,15 @@ use std::collections::BTreeMap;
 use windlass_core::library::commands::{Body, Command, ServerPrompt, Source};
 use windlass_services::mcp::{McpPrompt, ServersLease};
 
-/// Returns the prompts of the connected servers as commands; the later one of a name wins.
-pub fn commands(servers: &[ServersLease]) -> Vec<Command> {
-    let commands = servers.iter().flat_map(ServersLease::prompts).map(command);
+/// Returns the prompts of the connected servers as commands; the later one of a name wins. Where the files have a command
+/// of that name, the prompt's begins with `mcp:`.
+pub fn commands(servers: &[ServersLease], of_files: &BTreeMap<String, Command>) -> Vec<Command> {
+    let commands = servers.iter().flat_map(ServersLease::prompts).map(command).map(|mut command| {
+        if of_files.contains_key(&command.name) {
+            command.name.insert_str(0, "mcp:");
+        }
+        command
+    });
     let by_name: BTreeMap<String, Command> = commands.map(|it| (it.name.clone(), it)).collect();
     by_name.into_values().collect()
 }

@@ -12,56 +12,19 @@ use serde_json::{Map, Value, value::RawValue};
 use super::{ext, schema};
 use windlass_protocol::opencode::{event::EventKind, session::ArchiveFilter};
 
+mod fields;
+mod options;
 pub mod queue;
 
-/// The error for unusable parameters, with the reason for the client's developer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidParams(pub String);
-
-fn invalid(message: impl Into<String>) -> InvalidParams {
-    InvalidParams(message.into())
-}
-
-/// Parses an object; absent and `null` parameters count as an empty one.
-pub fn object(params: Option<&str>) -> Result<Map<String, Value>, InvalidParams> {
-    match params {
-        None => Ok(Map::new()),
-        Some(text) => match serde_json::from_str(text) {
-            Ok(Value::Object(object)) => Ok(object),
-            Ok(Value::Null) => Ok(Map::new()),
-            Ok(Value::Array(_) | Value::Bool(_) | Value::Number(_) | Value::String(_)) | Err(_) => {
-                Err(invalid("params must be an object"))
-            }
-        },
-    }
-}
-
-fn text(object: &Map<String, Value>, key: &str) -> Result<String, InvalidParams> {
-    match object.get(key) {
-        Some(Value::String(text)) => Ok(text.clone()),
-        Some(_) => Err(invalid(format!("`{key}` must be a string"))),
-        None => Err(invalid(format!("`{key}` is required"))),
-    }
-}
-
-fn optional_text(object: &Map<String, Value>, key: &str) -> Option<String> {
-    object.get(key).and_then(Value::as_str).map(str::to_owned)
-}
-
-fn at<'a>(object: Option<&'a Value>, path: &[&str]) -> Option<&'a Value> {
-    path.iter().try_fold(object?, |at, key| at.get(key))
-}
-
-/// Returns true if a capability that is an object is declared: by an object, and by no other value.
-fn offers(object: Option<&Value>, path: &[&str]) -> bool {
-    at(object, path).is_some_and(Value::is_object)
-}
-
-/// Returns true if a capability that is a boolean is declared: by `true`, and by no other value.
-fn is_true(object: Option<&Value>, path: &[&str]) -> bool {
-    at(object, path) == Some(&Value::Bool(true))
-}
+pub use fields::{InvalidParams, object};
+use fields::{
+    additional_directories, directory, invalid, is_true, offers, optional_text, text, working_directory,
+};
+use options::initial_options;
+pub use options::{
+    InitialOption, OptionValue, OptionsAhead, SetConfigOption, list_directory, options_ahead,
+    set_config_option, subscription,
+};
 
 /// Version of the protocol that a connection speaks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -371,67 +334,6 @@ fn open_session(
     Ok(OpenSession { session_id, cwd, directories, mcp_servers, system_prompt, config_options, skipped })
 }
 
-fn working_directory(params: &Map<String, Value>) -> Result<String, InvalidParams> {
-    let cwd = text(params, "cwd")?;
-    if !cwd.starts_with('/') {
-        return Err(invalid(format!("`cwd` must be an absolute path, not `{cwd}`")));
-    }
-    Ok(directory(&cwd).to_owned())
-}
-
-/// Reads `configOptions` of a request that opens a session: each option once, with a value of its type (facts: ACP §2).
-fn initial_options(params: &Map<String, Value>) -> Result<Vec<InitialOption>, InvalidParams> {
-    let listed = match params.get("configOptions") {
-        None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(listed) => listed.as_array().ok_or_else(|| invalid("`configOptions` must be a list"))?,
-    };
-    let mut options: Vec<InitialOption> = Vec::new();
-    for (index, entry) in listed.iter().enumerate() {
-        let bad = |reason: &str| invalid(format!("`configOptions[{index}]`{reason}"));
-        let config_id = entry["configId"].as_str().ok_or_else(|| bad(" has no `configId`"))?;
-        let value = match (entry.get("type").and_then(Value::as_str), entry.get("value")) {
-            (Some("boolean"), Some(Value::Bool(is_on))) => OptionValue::Switch(*is_on),
-            (None | Some("id"), Some(Value::String(choice))) => OptionValue::Choice(choice.clone()),
-            _ => return Err(bad(": `value` must be a string, or a boolean with `type` `boolean`")),
-        };
-        if options.iter().any(|known| known.config_id == config_id) {
-            return Err(bad(&format!(" names `{config_id}` again")));
-        }
-        options.push(InitialOption { config_id: config_id.to_owned(), value });
-    }
-    Ok(options)
-}
-
-/// Decodes `_session/list/subscribe`: the directory.
-pub fn list_directory(params: Option<&str>) -> Result<String, InvalidParams> {
-    working_directory(&object(params)?)
-}
-
-/// Decodes `_session/list/unsubscribe`: the subscription.
-pub fn subscription(params: Option<&str>) -> Result<String, InvalidParams> {
-    text(&object(params)?, "subscriptionId")
-}
-
-/// Decodes `session/options`.
-pub fn options_ahead(params: Option<&str>) -> Result<OptionsAhead, InvalidParams> {
-    let params = object(params)?;
-    let session_id = match params.get("sessionId") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(id)) => Some(id.clone()),
-        Some(_) => return Err(invalid("`sessionId` must be a string")),
-    };
-    additional_directories(&params)?;
-    Ok(OptionsAhead { cwd: working_directory(&params)?, session_id })
-}
-
-/// The parameters of `session/options`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OptionsAhead {
-    pub cwd: String,
-    /// The session that would be opened again.
-    pub session_id: Option<String>,
-}
-
 /// Reads `systemPrompt`, of which nothing may be left out silently (facts: ACP §2).
 fn system_prompt(params: &Map<String, Value>) -> Result<Option<SystemPrompt>, InvalidParams> {
     let given = match params.get("systemPrompt") {
@@ -449,24 +351,6 @@ fn system_prompt(params: &Map<String, Value>) -> Result<Option<SystemPrompt>, In
     match texts {
         Some(texts) => Ok(Some(SystemPrompt { is_override, text: texts.join("\n\n") })),
         None => Err(invalid("`systemPrompt.content` must be a list of text blocks")),
-    }
-}
-
-fn additional_directories(params: &Map<String, Value>) -> Result<Vec<String>, InvalidParams> {
-    let wrong = || invalid("`additionalDirectories` must be a list of absolute paths");
-    let listed = match params.get("additionalDirectories") {
-        None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(listed) => listed.as_array().ok_or_else(wrong)?,
-    };
-    let path = |it: &Value| it.as_str().filter(|it| it.starts_with('/')).map(|it| directory(it).to_owned());
-    listed.iter().map(|it| path(it).ok_or_else(wrong)).collect()
-}
-
-/// Removes the slashes at the end of a directory, so that it has one name.
-fn directory(path: &str) -> &str {
-    match path.trim_end_matches('/') {
-        "" => "/",
-        path => path,
     }
 }
 
@@ -653,44 +537,6 @@ pub fn set_mode(params: Option<&str>) -> Result<(String, String), InvalidParams>
 pub fn set_model(params: Option<&str>) -> Result<(String, String), InvalidParams> {
     let params = object(params)?;
     Ok((text(&params, "sessionId")?, text(&params, "modelId")?))
-}
-
-/// Decodes `session/set_config_option`: session, option and value.
-pub fn set_config_option(params: Option<&str>) -> Result<SetConfigOption, InvalidParams> {
-    let params = object(params)?;
-    let value = match params.get("value") {
-        Some(Value::Bool(is_on)) => OptionValue::Switch(*is_on),
-        Some(Value::String(choice)) => OptionValue::Choice(choice.clone()),
-        None => return Err(invalid("`value` is required")),
-        Some(_) => return Err(invalid("`value` must be a string, or a boolean for a switch")),
-    };
-    Ok(SetConfigOption {
-        session_id: text(&params, "sessionId")?,
-        config_id: text(&params, "configId")?,
-        value,
-    })
-}
-
-/// The parameters of `session/set_config_option`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SetConfigOption {
-    pub session_id: String,
-    pub config_id: String,
-    pub value: OptionValue,
-}
-
-/// A choice that a client makes with the request that opens a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InitialOption {
-    pub config_id: String,
-    pub value: OptionValue,
-}
-
-/// A value of a configuration option.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OptionValue {
-    Choice(String),
-    Switch(bool),
 }
 
 /// Decodes `$/cancel_request`: the id of the request to cancel.

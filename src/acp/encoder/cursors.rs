@@ -1,23 +1,21 @@
 //! Cursors: the places at which a client can fork a session, one behind each answer that another prompt follows (facts:
 //! ACP §2).
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
-use windlass_protocol::opencode::id::{MessageId, SessionId};
+use windlass_protocol::opencode::id::MessageId;
 use windlass_protocol_acp::schema::{
     CursorAnchor, CursorAnchorPosition, CursorCapabilities, CursorForkCapabilities, CursorId,
     CursorMessageAnchor, CursorToolCallAnchor, CursorUpdate, SessionUpdate,
 };
 
-use super::{Encoder, Sink};
-
 /// See the module's comment.
 #[derive(Default)]
 pub struct Cursors {
-    /// What was shown last.
+    /// The place behind everything that was shown.
     last: Option<CursorAnchor>,
-    /// The prompts with a cursor before them.
-    shown: HashSet<MessageId>,
+    /// The prompts, and whether there is a cursor before them.
+    prompts: HashMap<MessageId, bool>,
 }
 
 impl Cursors {
@@ -33,10 +31,15 @@ impl Cursors {
         self.last = Some(CursorAnchor::ToolCall(anchor));
     }
 
-    /// Returns the cursor in front of a prompt, behind what was shown before.
+    /// Returns the cursor in front of a prompt, behind everything before.
     pub fn prompt(&mut self, message_id: &MessageId) -> Option<SessionUpdate> {
-        let anchor = self.last.take()?;
-        self.shown.insert(message_id.clone());
+        // A prompt is told again when its turn has changed files.
+        if self.prompts.contains_key(message_id) {
+            return None;
+        }
+        let anchor = self.last.take();
+        self.prompts.insert(message_id.clone(), anchor.is_some());
+        let anchor = anchor?;
         let capabilities = CursorCapabilities::new().fork(CursorForkCapabilities::new());
         let update = CursorUpdate::new(CursorId::new(message_id.shared())).anchor(anchor);
         Some(SessionUpdate::CursorUpdate(update.capabilities(capabilities)))
@@ -44,24 +47,9 @@ impl Cursors {
 
     /// Returns the update that withdraws the cursor in front of a prompt that is gone.
     pub fn removed(&mut self, message_id: &MessageId) -> Option<SessionUpdate> {
-        let is_known = self.shown.remove(message_id);
+        let is_known = self.prompts.remove(message_id) == Some(true);
         let update =
             CursorUpdate::new(CursorId::new(message_id.shared())).capabilities(None::<CursorCapabilities>);
         is_known.then_some(SessionUpdate::CursorUpdate(update))
-    }
-}
-
-impl Encoder {
-    /// Sends an update about a session's cursors to a client that knows such.
-    pub(super) fn cursor(
-        &mut self,
-        id: &SessionId,
-        take: impl FnOnce(&mut Cursors) -> Option<SessionUpdate>,
-        out: &mut Sink<'_>,
-    ) {
-        let Some(shown) = self.sessions.get_mut(id) else { return };
-        if let Some(update) = take(&mut shown.cursors).filter(|_| self.client.cursors) {
-            out.lines.update(id, update);
-        }
     }
 }

@@ -6,7 +6,6 @@ use std::path::Path;
 use serde_json::Value;
 use windlass_engine::{Loaded, tool_look};
 use windlass_protocol::opencode::{
-    id::SessionId,
     part::{ToolPart, ToolState},
     session::Todo,
     tool::Kind,
@@ -15,8 +14,6 @@ use windlass_protocol::opencode::{
 use windlass_protocol_acp::schema::{
     PlanId, PlanMarkdown, PlanRemoved, PlanUpdate, PlanUpdateContent, SessionUpdate,
 };
-
-use super::{Encoder, Sink};
 
 /// See the module's comment.
 #[derive(Default)]
@@ -50,16 +47,6 @@ impl Plans {
         self.agent.push_str(agent);
         let (id, _) = self.text.take_if(|(_, planner)| planner != agent)?;
         Some(SessionUpdate::PlanRemoved(PlanRemoved::new(id)))
-    }
-}
-
-impl Encoder {
-    /// Shows the todo list of a session.
-    pub(super) fn plan(&mut self, id: &SessionId, todos: &[Todo], out: &mut Sink<'_>) {
-        if let Some(shown) = self.sessions.get_mut(id) {
-            shown.plans.todos = todos.to_vec();
-        }
-        out.lines.plan(id, todos);
     }
 }
 

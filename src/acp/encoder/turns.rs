@@ -2,7 +2,7 @@
 //! the session works (facts: ACP §3).
 
 use windlass_base::ids;
-use windlass_engine::StopReason;
+use windlass_engine::{StopReason, TurnOutcome};
 use windlass_protocol::{
     opencode::{id::SessionId, message::UserMessage},
     rpc::code,
@@ -68,6 +68,11 @@ impl Encoder {
             let line = match &outcome {
                 Ok(outcome) if outcome.stop == StopReason::Cancelled => {
                     responder.failure_line(&error(code::REQUEST_CANCELLED, "The prompt was cancelled."))
+                }
+                Ok(TurnOutcome { is_repeat: true, message_id: Some(known), .. }) => {
+                    let message_id = MessageId::new(known.shared());
+                    answer(responder.success_line(&agent::PromptResponse { message_id: &message_id }), out);
+                    return;
                 }
                 Ok(_) => {
                     // Words that the daemon answers by itself are no message of the conversation.

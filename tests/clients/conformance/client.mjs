@@ -52,7 +52,7 @@ if (scenario === 'auth/basic-cimd') {
   server.oauth = { clientMetadataUrl: 'https://conformance-test.local/client-metadata.json' }
 }
 if (scenario.startsWith('auth/client-credentials')) {
-  server.oauth = { ...server.oauth, grant: 'client_credentials', ...(context.private_key_pem && { privateKey: context.private_key_pem, algorithm: context.signing_algorithm }) }
+  server.oauth = { ...server.oauth, grant: 'client_credentials', ...(context.private_key_pem && { privateKey: context.private_key_pem }) }
 }
 const config = {
   model: 'mock/mock',

@@ -96,6 +96,11 @@ impl Storage {
             .await
     }
 
+    /// Reads a session's newest message of the user.
+    pub async fn last_prompt(&self, session_id: SessionId) -> Result<Option<UserMessage>, StorageError> {
+        self.reader.read(move |connection| last_prompt(connection, &session_id)).await
+    }
+
     /// Finds the message of a session with an id that ends with a mark.
     pub async fn marked_message(
         &self,
@@ -105,7 +110,8 @@ impl Storage {
         self.reader
             .read(move |connection| {
                 let mut statement = connection.prepare_cached(
-                    "SELECT id FROM message WHERE session_id = ?1 AND substr(id, -length(?2)) = ?2",
+                    "SELECT id FROM message WHERE session_id = ?1 AND substr(id, -length(?2)) = ?2 \
+                     ORDER BY id LIMIT 1",
                 )?;
                 let found = statement.query_row([session_id.as_str(), &mark], |row| row.get(0)).optional()?;
                 Ok(found.map(|id: String| MessageId::from_trusted(id)))

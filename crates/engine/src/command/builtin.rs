@@ -65,7 +65,7 @@ pub async fn answer_mistyped(
 ) -> Result<Option<TurnOutcome>, EngineError> {
     let typed = words(&input.parts);
     let commands = &cx.loaded.commands;
-    let offered = mcp_commands::commands(&cx.servers());
+    let offered = mcp_commands::commands(&cx.servers(), commands);
     let is_known = |name: &str| commands.contains_key(name) || offered.iter().any(|it| it.name == name);
     let name = match Slash::read(&typed, is_known) {
         // The demonstration plays the words after it.
@@ -101,7 +101,7 @@ async fn answer(
     cx.commit(&mut journal).await?;
     reply_locally(cx, state, text).await?;
     let message_id = state.answer_mut().map(|answer| answer.id.clone());
-    Ok(TurnOutcome { stop: StopReason::EndTurn, tokens: None, message_id, structured: None })
+    Ok(TurnOutcome { stop: StopReason::EndTurn, message_id, ..TurnOutcome::cancelled() })
 }
 
 /// Lists the commands and subagents in the background, or stops a command.
@@ -130,9 +130,8 @@ fn help(cx: &TurnCx<'_>) -> String {
     let mut text = "Commands:\n".to_owned();
     let own = cx.loaded.command_choices();
     let own = own.iter().filter_map(|choice| cx.loaded.commands.get(&choice.name));
-    let of_servers = mcp_commands::commands(&cx.servers());
-    let of_servers = of_servers.iter().filter(|command| !cx.loaded.commands.contains_key(&command.name));
-    for command in own.chain(of_servers) {
+    let of_servers = mcp_commands::commands(&cx.servers(), &cx.loaded.commands);
+    for command in own.chain(&of_servers) {
         let hint = command.hint().map(|hint| format!(" {hint}")).unwrap_or_default();
         let source = match command.source {
             Source::Builtin => "",

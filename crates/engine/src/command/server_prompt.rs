@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 use windlass_base::lock::lock;
-use windlass_core::library::commands::{Command, ServerPrompt, template};
+use windlass_core::library::commands::{ServerPrompt, template};
 use windlass_protocol::opencode::id::SessionId;
 use windlass_services::mcp::{Servers, ServersLease, Status, prompts::PromptAnswer};
 
@@ -23,9 +23,8 @@ impl ServerPrompts {
         let clients = self.clients.as_ref().and_then(Weak::upgrade).map(|servers| servers.lease());
         let servers: Vec<ServersLease> =
             std::iter::once(self.workspace.mcp().lease()).chain(clients).collect();
-        let is_own = |command: &Command| self.workspace.loaded().commands.contains_key(&command.name);
-        let commands = mcp_commands::commands(&servers);
-        commands.iter().filter(|command| !is_own(command)).map(CommandChoice::of).collect()
+        let commands = mcp_commands::commands(&servers, &self.workspace.loaded().commands);
+        commands.iter().map(CommandChoice::of).collect()
     }
 }
 

@@ -146,7 +146,6 @@ impl TurnCx<'_> {
         let is_newest = |id: &MessageId| state.history.last().is_none_or(|last| id > last.info.id());
         // Later messages and parts get later ids, even if the client's clock is wrong.
         let given = given.filter(is_newest).inspect(|id| ids::follow(id.as_str()));
-        let given = state.turn.given.key.as_ref().map(|key| key.message_id()).or(given);
         let message = Message::User(UserMessage {
             id: given.unwrap_or_else(ids::message),
             session_id: state.info.id.clone(),

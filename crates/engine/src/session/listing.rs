@@ -4,7 +4,7 @@ pub use windlass_core::storage::listing::SessionFilter;
 use windlass_core::storage::{StorageError, listing::Listed};
 use windlass_protocol::opencode::{
     id::{MessageId, PartId, SessionId},
-    message::MessageWithParts,
+    message::{MessageWithParts, UserMessage},
     session::{Session, Todo},
 };
 
@@ -62,6 +62,11 @@ impl Sessions<'_> {
     ) -> Result<Option<MessageWithParts>, EngineError> {
         let message = self.engine.storage().message(message_id.clone()).await?;
         Ok(message.filter(|message| message.info.session_id() == id))
+    }
+
+    /// Reads a session's newest message of the user.
+    pub async fn last_prompt(self, id: &SessionId) -> Result<Option<UserMessage>, EngineError> {
+        Ok(self.engine.storage().last_prompt(id.clone()).await?)
     }
 
     /// Returns true if the store has one of these messages or parts, in any session.

@@ -46,17 +46,20 @@ impl std::fmt::Debug for PromptKeys {
     }
 }
 
-/// A prompt of the same key, which came before.
-pub struct EarlierPrompt(watch::Receiver<Option<MessageId>>);
+/// A prompt of the same key, which came before and has not ended.
+pub struct EarlierPrompt {
+    key: PromptKey,
+    message: watch::Receiver<Option<MessageId>>,
+}
 
 impl KeyClaim {
     /// Makes the id of the prompt's message.
-    pub fn message_id(&self) -> MessageId {
+    pub(crate) fn message_id(&self) -> MessageId {
         ids::marked_message(&self.key.mark)
     }
 
     /// Notes that the message is stored.
-    pub fn stored(&self, id: MessageId) {
+    pub(crate) fn stored(&self, id: MessageId) {
         self.message.send_replace(Some(id));
     }
 }
@@ -67,28 +70,35 @@ impl Drop for KeyClaim {
     }
 }
 
-impl EarlierPrompt {
-    /// Waits for the message; `None` if the prompt ended without one.
-    pub async fn message(mut self) -> Option<MessageId> {
-        self.0.wait_for(Option::is_some).await.ok()?.clone()
-    }
-}
-
 impl Sessions<'_> {
-    /// Claims a key for a prompt that is to come, unless one of the same key is on its way.
+    /// Claims a key for a prompt that is to come, unless one of the same key is on its way. The prompt is not carried out
+    /// where the key's message is in the conversation: its outcome names that.
     pub fn claim_key(self, key: &PromptKey) -> Result<KeyClaim, EarlierPrompt> {
         let keys = &self.engine.0.sessions.prompt_keys;
         let mut claimed = lock(&keys.0);
         if let Some(earlier) = claimed.get(key) {
-            return Err(EarlierPrompt(earlier.clone()));
+            return Err(EarlierPrompt { key: key.clone(), message: earlier.clone() });
         }
         let (message, receiver) = watch::channel(None);
         claimed.insert(key.clone(), receiver);
         Ok(KeyClaim { keys: keys.clone(), key: key.clone(), message })
     }
 
-    /// Returns the message of a key that is in the store.
-    pub async fn message_of_key(self, key: &PromptKey) -> Result<Option<MessageId>, EngineError> {
+    /// Returns the message of a claimed key that is in the store.
+    pub(crate) async fn message_of_key(self, claim: &KeyClaim) -> Result<Option<MessageId>, EngineError> {
+        self.marked_message(&claim.key).await
+    }
+
+    /// Waits for the message of a prompt that came before; `None` if it ended without one.
+    pub async fn message_of_earlier(self, earlier: EarlierPrompt) -> Result<Option<MessageId>, EngineError> {
+        let EarlierPrompt { key, mut message } = earlier;
+        if let Ok(stored) = message.wait_for(Option::is_some).await {
+            return Ok(stored.clone());
+        }
+        self.marked_message(&key).await
+    }
+
+    async fn marked_message(self, key: &PromptKey) -> Result<Option<MessageId>, EngineError> {
         let PromptKey { session_id, mark } = key.clone();
         Ok(self.engine.storage().marked_message(session_id, mark).await?)
     }

@@ -9,7 +9,11 @@ use windlass_protocol::opencode::id::SessionId;
 
 use super::{
     inbox::MAX_QUEUED,
-    request::{Command, Delivery, PromptInput, PromptPart, PromptWatch, TurnBegin, TurnEnd, WaitingPrompt},
+    prompt_key::KeyClaim,
+    request::{
+        Command, Delivery, PromptInput, PromptPart, PromptWatch, TurnBegin, TurnEnd, TurnOutcome,
+        WaitingPrompt,
+    },
     tickets::Tickets,
 };
 use crate::{EngineError, EngineErrorKind, Sessions};
@@ -94,6 +98,17 @@ impl Sessions<'_> {
     }
 
     /// Like [`Sessions::prompt`], with a token that cancels the turn.
+    /// Answers a prompt that waits behind others at once where the message of its key is in the conversation.
+    fn answer_repeat(self, tickets: Arc<Tickets>, ticket: u64, key: Arc<KeyClaim>) {
+        let engine = self.engine.clone();
+        self.engine.0.sessions.tasks.spawn(async move {
+            // A store that fails says so with the prompt's turn.
+            if let Ok(Some(message_id)) = engine.sessions().message_of_key(&key).await {
+                tickets.end_waiting(ticket, Ok(TurnOutcome::repeat(message_id)));
+            }
+        });
+    }
+
     pub(crate) fn prompt_until(
         self,
         id: &SessionId,
@@ -102,6 +117,7 @@ impl Sessions<'_> {
         watch: PromptWatch,
     ) -> u64 {
         let ticket = self.engine.0.sessions.next_ticket.fetch_add(1, Ordering::Relaxed);
+        let key = input.key.clone();
         let tickets = {
             let mut sessions = lock(&self.engine.0.sessions.open);
             let Some(open) = sessions.get_mut(id) else {
@@ -112,6 +128,9 @@ impl Sessions<'_> {
             let has_room = open.tickets.n_waiting() < MAX_QUEUED;
             open.tickets.issue(ticket, cancel, watch, input);
             if has_room && self.engine.inbox(id, open).try_send(Command::Prompt { ticket }).is_ok() {
+                if let Some(key) = key {
+                    self.answer_repeat(open.tickets.clone(), ticket, key);
+                }
                 return ticket;
             }
             open.tickets.clone()

@@ -155,7 +155,8 @@ impl Given {
         let part_ids = input.parts.iter().zip(ids).filter_map(|(part, id)| Some((kind(part)?, id?)));
         Self {
             part_ids: part_ids.collect(),
-            message_id: input.message_id.take(),
+            // The first message that the prompt makes has the mark of its key.
+            message_id: input.key.as_ref().map(|key| key.message_id()).or(input.message_id.take()),
             key: input.key.take(),
             system: input.system.take(),
             is_only: input.is_only,
@@ -212,12 +213,26 @@ pub struct TurnOutcome {
     pub message_id: Option<MessageId>,
     /// The answer in the form that was asked for.
     pub structured: Option<Value>,
+    /// The prompt came before, and was not carried out again.
+    pub is_repeat: bool,
 }
 
 impl TurnOutcome {
     /// Returns a turn that was stopped before it did anything.
     pub fn cancelled() -> Self {
-        Self { stop: StopReason::Cancelled, tokens: None, message_id: None, structured: None }
+        Self {
+            stop: StopReason::Cancelled,
+            tokens: None,
+            message_id: None,
+            structured: None,
+            is_repeat: false,
+        }
+    }
+
+    /// The outcome of a prompt that came before, with its message.
+    pub fn repeat(message_id: MessageId) -> Self {
+        let message_id = Some(message_id);
+        Self { stop: StopReason::EndTurn, message_id, is_repeat: true, ..Self::cancelled() }
     }
 }
 

@@ -118,6 +118,14 @@ impl Tickets {
         true
     }
 
+    /// Answers a prompt that waits, and forgets it; one that has begun goes on.
+    pub fn end_waiting(&self, ticket: u64, result: Result<TurnOutcome, EngineError>) {
+        let is_waiting = self.of_waiting(ticket, |_| ()).is_some();
+        if is_waiting {
+            self.end(ticket, result);
+        }
+    }
+
     /// Tells that a message of the user was stored in the turns that run.
     pub fn stored(&self) {
         let mut open = self.lock();

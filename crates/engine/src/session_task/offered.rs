@@ -16,10 +16,10 @@ pub async fn prompts(
     cancel: &CancellationToken,
 ) -> Vec<Command> {
     let servers = session.servers();
-    let offered = mcp_commands::commands(&servers);
+    let offered = mcp_commands::commands(&servers, &loaded.commands);
     if !command::may_be_a_servers(loaded, &offered, input) {
         return offered;
     }
     servers::wait_for_prompts(session, loaded, &servers, cancel).await;
-    mcp_commands::commands(&servers)
+    mcp_commands::commands(&servers, &loaded.commands)
 }

@@ -25,6 +25,7 @@ use crate::{
         context::{SessionCx, TurnCx},
         inbox::Inbox,
         parent_limits::{self, ParentLimits},
+        prompt_key::KeyClaim,
         request::{
             Begun, Command, Delivery, Given, Invocation, OnMissing, PromptInput, StopReason, TurnOutcome,
         },
@@ -74,6 +75,11 @@ pub async fn run_turn(
     ticket: u64,
 ) -> Option<Result<TurnOutcome, EngineError>> {
     let (cancel, input) = cx.tickets.begin(ticket, Begun::Turn)?;
+    // Held to the end: a retry meanwhile finds it, also that of a command.
+    let key = input.key.clone();
+    if let Some(repeat) = repeated(cx, key.as_deref()).await {
+        return Some(repeat);
+    }
     let began = Instant::now();
     cx.show_status(state, SessionStatus::Busy).await;
     cx.engine.clean();
@@ -112,7 +118,14 @@ pub async fn run_turn(
         let _ = cx.commit(&mut journal).await;
     }
     inbox.apply_settings(cx, state, None).await;
+    state.turn.given.key = None;
     Some(result)
+}
+
+/// Returns the outcome of a prompt that is in the conversation already, by its key.
+async fn repeated(session: &SessionCx, key: Option<&KeyClaim>) -> Option<Result<TurnOutcome, EngineError>> {
+    let known = session.engine.sessions().message_of_key(key?).await;
+    known.map(|known| known.map(TurnOutcome::repeat)).transpose()
 }
 
 /// Returns the error of a turn that failed or was cancelled, as its answer holds it where it has one.
@@ -308,7 +321,7 @@ fn without_answer(state: &mut SessionState, stop: StopReason) -> TurnOutcome {
     answer.iter().for_each(|answer| spent.add(&answer.tokens));
     let message_id = answer.map(|answer| answer.id.clone());
     let is_known = spent != Tokens::default();
-    TurnOutcome { stop, tokens: is_known.then_some(spent), message_id, structured: None }
+    TurnOutcome { stop, tokens: is_known.then_some(spent), message_id, ..TurnOutcome::cancelled() }
 }
 
 /// Returns the form that a prompt wants its answer in, which the model has to be able to give.
@@ -396,7 +409,13 @@ async fn take_steps(
     };
     let is_known = spent != Tokens::default();
     let structured = state.answer_mut().and_then(|answer| answer.structured.clone());
-    Ok(TurnOutcome { stop, tokens: is_known.then_some(spent), message_id: answered, structured })
+    Ok(TurnOutcome {
+        stop,
+        tokens: is_known.then_some(spent),
+        message_id: answered,
+        structured,
+        is_repeat: false,
+    })
 }
 
 /// Has the model try again where its answer should have been data and was not; fails once it has tried often enough.
@@ -567,6 +586,10 @@ async fn take_in_waiting(
     for (ticket, mut input) in begun {
         if let Some(failure) = &failure {
             tickets.end(ticket, Err(failure.clone()));
+            continue;
+        }
+        if let Some(repeat) = repeated(cx.session, input.key.as_deref()).await {
+            tickets.end(ticket, repeat);
             continue;
         }
         let before = std::mem::replace(&mut state.turn.given, Given::take(&mut input));

@@ -6,6 +6,8 @@ use windlass_services::mcp::login::LoginError;
 
 /// A login that waits for the browser, or for a code by another way.
 pub(crate) struct PendingLogin {
+    /// The mark by which its return is known.
+    pub state: String,
     pub codes: mpsc::Sender<String>,
     pub end: watch::Receiver<Option<Result<(), LoginError>>>,
     pub _task: AbortOnDropHandle<()>,

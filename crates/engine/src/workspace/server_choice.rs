@@ -13,7 +13,7 @@ pub(crate) enum ServerChoice {
     On,
     Off,
     /// A server that the configuration does not have, or has otherwise.
-    Added(McpConfig),
+    Added(Box<McpConfig>),
 }
 
 pub(crate) type ServerChoices = BTreeMap<String, ServerChoice>;
@@ -26,7 +26,7 @@ pub(crate) fn specs(loaded: &Loaded, choices: &ServerChoices) -> Vec<mcp::Server
     let mut configs = loaded.config.mcp.clone();
     for (name, choice) in choices {
         match choice {
-            ServerChoice::Added(config) => _ = configs.insert(name.clone(), config.clone()),
+            ServerChoice::Added(config) => _ = configs.insert(name.clone(), (**config).clone()),
             ServerChoice::Off => _ = configs.remove(name),
             ServerChoice::On => {
                 if let Some(config) = configs.remove(name) {

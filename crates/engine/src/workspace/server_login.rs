@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 use windlass_base::lock::lock;
 use windlass_services::mcp::{
-    Server,
+    Server, Status,
     login::{Login, LoginError, LoginFiles, LoginPlace},
 };
 
@@ -98,9 +98,29 @@ impl Workspace {
             }
             done.send_replace(Some(ended));
         });
-        let pending = PendingLogin { codes, end, _task: AbortOnDropHandle::new(task) };
+        let state = page.state.clone();
+        let pending = PendingLogin { state, codes, end, _task: AbortOnDropHandle::new(task) };
         lock(&self.server_logins).insert(name.to_owned(), pending);
         Ok(page)
+    }
+
+    /// Gives up a login that is waited for, unless another one has taken its place.
+    pub fn give_up_server_login(&self, name: &str, page: &LoginPage) {
+        let mut logins = lock(&self.server_logins);
+        if logins.get(name).is_some_and(|pending| pending.state == page.state) {
+            logins.remove(name);
+        }
+    }
+
+    /// Returns the servers that want a login by a person which has not begun, once all have connected or failed.
+    pub async fn servers_without_login(&self) -> Vec<String> {
+        self.mcp().settled(SETTLE_LIMIT).await;
+        let servers = self.mcp().statuses().into_iter().filter(|(_, status)| *status == Status::NeedsAuth);
+        let is_for_person = |name: &String| {
+            let is_begun = lock(&self.server_logins).contains_key(name);
+            !is_begun && self.login_place(name).is_ok_and(|place| !place.is_program())
+        };
+        servers.map(|(name, _)| name).filter(is_for_person).collect()
     }
 
     /// Waits for the end of a login that has begun.

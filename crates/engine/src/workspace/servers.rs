@@ -43,14 +43,15 @@ impl Workspace {
 
     /// Adds a server, or puts another in the place of one.
     pub fn add_server(&self, name: &str, config: McpConfig) {
-        self.choose_server(name, ServerChoice::Added(config));
+        self.choose_server(name, ServerChoice::Added(Box::new(config)));
     }
 
     /// Connects a server, again if it failed. False if there is no such server.
     pub fn connect_server(&self, name: &str) -> bool {
         let Some(config) = self.server_configs().remove(name) else { return false };
         let is_added = matches!(lock(&self.server_choices).get(name), Some(ServerChoice::Added(_)));
-        let choice = if is_added { ServerChoice::Added(switched_on(config)) } else { ServerChoice::On };
+        let choice =
+            if is_added { ServerChoice::Added(Box::new(switched_on(config))) } else { ServerChoice::On };
         // A server that failed is forgotten first: the same specification would go on as it is.
         self.restart_servers(Some(name));
         self.choose_server(name, choice);
@@ -61,7 +62,8 @@ impl Workspace {
     pub fn disconnect_server(&self, name: &str) -> bool {
         let Some(config) = self.server_configs().remove(name) else { return false };
         let is_added = matches!(lock(&self.server_choices).get(name), Some(ServerChoice::Added(_)));
-        let choice = if is_added { ServerChoice::Added(switched_off(config)) } else { ServerChoice::Off };
+        let choice =
+            if is_added { ServerChoice::Added(Box::new(switched_off(config))) } else { ServerChoice::Off };
         self.choose_server(name, choice);
         true
     }
@@ -84,7 +86,7 @@ impl Workspace {
     pub async fn server_commands(&self) -> Vec<Command> {
         let lease = self.mcp().lease();
         let _ = tokio::time::timeout(PROMPTS_LIMIT, lease.prompts_told()).await;
-        mcp_commands::commands(&[lease])
+        mcp_commands::commands(&[lease], &self.loaded().commands)
     }
 
     /// Returns the resources of the directory's servers by name. Waits a moment for servers that start.
@@ -135,7 +137,7 @@ impl Workspace {
         let mut configs = self.loaded().config.mcp.clone();
         for (name, choice) in lock(&self.server_choices).iter() {
             if let ServerChoice::Added(config) = choice {
-                configs.insert(name.clone(), config.clone());
+                configs.insert(name.clone(), (**config).clone());
             }
         }
         configs

@@ -2,7 +2,11 @@
 
 use serde_json::Value;
 
-use super::{InvalidParams, Prompt, at, invalid, object, prompt, text};
+use super::{
+    Prompt,
+    fields::{InvalidParams, at, invalid, object, text},
+    prompt,
+};
 
 /// The parameters of `_session/steering`.
 #[derive(Debug)]

@@ -455,6 +455,19 @@ pub struct McpOauthClient {
     pub callback_port: Option<u16>,
     /// Ours: the address of a document that describes the client, for authorities that take such an address as an id.
     pub client_metadata_url: Option<String>,
+    /// Ours: the way in which tokens are got; by a person in a browser unless this says otherwise.
+    pub grant: Option<McpGrant>,
+    /// Ours: the key in PEM's form by which a program shows that it is the client.
+    pub private_key: Option<String>,
+}
+
+/// The way in which a client gets tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum McpGrant {
+    AuthorizationCode,
+    ClientCredentials,
 }
 
 /// One entry of `auth.json`.

@@ -8,7 +8,7 @@ use reqwest::{
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE},
 };
 use serde_json::{Map, Value};
-use windlass_base::{cause, clock, json_number, text};
+use windlass_base::{cause, clock, form, json_number, text};
 use windlass_core::config::{Environment, secrets};
 use windlass_protocol::opencode::config::AuthEntry;
 
@@ -284,25 +284,14 @@ impl<'a> Endpoint<'a> {
 fn encoded(request: RequestBuilder, encoding: Encoding, fields: &[(&str, &str)]) -> RequestBuilder {
     match encoding {
         Encoding::Form => {
-            let form = "application/x-www-form-urlencoded";
-            request.header(CONTENT_TYPE, form).body(form_text(fields))
+            let kind = "application/x-www-form-urlencoded";
+            request.header(CONTENT_TYPE, kind).body(form::text(fields))
         }
         Encoding::Json => {
             let json: Map<String, Value> =
                 fields.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect();
             request.header(CONTENT_TYPE, "application/json").body(Value::from(json).to_string())
         }
-    }
-}
-
-/// Writes fields as a form.
-pub(crate) fn form_text(fields: &[(&str, &str)]) -> String {
-    match Url::parse("form:/") {
-        Ok(mut url) => {
-            url.query_pairs_mut().extend_pairs(fields);
-            url.query().unwrap_or_default().to_owned()
-        }
-        Err(_) => String::new(),
     }
 }
 

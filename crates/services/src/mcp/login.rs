@@ -13,15 +13,17 @@ use windlass_base::{
     blocking::blocking,
     browser_return::{BrowserReturn, NOBODY_CAME},
     cause,
+    public_address::is_loopback,
     shown_url::without_secrets,
     text,
 };
-use windlass_protocol::opencode::config::McpOauthClient;
+use windlass_protocol::opencode::config::{McpGrant, McpOauthClient};
 
-use self::{authority::Authority, store::Store};
+use self::{authority::Authority, client_credentials::ClientCredentials, store::Store};
 use super::{http::install_tls, streamable::BoundedClient};
 
 mod authority;
+mod client_credentials;
 mod store;
 mod token;
 
@@ -133,8 +135,44 @@ impl LoginPlace {
         Url::parse(&self.url).map_or_else(|_| self.url.clone(), |url| without_secrets(&url))
     }
 
+    /// Refuses an authority that is another than before, or is not spoken to in secret: a program's own secret goes there
+    /// without a person seeing it.
+    async fn check_authority(&self, metadata: &AuthorizationMetadata) -> Result<(), LoginError> {
+        let endpoint = Url::parse(&metadata.token_endpoint).ok();
+        let is_safe = |url: &Url| url.scheme() == "https" || is_loopback(url);
+        if !endpoint.as_ref().is_some_and(is_safe) {
+            return Err(self.failed(&AuthError::InternalError(format!(
+                "tokens are given at {}, which is not https",
+                shown(&metadata.token_endpoint)
+            ))));
+        }
+        let issuer = metadata.issuer.clone().unwrap_or_else(|| metadata.token_endpoint.clone());
+        let store = self.store(None);
+        let known = blocking(move || store.pin_issuer(&issuer).map(|known| (known, issuer))).await;
+        match known.map_err(|error| self.failed(&AuthError::InternalError(error.to_string())))? {
+            (Some(known), issuer) => Err(self.failed(&AuthError::InternalError(format!(
+                "the server names the authority {}, and it was {} before; `windlass mcp logout {}` lets the new one hold",
+                shown(&issuer),
+                shown(&known),
+                self.server
+            )))),
+            (None, _) => Ok(()),
+        }
+    }
+
+    /// Returns true if the client gets its tokens by itself.
+    pub fn is_program(&self) -> bool {
+        self.client.grant == Some(McpGrant::ClientCredentials)
+    }
+
     /// Begins a login.
     pub async fn begin(&self) -> Result<Login, LoginError> {
+        if self.is_program() {
+            return Err(LoginError::Failed(format!(
+                "MCP server {} needs no login by a person: `mcp.{0}.oauth.grant` has windlass log in as itself",
+                self.server
+            )));
+        }
         let authority = self.authority().await?;
         let mut manager = self.manager(authority.clone()).await?;
         let Some(Resolved { metadata, .. }) = self.resolve(&authority, &manager).await? else {
@@ -171,7 +209,7 @@ impl LoginPlace {
         Ok(Login { session, back, state, store: self.store(None) })
     }
 
-    /// Finds what the server states of its logins, by way of its answer to a request without a token; `None` where it has
+    /// Finds the statements of the server on its logins, by way of its answer to a request without a token; `None` where it has
     /// none of this kind.
     async fn resolve(
         &self,
@@ -300,12 +338,23 @@ impl LoginPlace {
 
     /// Returns a client that sends the token of the login and renews it; `None` where there is no login.
     pub(super) async fn client(&self, http: BoundedClient) -> Result<Option<LoggedIn>, LoginError> {
-        if !self.has_token().await? {
+        if !self.is_program() && !self.has_token().await? {
             return Ok(None);
         }
         let authority = self.authority().await?;
         let mut manager = self.manager(authority.clone()).await?;
         let resolved = self.resolve(&authority, &manager).await?;
+        if self.is_program() {
+            let resolved = resolved.filter(|it| it.is_discovered);
+            let metadata = resolved.ok_or_else(|| LoginError::Unsupported(self.server.clone()))?.metadata;
+            self.check_authority(&metadata).await?;
+            manager.set_metadata(metadata.clone());
+            let scopes = self.scopes(&manager).await;
+            let resource = self.address()?.to_string();
+            let own = ClientCredentials::new(authority, self.client.clone(), resource, metadata, scopes);
+            own.token().await.map_err(|reason| self.failed(&AuthError::InternalError(reason)))?;
+            return Ok(Some(LoggedIn::of_program(AuthClient::new(http, manager), self.store(None), own)));
+        }
         let store = self.store(None);
         // Tokens go to the authority that has given them, and to no place that is only guessed.
         if !resolved.as_ref().is_some_and(|it| it.is_discovered) && blocking(move || store.has_issuer()).await
@@ -377,7 +426,7 @@ impl Login {
         let _guard = self.store.acquire_refresh_guard().await.map_err(|error| not_granted(&error))?;
         let exchanged = self.session.handle_callback_with_issuer(code, &self.state, issuer).await;
         exchanged.map_err(|error| not_granted(&error))?;
-        // What calls wanted before was asked for now.
+        // The scopes that calls wanted before were asked for now.
         let store = self.store.clone();
         blocking(move || store.forget_wanted_scopes())
             .await

@@ -162,7 +162,7 @@ async fn ask(
     Ok(read(messages))
 }
 
-/// Puts messages together, each with its side where there are both; what is no text becomes a file or is named.
+/// Puts messages together, each with its side where there are both; others than texts become files or are named.
 fn read(messages: Vec<PromptMessage>) -> PromptAnswer {
     let mut answer = PromptAnswer::default();
     let has_both = messages.iter().any(|message| message.role == Role::Assistant);

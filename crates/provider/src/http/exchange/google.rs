@@ -3,15 +3,13 @@
 
 use std::{path::Path, time::Duration};
 
-use base64::{Engine, prelude::BASE64_STANDARD, prelude::BASE64_URL_SAFE_NO_PAD};
 use reqwest::{Client, RequestBuilder, header::CONTENT_TYPE, redirect::Policy};
-use ring::{rand::SystemRandom, signature};
 use serde::Deserialize;
 use serde_json::json;
-use windlass_base::{cause, clock, json_number};
+use windlass_base::{cause, clock, form, json_number, json_web_token};
 
 use super::{Granted, TIMEOUT, body};
-use crate::{ProviderError, login::endpoint::form_text};
+use crate::ProviderError;
 
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
@@ -69,17 +67,16 @@ pub(super) async fn of_file(client: &Client, file: &Path) -> Result<Granted, Pro
                 ("client_secret", &client_secret),
                 ("refresh_token", &refresh_token),
             ];
-            (token_uri, form_text(&fields))
+            (token_uri, form::text(&fields))
         }
         Credentials::ServiceAccount { client_email, private_key, private_key_id, token_uri } => {
-            let header = json!({"alg": "RS256", "typ": "JWT", "kid": private_key_id});
             let now = clock::now_ms() / 1000;
             let claims = json!({"iss": client_email, "scope": SCOPE, "aud": token_uri, "iat": now,
                 "exp": now + 3600});
-            let assertion = sign(&header.to_string(), &claims.to_string(), &private_key)
+            let assertion = json_web_token::signed(&claims, &private_key, private_key_id.as_deref())
                 .ok_or_else(|| failed("hold a private key that cannot be read"))?;
             let grant = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-            (token_uri, form_text(&[("grant_type", grant), ("assertion", &assertion)]))
+            (token_uri, form::text(&[("grant_type", grant), ("assertion", &assertion)]))
         }
         Credentials::Other => return Err(failed("are of a kind that windlass does not know")),
     };
@@ -114,16 +111,4 @@ async fn ask(request: RequestBuilder) -> Result<Granted, ProviderError> {
 
 fn refused(reason: String) -> ProviderError {
     ProviderError::Auth { message: format!("{reason}; {REMEDY}") }
-}
-
-/// Signs a JSON web token; `None` for a key that is not one of RSA's in PKCS #8.
-fn sign(header: &str, claims: &str, pem: &str) -> Option<String> {
-    let lines = pem.lines().filter(|line| !line.starts_with("-----"));
-    let der = BASE64_STANDARD.decode(lines.collect::<String>()).ok()?;
-    let key = signature::RsaKeyPair::from_pkcs8(&der).ok()?;
-    let signed =
-        format!("{}.{}", BASE64_URL_SAFE_NO_PAD.encode(header), BASE64_URL_SAFE_NO_PAD.encode(claims));
-    let mut signature = vec![0; key.public().modulus_len()];
-    key.sign(&signature::RSA_PKCS1_SHA256, &SystemRandom::new(), signed.as_bytes(), &mut signature).ok()?;
-    Some(format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature)))
 }

@@ -16,7 +16,7 @@ use reqwest::{
     redirect::Policy,
 };
 use rmcp::transport::auth::{
-    OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
+    OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRedirectPolicy, OAuthHttpRequest,
 };
 use serde_json::{Map, Value, json};
 use windlass_base::{
@@ -62,7 +62,7 @@ impl Authority {
 }
 
 impl Authority {
-    /// Asks a server for what it says to a request without a token.
+    /// Sends a request without a token; returns the challenge.
     pub(super) async fn challenge(&self, server: &Url) -> Challenge {
         if !self.places.has(server) {
             return Challenge::None;
@@ -122,44 +122,49 @@ impl Challenge {
     }
 }
 
+impl Authority {
+    /// Sends a request; the answer to a `POST` is put into form.
+    pub(super) async fn send(
+        &self,
+        request: http::Request<Vec<u8>>,
+        follows_redirects: bool,
+    ) -> Result<http::Response<Vec<u8>>, OAuthHttpClientError> {
+        let client = if follows_redirects { &self.follows } else { &self.stops };
+        let request = reqwest::Request::try_from(request)?;
+        if !self.places.has(request.url()) {
+            return Err(format!("no authority is asked at {}", request.url()).into());
+        }
+        let is_post = request.method() == Method::POST;
+        let answer = client.execute(request).await?;
+        let (mut status, mut headers) = (answer.status(), answer.headers().clone());
+        let mut body = Vec::new();
+        let mut bytes = answer.bytes_stream();
+        while let Some(chunk) = bytes.next().await {
+            let chunk = chunk?;
+            if chunk.len() > MAX_ANSWER - body.len() {
+                return Err("the authority's answer is too large".into());
+            }
+            body.extend_from_slice(&chunk);
+        }
+        if is_post && let Some(fields) = in_form(&body) {
+            // Some refuse with a status of success.
+            if status.is_success() && fields.contains_key("error") {
+                status = StatusCode::BAD_REQUEST;
+            }
+            body = Value::Object(fields).to_string().into_bytes();
+            headers.remove(CONTENT_LENGTH);
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        let mut answer = http::Response::new(body);
+        (*answer.status_mut(), *answer.headers_mut()) = (status, headers);
+        Ok(answer)
+    }
+}
+
 impl OAuthHttpClient for Authority {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
-        Box::pin(async move {
-            let OAuthHttpRequest { request, redirect_policy, .. } = request;
-            let client = match redirect_policy {
-                OAuthHttpRedirectPolicy::Stop => &self.stops,
-                // The enum is non-exhaustive.
-                _ => &self.follows,
-            };
-            let request = reqwest::Request::try_from(request)?;
-            if !self.places.has(request.url()) {
-                return Err(format!("no authority is asked at {}", request.url()).into());
-            }
-            let is_post = request.method() == Method::POST;
-            let answer = client.execute(request).await?;
-            let (mut status, mut headers) = (answer.status(), answer.headers().clone());
-            let mut body = Vec::new();
-            let mut bytes = answer.bytes_stream();
-            while let Some(chunk) = bytes.next().await {
-                let chunk = chunk?;
-                if chunk.len() > MAX_ANSWER - body.len() {
-                    return Err("the authority's answer is too large".into());
-                }
-                body.extend_from_slice(&chunk);
-            }
-            if is_post && let Some(fields) = in_form(&body) {
-                // Some refuse with a status of success.
-                if status.is_success() && fields.contains_key("error") {
-                    status = StatusCode::BAD_REQUEST;
-                }
-                body = Value::Object(fields).to_string().into_bytes();
-                headers.remove(CONTENT_LENGTH);
-                headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            }
-            let mut answer = http::Response::new(body);
-            (*answer.status_mut(), *answer.headers_mut()) = (status, headers);
-            Ok(answer)
-        })
+        let follows_redirects = !matches!(request.redirect_policy, OAuthHttpRedirectPolicy::Stop);
+        Box::pin(self.send(request.request, follows_redirects))
     }
 }
 

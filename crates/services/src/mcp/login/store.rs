@@ -136,7 +136,7 @@ impl Store {
         granted.split_whitespace().chain(wanted.split_whitespace()).map(str::to_owned).collect()
     }
 
-    /// Returns what [`Store::want_scopes`] has noted.
+    /// Returns the scopes that [`Store::want_scopes`] has noted.
     fn noted_scopes(&self) -> String {
         let entries = credential_file::read(&self.files.own).ok().flatten().unwrap_or_default();
         self.entry_of(&entries).and_then(|entry| entry.wanted_scope).unwrap_or_default()
@@ -169,7 +169,21 @@ impl Store {
         Ok(())
     }
 
-    /// Returns true if it is known who has given the tokens. Does blocking reads.
+    /// Notes the authority that a program's secret goes to; returns the one that is known, where that is another. Does
+    /// blocking writes.
+    pub fn pin_issuer(&self, issuer: &str) -> io::Result<Option<String>> {
+        let entries = credential_file::read(&self.files.own)?.unwrap_or_default();
+        match self.entry_of(&entries).and_then(|entry| entry.issuer) {
+            Some(known) if known == issuer => Ok(None),
+            Some(known) => Ok(Some(known)),
+            None => {
+                let issuer = issuer.to_owned();
+                self.change_based_on(&Map::new(), |entry| entry.issuer = Some(issuer)).map(|()| None)
+            }
+        }
+    }
+
+    /// Returns true if the authority of the tokens is known. Does blocking reads.
     pub fn has_issuer(&self) -> bool {
         self.read().ok().flatten().is_some_and(|entry| entry.issuer.is_some())
     }

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use windlass_base::blocking::blocking;
 
-use super::store::Store;
+use super::{client_credentials::ClientCredentials, store::Store};
 use crate::mcp::streamable::BoundedClient;
 
 /// Time that renewals have when the process ends.
@@ -42,6 +42,8 @@ pub(in crate::mcp) async fn renewals_ended() {
 pub(in crate::mcp) struct LoggedIn {
     client: AuthClient<BoundedClient>,
     store: Store,
+    /// Set where the tokens are not a person's.
+    own: Option<Arc<ClientCredentials>>,
 }
 
 type Headers = HashMap<HeaderName, HeaderValue>;
@@ -50,11 +52,22 @@ type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 impl LoggedIn {
     pub(super) fn new(client: AuthClient<BoundedClient>, store: Store) -> Self {
-        Self { client, store }
+        Self { client, store, own: None }
+    }
+
+    pub(super) fn of_program(
+        client: AuthClient<BoundedClient>,
+        store: Store,
+        own: ClientCredentials,
+    ) -> Self {
+        Self { client, store, own: Some(Arc::new(own)) }
     }
 
     /// Notes the scopes that a message needs and the login does not have, for the next login.
     async fn noted<T>(&self, answer: Result<T, Failure>) -> Result<T, Failure> {
+        if let (Err(Failure::AuthRequired(_)), Some(own)) = (&answer, &self.own) {
+            own.forget().await;
+        }
         if let Err(Failure::InsufficientScope(refusal)) = &answer
             && let Some(scope) = refusal.required_scope.clone()
         {
@@ -68,6 +81,12 @@ impl LoggedIn {
 
     /// Returns a token that holds; `None` where there is none, which the request itself then says.
     pub(in crate::mcp) async fn token(&self) -> Option<String> {
+        if let Some(own) = &self.own {
+            let got = own.token().await;
+            return got
+                .inspect_err(|error| tracing::warn!(%error, "no token was got for an MCP server"))
+                .ok();
+        }
         let client = self.client.clone();
         let renewed = RENEWALS.spawn(async move { client.get_access_token().await.ok() });
         renewed.await.ok().flatten()

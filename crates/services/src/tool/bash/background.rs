@@ -98,7 +98,7 @@ impl Job {
         self.end.borrow().clone()
     }
 
-    /// Returns true unless it has ended, or what reads its output is gone.
+    /// Returns true unless it has ended, or its reader is gone.
     pub fn is_running(&self) -> bool {
         self.end().is_none() && self.end.has_changed().is_ok()
     }
@@ -118,13 +118,13 @@ impl Job {
         let _ = timeout(limit, self.end_or_loss()).await;
     }
 
-    /// Waits for its end, or until what reads its output is gone.
+    /// Waits for its end, or until its reader is gone.
     async fn end_or_loss(&self) {
         let mut end = self.end.clone();
         let _ = end.wait_for(Option::is_some).await;
     }
 
-    /// Returns the last bytes of the output that was not read before. What is cut off by `max_bytes` counts as not read.
+    /// Returns the last bytes of the output that was not read before. Output beyond `max_bytes` counts as not read.
     pub async fn read(&self, max_bytes: usize) -> Unread {
         let printed = self.printed().await;
         let mut n_read = lock(&self.n_read);
@@ -151,7 +151,7 @@ impl Job {
 }
 
 impl Unread {
-    /// Returns the text with a word about what is left out.
+    /// Returns the text with a word about output that is left out.
     pub fn shown(&self) -> String {
         let missing = match self.n_missing {
             0 => String::new(),
@@ -231,7 +231,7 @@ pub(super) async fn begin(
     Ok(ToolOutput { title, output, metadata, attachments: Vec::new() })
 }
 
-/// The command's pipes and what came through them.
+/// The command's pipes and its output so far.
 struct Pipes {
     stdout: Pipe<ChildStdout>,
     stderr: Pipe<ChildStderr>,

@@ -348,7 +348,7 @@ impl Sandbox {
         Ok(told_of_moved(&moved))
     }
 
-    /// Takes such files away while a command goes on; returns what was moved.
+    /// Takes such files away while a command goes on; returns their names.
     pub(super) async fn sweep(&self) -> Vec<String> {
         let watch = self.drawn.watch.clone();
         // Without a thread for it they are taken away at the end.
