@@ -57,7 +57,6 @@ use serve::Purpose;
     version,
     about,
     after_help = "Without a command windlass chats in the terminal; with piped standard input it is `windlass acp`.",
-    disable_help_subcommand = true,
     disable_version_flag = true
 )]
 struct Cli {
@@ -93,6 +92,9 @@ struct Bare {
     /// First prompt of the chat.
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
+    /// Answer this prompt as `windlass run` does, and end.
+    #[arg(long, short, value_name = "PROMPT", conflicts_with = "prompt")]
+    print: Option<String>,
 }
 
 impl Cli {
@@ -110,11 +112,30 @@ impl Cli {
     }
 }
 
+impl Cli {
+    /// Makes `windlass -p PROMPT` the command that it stands for.
+    fn with_prompt_as_command(mut self) -> Self {
+        if self.command.is_none()
+            && let Some(prompt) = self.bare.print.take()
+        {
+            let talk = std::mem::take(&mut self.bare).talk();
+            self.command = Some(Command::Run(run::args::RunArgs::of_words(&prompt, talk)));
+        }
+        self
+    }
+}
+
 impl From<Bare> for chat::ChatArgs {
     fn from(bare: Bare) -> Self {
-        let Bare { model, agent, is_continued, session, prompt } = bare;
-        let talk = run::args::TalkArgs { model, agent, is_continued, session, ..Default::default() };
-        Self { message: Vec::new(), prompt, talk }
+        let prompt = bare.prompt.clone();
+        Self { message: Vec::new(), prompt, talk: bare.talk() }
+    }
+}
+
+impl Bare {
+    fn talk(self) -> run::args::TalkArgs {
+        let Self { model, agent, is_continued, session, .. } = self;
+        run::args::TalkArgs { model, agent, is_continued, session, ..Default::default() }
     }
 }
 
@@ -226,6 +247,7 @@ pub fn run() -> ExitCode {
             return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
         }
     };
+    let cli = cli.with_prompt_as_command();
     let mut environment = environment::read();
     if cli.global.pure {
         environment.variables.insert("OPENCODE_PURE".to_owned(), "1".to_owned());
@@ -323,12 +345,31 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
     }
 }
 
+/// Words that other agents have, and what does the same here.
+const WORDS_OF_OTHERS: [(&str, &str); 11] = [
+    (".", "to chat in a directory, use 'windlass chat --dir DIR'"),
+    ("continue", "to go on with the latest session, use 'windlass --continue'"),
+    ("exec", "to send a prompt, use 'windlass run PROMPT'"),
+    ("init", "to have AGENTS.md written, type '/init' in 'windlass chat'"),
+    ("login", "to log in at a provider, use 'windlass auth login'"),
+    ("logout", "to forget a key, use 'windlass auth logout'"),
+    ("providers", "to see providers and keys, use 'windlass auth list' and 'windlass models'"),
+    ("resume", "to go on with a session, use 'windlass --continue' or 'windlass --session ID'"),
+    ("tui", "to chat, use 'windlass chat'"),
+    ("update", "windlass is updated by the way it was installed"),
+    ("upgrade", "windlass is updated by the way it was installed"),
+];
+
 /// Adds the commands that an unknown one may stand for. The parser itself does not see swapped letters, nor a prompt.
 fn with_command(mut error: clap::Error) -> clap::Error {
     if error.kind() != ErrorKind::InvalidSubcommand || error.get(ContextKind::SuggestedSubcommand).is_some() {
         return error;
     }
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    if let Some((_, tip)) = WORDS_OF_OTHERS.iter().find(|(word, _)| word == typed) {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![(*tip).into()]));
+        return error;
+    }
     let command = Cli::command();
     let near = text::nearest(typed, command.get_subcommands().map(clap::Command::get_name));
     if let Some(near) = near {

@@ -103,6 +103,7 @@ mod remembered;
 mod retry;
 mod revert;
 mod run_options;
+mod run_outcome;
 mod sandbox;
 mod sandbox_levels;
 mod sandbox_network;

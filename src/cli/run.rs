@@ -8,11 +8,12 @@ use std::{
 
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::{
-    CommandChoice, Engine, Invocation, PromptInput, PromptPart, Slash, StopReason, unknown_command,
+    CommandChoice, Engine, Invocation, Limits, PromptInput, PromptPart, Slash, StopReason, unknown_command,
 };
 
 use super::{
     daemon::Daemon,
+    output,
     runtime::{self, Interrupts},
     view::look::Look,
 };
@@ -21,6 +22,7 @@ pub mod args;
 pub mod attach;
 pub mod failure;
 pub mod open;
+mod outcome;
 mod printer;
 pub mod schema;
 pub mod shown;
@@ -28,22 +30,37 @@ pub mod shown;
 use args::{Format, RunArgs};
 use failure::Failure;
 use open::Place;
+use outcome::Reason;
 use shown::{Ended, Shown};
 
 /// The exit code when something was refused because no user could be asked, or by `--strict` for any refusal.
 const REFUSED: u8 = 3;
+/// The exit code after the time of `--timeout`, as `timeout` of a shell has it.
+const TIMED_OUT: u8 = 124;
 /// The exit code after Ctrl-C: 128 and the number of SIGINT.
 const INTERRUPTED: u8 = 128 + 2;
 
 pub fn run(mut environment: Environment, args: RunArgs) -> ExitCode {
     args.talk.bound(&mut environment);
-    let paths = Paths::new(&environment);
+    // In a pipeline nobody sees a command that sends them away.
+    environment.hide_keys();
+    let mut paths = Paths::new(&environment);
+    let store = if args.ephemeral {
+        match tempfile::Builder::new().prefix("windlass-run-").tempdir() {
+            Ok(store) => Some(store),
+            Err(error) => {
+                return output::fail(&format!("No directory can be made for the session: {error}."));
+            }
+        }
+    } else {
+        None
+    };
+    paths.store = store.as_ref().map(|store| store.path().to_owned());
     let look = Look::new(&environment, io::stdout().is_terminal(), PathBuf::new());
-    runtime::block_on(async move {
+    let code = runtime::block_on(async move {
         let engine = Engine::new(environment, paths);
         runtime::serve_plugins(&engine);
-        let format = if args.schema.is_some() { Format::Object } else { args.format };
-        let mut shown = Shown::new(&Daemon::own(&engine), format, &args.talk, look);
+        let mut shown = Shown::new(&Daemon::own(&engine), args.shown_as(), &args.talk, look);
         let mut signalled = std::pin::pin!(runtime::signalled());
         let ended = tokio::select! {
             biased;
@@ -74,7 +91,10 @@ pub fn run(mut environment: Environment, args: RunArgs) -> ExitCode {
                 failure.report()
             }
         }
-    })
+    });
+    // Behind the engine, which has written there until now.
+    drop(store);
+    code
 }
 
 /// Runs the turn and shows it.
@@ -82,10 +102,9 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
     // In a prompt a command has a slash, so it is typed here as well.
     args.command = args.command.map(|name| name.strip_prefix('/').unwrap_or(&name).to_owned());
     let given = args.given();
-    let files =
-        given.files.iter().map(|file| attach::attach(file)).collect::<Result<Vec<PromptPart>, _>>()?;
+    let (files, piped) = attach::given(&given.files).await?;
     let words = given.words.join(" ");
-    let message = message(&words, attach::piped().await?);
+    let message = message(&words, piped);
     if message.is_empty() && args.command.is_none() {
         let reason = "No prompt: give one as arguments or on standard input.";
         return Err(Failure::Misuse(reason.to_owned()));
@@ -105,7 +124,7 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
     place.tell_sandbox().await;
     place.check_files(&files)?;
     let opened = place.open(engine, &args.talk, &message, open::LONG_MCP_LIMIT).await?;
-    let id = opened.info.id;
+    let id = opened.info.id.clone();
     let mut parts = files;
     parts.push(PromptPart::Text { text: message, is_synthetic: false, is_ignored: false });
     // Piped text was not written by the user.
@@ -118,23 +137,33 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
         invocation,
         format,
         is_only: true,
+        limits: Limits { steps: args.max_steps, cost: args.max_cost },
         ..PromptInput::default()
     };
     let is_object = input.format.is_some();
+    shown.bound(&opened.info, args.timeout);
     let ended = shown.turn(&id, input, &mut Interrupts::none()).await?;
-    let code = conclude(shown, &ended, is_object).await?;
+    let code = conclude(shown, &ended, is_object, args.max_cost).await?;
     shown.tell_rest(&id).await?;
     Ok(code)
 }
 
 /// Prints the object that was asked for, and returns a turn's end as the shell has it.
-pub async fn conclude(shown: &mut Shown, ended: &Ended, is_object: bool) -> Result<ExitCode, Failure> {
-    if let Some(object) = &ended.structured {
+pub async fn conclude(
+    shown: &mut Shown,
+    ended: &Ended,
+    is_object: bool,
+    max_cost: Option<f64>,
+) -> Result<ExitCode, Failure> {
+    let reason = reason(shown, ended, max_cost);
+    shown.print_outcome(reason, ended.structured.as_ref()).await?;
+    if let Some(object) = ended.structured.as_ref().filter(|_| shown.format() == Format::Object) {
         shown.print(&object.to_string()).await?;
     } else if is_object && ended.stop.is_some() && !ended.is_interrupted {
         shown.print_error("The model ended without an answer in the form of the schema.").await?;
     }
     Ok(match ended.stop {
+        _ if reason == Reason::Timeout => ExitCode::from(TIMED_OUT),
         _ if ended.is_interrupted => ExitCode::from(INTERRUPTED),
         Some(
             StopReason::EndTurn | StopReason::MaxTokens | StopReason::MaxTurnRequests | StopReason::Cancelled,
@@ -143,6 +172,23 @@ pub async fn conclude(shown: &mut Shown, ended: &Ended, is_object: bool) -> Resu
         Some(StopReason::EndTurn | StopReason::MaxTokens | StopReason::MaxTurnRequests) => ExitCode::SUCCESS,
         Some(StopReason::Refusal | StopReason::Cancelled) | None => ExitCode::FAILURE,
     })
+}
+
+/// Returns the reason that a run ended.
+fn reason(shown: &Shown, ended: &Ended, max_cost: Option<f64>) -> Reason {
+    match ended.stop {
+        _ if ended.is_timed_out => Reason::Timeout,
+        _ if ended.was_refused => Reason::Refused,
+        Some(StopReason::EndTurn) => Reason::EndTurn,
+        Some(StopReason::MaxTokens) => Reason::MaxTokens,
+        Some(StopReason::MaxTurnRequests) if max_cost.is_some_and(|max| shown.tally.cost() >= max) => {
+            Reason::MaxCost
+        }
+        Some(StopReason::MaxTurnRequests) => Reason::MaxSteps,
+        Some(StopReason::Refusal) => Reason::Refusal,
+        Some(StopReason::Cancelled) => Reason::Cancelled,
+        None => Reason::Error,
+    }
 }
 
 /// Refuses an unknown command before a session is made for it.

@@ -96,7 +96,7 @@ pub use session::{
     records::{Found, FoundLine, Record, SearchQuery},
     registry::NewSession,
     request::{
-        Begun, Delivery, Edit, Invocation, OnMissing, PromptInput, PromptPart, RevertTo, Reverted,
+        Begun, Delivery, Edit, Invocation, Limits, OnMissing, PromptInput, PromptPart, RevertTo, Reverted,
         StopReason, TurnBegin, TurnEnd, TurnOutcome, WaitingPrompt,
     },
     revert::created,

@@ -12,14 +12,7 @@ use windlass_engine::{Invocation, PromptInput, PromptPart};
 
 use super::super::{
     daemon::{Daemon, place, remote::Remote},
-    run::{
-        self,
-        args::{Format, RunArgs},
-        attach,
-        failure::Failure,
-        schema,
-        shown::Shown,
-    },
+    run::{self, args::RunArgs, attach, failure::Failure, schema, shown::Shown},
     runtime::{self, Interrupts},
     view::look::Look,
 };
@@ -36,8 +29,7 @@ pub fn run(environment: Environment, url: &str, args: RunArgs) -> ExitCode {
                 Err(failure) => return failure.report(),
             },
         };
-        let format = if args.schema.is_some() { Format::Object } else { args.format };
-        let mut shown = Shown::new(&Daemon::Remote(remote.clone()), format, &args.talk, look);
+        let mut shown = Shown::new(&Daemon::Remote(remote.clone()), args.shown_as(), &args.talk, look);
         let ended = tokio::select! {
             biased;
             signal = &mut signalled => Err(signal),
@@ -61,9 +53,8 @@ pub fn run(environment: Environment, url: &str, args: RunArgs) -> ExitCode {
 async fn answer(remote: &Arc<Remote>, shown: &mut Shown, mut args: RunArgs) -> Result<ExitCode, Failure> {
     let command = args.command.take().map(|name| name.strip_prefix('/').unwrap_or(&name).to_owned());
     let given = args.given();
-    let files = given.files.iter().map(|file| attach::attach(file));
-    let mut parts = files.collect::<Result<Vec<PromptPart>, _>>()?;
-    let message = run::message(&given.words.join(" "), attach::piped().await?);
+    let (mut parts, piped) = attach::given(&given.files).await?;
+    let message = run::message(&given.words.join(" "), piped);
     if message.is_empty() && command.is_none() {
         let reason = "No prompt: give one as arguments or on standard input.";
         return Err(Failure::Misuse(reason.to_owned()));
@@ -81,8 +72,9 @@ async fn answer(remote: &Arc<Remote>, shown: &mut Shown, mut args: RunArgs) -> R
         format,
         ..PromptInput::default()
     };
+    shown.bound(&session, args.timeout);
     let ended = shown.turn(&session.id, input, &mut Interrupts::none()).await?;
-    let code = run::conclude(shown, &ended, is_object).await?;
+    let code = run::conclude(shown, &ended, is_object, None).await?;
     shown.tell_rest(&session.id).await?;
     Ok(code)
 }

@@ -1,6 +1,6 @@
 //! The options of `windlass run`, and those that it shares with the chat.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum, value_parser};
 use windlass_core::config::Environment;
@@ -26,6 +26,21 @@ pub struct RunArgs {
     /// Format of the answer.
     #[arg(long, value_enum, default_value_t = Format::Default)]
     pub format: Format,
+    /// Part of the answer that is printed.
+    #[arg(long, value_enum, value_name = "PART", conflicts_with = "format")]
+    output: Option<Printed>,
+    /// Time after which the run is cancelled, such as 90, 15m or 2h (seconds without a unit).
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub timeout: Option<Duration>,
+    /// Requests of the model in this run, at most.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..), conflicts_with = "attach")]
+    pub max_steps: Option<u32>,
+    /// US dollars that this run may cost: none is begun beyond it.
+    #[arg(long, value_name = "USD", value_parser = dollars, conflicts_with = "attach")]
+    pub max_cost: Option<f64>,
+    /// Keep nothing of the session: its store is a directory that is gone at the end.
+    #[arg(long, conflicts_with_all = ["attach", "interactive", "is_continued", "session"])]
+    pub ephemeral: bool,
     /// File with the JSON schema of an object: the answer is such an object, which alone is printed.
     #[arg(long, value_name = "FILE")]
     pub schema: Option<PathBuf>,
@@ -55,7 +70,7 @@ pub struct TalkArgs {
     /// Continue the latest session of the directory, if there is one.
     #[arg(long = "continue", short = 'c', conflicts_with = "session")]
     pub is_continued: bool,
-    /// Continue this session.
+    /// Continue this session: its id, the beginning or end of that, or `latest`.
     #[arg(long, short, value_name = "ID")]
     pub session: Option<String>,
     /// Continue in a copy of the session (with `--continue` or `--session`).
@@ -107,6 +122,16 @@ impl TalkArgs {
 }
 
 impl RunArgs {
+    /// Returns the form in which the run is shown.
+    pub fn shown_as(&self) -> Format {
+        match self.output {
+            Some(Printed::Final) => Format::Final,
+            Some(Printed::Json) => Format::Result,
+            _ if self.schema.is_some() => Format::Object,
+            Some(Printed::Stream) | None => self.format,
+        }
+    }
+
     /// Returns the arguments of a prompt of these words, shown as usual.
     pub fn of_words(words: &str, talk: TalkArgs) -> Self {
         Self {
@@ -115,6 +140,11 @@ impl RunArgs {
             command: None,
             interactive: false,
             format: Format::Default,
+            output: None,
+            timeout: None,
+            max_steps: None,
+            max_cost: None,
+            ephemeral: false,
             schema: None,
             attach: None,
             credential: CredentialArgs::default(),
@@ -169,6 +199,45 @@ pub enum Format {
     /// No text: the answer is an object that is printed at the end.
     #[value(skip)]
     Object,
+    /// The last message alone, at the end.
+    #[value(skip)]
+    Final,
+    /// One object about the whole run, at the end.
+    #[value(skip)]
+    Result,
+}
+
+/// Part of the answer that is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Printed {
+    /// The last message alone, at the end.
+    Final,
+    /// All texts as they come.
+    Stream,
+    /// One JSON object at the end: answer, session, cost, tokens, files, refusals and reason.
+    Json,
+}
+
+/// Reads a time.
+fn duration(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let (number, factor) = match text.char_indices().last() {
+        Some((end, 's')) => (&text[..end], 1.0),
+        Some((end, 'm')) => (&text[..end], 60.0),
+        Some((end, 'h')) => (&text[..end], 3600.0),
+        _ => (text, 1.0),
+    };
+    let seconds = number.parse::<f64>().ok().map(|number| number * factor).filter(|seconds| *seconds > 0.0);
+    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    duration.ok_or_else(|| "write a number of seconds, or a time such as 90s, 15m or 2h".to_owned())
+}
+
+/// Reads an amount of money.
+fn dollars(text: &str) -> Result<f64, String> {
+    let amount = text.trim().trim_start_matches('$').parse::<f64>().ok();
+    amount
+        .filter(|amount| *amount > 0.0 && amount.is_finite())
+        .ok_or_else(|| "write an amount such as 0.50".to_owned())
 }
 
 /// The words and the files of a prompt.

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, IsTerminal},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use windlass_base::{lookalike, mime, text};
@@ -16,6 +16,22 @@ const MAX_INPUT: u64 = 16 * 1024 * 1024;
 
 const WAITS_FOR: &str = "windlass waits for the end of standard input, which becomes a part of the prompt; where there is \
                          nothing to read, add `</dev/null`.";
+
+/// Names the files in a prompt; returns the text of standard input too, unless it is one of them, `-`.
+pub async fn given(files: &[PathBuf]) -> Result<(Vec<PromptPart>, String), Failure> {
+    let is_input = |file: &PathBuf| file.as_os_str() == "-";
+    let others = files.iter().filter(|file| !is_input(file));
+    let mut parts = others.map(|file| attach(file)).collect::<Result<Vec<PromptPart>, _>>()?;
+    if !files.iter().any(is_input) {
+        return Ok((parts, piped().await?));
+    }
+    if io::stdin().is_terminal() {
+        let reason = "`--file -` attaches standard input, which is a terminal here: pipe something into it.";
+        return Err(Failure::Misuse(reason.to_owned()));
+    }
+    parts.push(PromptPart::Document { place: "standard input".to_owned(), path: None, text: piped().await? });
+    Ok((parts, String::new()))
+}
 
 /// Names a file or directory in a prompt.
 pub fn attach(file: &Path) -> Result<PromptPart, Failure> {

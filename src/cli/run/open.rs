@@ -8,7 +8,6 @@ use windlass_engine::{
     ClientPrompt, Engine, EngineErrorKind, Loaded, Model, NewSession, Opened, PromptPart, Workspace,
 };
 use windlass_protocol::opencode::{
-    id::SessionId,
     model_ref::ModelRef,
     session::{ArchiveFilter, Session},
     settings::{SandboxAtStart, SandboxMode},
@@ -260,18 +259,20 @@ pub fn directory(args: &TalkArgs) -> Result<PathBuf, Failure> {
     directory.map_err(|(dir, error)| Failure::Misuse(format!("{dir} cannot be used: {error}.")))
 }
 
-/// Returns a stored session by its id.
+/// Returns a stored session by its id, a piece of that, or `latest`.
 pub async fn known(engine: &Engine, id: &str) -> Result<Session, Failure> {
-    let unknown = || {
-        let hint = "`windlass session list --all` shows what there is";
-        Failure::Failed(format!("There is no session `{id}`; {hint}."))
-    };
-    let id = SessionId::parse(id).map_err(|_| unknown())?;
-    match engine.sessions().get(&id).await {
-        Ok(session) => Ok(session),
-        Err(error) if matches!(error.kind, EngineErrorKind::SessionNotFound(_)) => Err(unknown()),
-        Err(error) => Err(error.into()),
-    }
+    let hint = "`windlass session list --all` shows what there is";
+    let found = async { engine.sessions().get(&engine.sessions().find(id).await?).await };
+    found.await.map_err(|error| match &error.kind {
+        EngineErrorKind::SessionNotFound(_) => {
+            Failure::Failed(format!("There is no session `{id}`; {hint}."))
+        }
+        EngineErrorKind::InvalidInput if !error.message.starts_with("no such") => {
+            Failure::Failed(format!("`{id}`: {}; {hint}.", error.message))
+        }
+        EngineErrorKind::InvalidInput => Failure::Failed(format!("There is no session `{id}`; {hint}.")),
+        _other => error.into(),
+    })
 }
 
 /// Checks that an agent may be chosen.

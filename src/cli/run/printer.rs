@@ -80,9 +80,13 @@ impl Printer {
         }
     }
 
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
     /// Returns true if turns are text for people without a terminal.
     pub fn is_plain(&self) -> bool {
-        self.screen.is_none() && self.format != Format::Json
+        self.screen.is_none() && !matches!(self.format, Format::Json | Format::Result)
     }
 
     /// Ends when the output is not far behind the events.
@@ -195,7 +199,9 @@ impl Printer {
             return;
         }
         match self.format {
-            Format::Default | Format::Object => self.remark(&format!("Error: {}", error.message()), output),
+            Format::Default | Format::Object | Format::Final | Format::Result => {
+                self.remark(&format!("Error: {}", error.message()), output)
+            }
             Format::Json => self.line("error", "error", json!(error), output),
         }
     }

@@ -9,7 +9,10 @@ use std::{
 };
 
 use serde_json::Value;
-use tokio::sync::oneshot;
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep_until},
+};
 use windlass_base::{figures, ids, queue::Queue};
 use windlass_core::config::policy::{LEAVE_SANDBOX, REACH_HOST};
 use windlass_engine::{self as engine, Answerable, PromptInput, StopReason};
@@ -19,7 +22,7 @@ use windlass_protocol::opencode::{
     message::MessageWithParts,
     part::{PartKind, ToolState},
     permission::{PermissionRequest, Reply},
-    session::SessionStatus,
+    session::{Session, SessionStatus},
     tool_metadata::{Failure, decode},
 };
 
@@ -37,6 +40,7 @@ use super::{
         },
     },
     args::{Format, TalkArgs},
+    outcome::{Reason, Tally},
     printer::Printer,
 };
 
@@ -61,6 +65,11 @@ pub struct Shown {
     batch: VecDeque<Arc<Event>>,
     pub printer: Printer,
     pub output: Output,
+    /// The outcome of the turn so far.
+    pub tally: Tally,
+    /// Time at which the turn is cancelled.
+    deadline: Option<Instant>,
+    is_timed_out: bool,
     policy: Policy,
     /// Absent if no user can be asked.
     person: Option<Person>,
@@ -104,6 +113,8 @@ pub struct Ended {
     pub was_refused: bool,
     /// The person cancelled it.
     pub is_interrupted: bool,
+    /// Its time was over.
+    pub is_timed_out: bool,
     /// The answer in the form that was asked for.
     pub structured: Option<Value>,
 }
@@ -140,6 +151,9 @@ impl Shown {
             batch: VecDeque::new(),
             printer: Printer::new(format, look, screen),
             output: Output::new(),
+            tally: Tally::default(),
+            deadline: None,
+            is_timed_out: false,
             daemon: daemon.clone(),
             policy: Policy { is_auto: args.auto, leaves_sandbox: args.leave_sandbox, is_strict: args.strict },
             person,
@@ -153,6 +167,29 @@ impl Shown {
             was_refused: false,
             n_refused_by_rules: 0,
             is_interrupted: false,
+        }
+    }
+
+    /// Counts a turn of this session, and cancels it after a time.
+    pub fn bound(&mut self, session: &Session, timeout: Option<Duration>) {
+        self.tally = Tally::of(session);
+        // A time beyond every clock is none.
+        self.deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    }
+
+    pub fn format(&self) -> Format {
+        self.printer.format()
+    }
+
+    /// Prints what is only known at the end of a run, as its form wants it.
+    pub async fn print_outcome(&mut self, reason: Reason, structured: Option<&Value>) -> io::Result<()> {
+        match self.format() {
+            Format::Final => self.print(&self.tally.answer()).await,
+            Format::Json | Format::Result => {
+                let object = self.tally.object(reason, structured);
+                self.print(&object.to_string()).await
+            }
+            Format::Default | Format::Object => Ok(()),
         }
     }
 
@@ -325,6 +362,7 @@ impl Shown {
         let remark = match stop {
             Some(StopReason::MaxTokens) => Some("The answer was cut: it reached the model's output limit."),
             Some(StopReason::MaxTurnRequests) => Some("The work was cut: the agent's `steps` are used up."),
+            Some(_) if self.is_timed_out => Some("The time of --timeout is over."),
             Some(StopReason::Cancelled) if self.is_interrupted => Some("Cancelled."),
             Some(StopReason::Cancelled) if self.policy.is_strict && self.was_refused => {
                 Some("Something was refused, which ends the run (--strict).")
@@ -333,7 +371,8 @@ impl Shown {
         };
         self.printer.end(remark, &mut self.output).await?;
         self.output.flush().await?;
-        Ok(Ended { stop, was_refused: self.was_refused, is_interrupted: self.is_interrupted, structured })
+        let (was_refused, is_interrupted) = (self.was_refused, self.is_interrupted);
+        Ok(Ended { stop, was_refused, is_interrupted, is_timed_out: self.is_timed_out, structured })
     }
 
     /// Returns the end of the turn that another client began in a session of this directory.
@@ -429,9 +468,15 @@ impl Shown {
                 self.events.next_batch(&mut self.batch).await;
                 Ok::<(), io::Error>(())
             };
+            let (deadline, is_bounded) = (self.deadline, self.deadline.is_some() && !self.is_timed_out);
             let typed = tokio::select! {
                 biased;
                 outcome = &mut end => return Ok(outcome.ok()),
+                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if is_bounded => {
+                    self.is_timed_out = true;
+                    self.daemon.cancel(id);
+                    None
+                }
                 typed = typed => Some(typed),
                 () = typed_ahead => None,
                 () = interrupts.next() => {
@@ -505,6 +550,7 @@ impl Shown {
                 self.was_refused |= self.policy.is_strict;
                 self.n_refused_by_rules += usize::from(is_by_rules);
             }
+            self.tally.note(&event.payload);
             self.printer.event(&event, &mut self.output);
         }
     }

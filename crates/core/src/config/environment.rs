@@ -4,6 +4,9 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use windlass_protocol::opencode::settings::{SandboxAtStart, SandboxMode};
 
+/// Keeps windlass's own keys from commands, also outside of a sandbox.
+const HIDE_KEYS: &str = "WINDLASS_HIDE_KEYS";
+
 /// The variable by which a command line says which sandbox is used.
 const SANDBOX: &str = "WINDLASS_SANDBOX";
 
@@ -43,6 +46,18 @@ impl Environment {
         if self.get(SANDBOX).is_none() {
             self.variables.insert(SANDBOX.to_owned(), SandboxMode::WorkspaceWrite.name().to_owned());
         }
+    }
+
+    /// Keeps windlass's own keys from the commands of this process, unless it was started with another word.
+    pub fn hide_keys(&mut self) {
+        if self.get(HIDE_KEYS).is_none() {
+            self.variables.insert(HIDE_KEYS.to_owned(), "1".to_owned());
+        }
+    }
+
+    /// Returns true if windlass's own keys are kept from commands outside of a sandbox too.
+    pub fn hides_keys(&self) -> bool {
+        self.is_on(HIDE_KEYS)
     }
 
     /// Lets the commands of this process run outside of every sandbox that is not required.

@@ -16,6 +16,7 @@ pub fn project(root: &Path) -> Config {
     let environment = Environment { trusts_projects: true, variables, home: root.join("home") };
     let paths = Paths {
         data: root.join("data"),
+        store: None,
         opencode_config: root.join("opencode-config"),
         opencode_data: root.join("opencode-data"),
         managed: Vec::new(),

@@ -9,6 +9,8 @@ use super::environment::Environment;
 pub struct Paths {
     /// Our data: `WINDLASS_HOME`, else `$XDG_DATA_HOME/windlass`, else `~/.local/share/windlass`.
     pub data: PathBuf,
+    /// Directory of the store where it is not among our data.
+    pub store: Option<PathBuf>,
     /// OpenCode's global configuration: `$XDG_CONFIG_HOME/opencode` or `~/.config/opencode`.
     pub opencode_config: PathBuf,
     /// OpenCode's data: `$XDG_DATA_HOME/opencode` or `~/.local/share/opencode`.
@@ -32,20 +34,25 @@ impl Paths {
             environment.get("WINDLASS_HOME").map(PathBuf::from).unwrap_or_else(|| data_home.join("windlass"));
         Self {
             data,
+            store: None,
             opencode_config: xdg("XDG_CONFIG_HOME", ".config").join("opencode"),
             opencode_data: data_home.join("opencode"),
             managed: managed(environment),
         }
     }
 
+    fn stored(&self, name: &str) -> PathBuf {
+        self.store.as_ref().unwrap_or(&self.data).join(name)
+    }
+
     /// Returns the file of the store.
     pub fn database(&self) -> PathBuf {
-        self.data.join("windlass.db")
+        self.stored("windlass.db")
     }
 
     /// Returns the file of the changes that the store has not taken over yet.
     pub fn database_log(&self) -> PathBuf {
-        self.data.join("windlass.db-wal")
+        self.stored("windlass.db-wal")
     }
 
     /// Returns the file of the projects that the user trusts.
@@ -55,12 +62,12 @@ impl Paths {
 
     /// Returns the directory of the full texts of cut tool outputs.
     pub fn tool_output(&self) -> PathBuf {
-        self.data.join("tool-output")
+        self.stored("tool-output")
     }
 
     /// Returns the directory of snapshots of worktrees.
     pub fn snapshots(&self) -> PathBuf {
-        self.data.join("snapshot")
+        self.stored("snapshot")
     }
 
     /// Returns the directory of plans that are written outside of a project.

@@ -9,7 +9,7 @@ use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
     id::SessionId,
     message::MessageWithParts,
-    session::{Session, Todo},
+    session::{ArchiveFilter, Session, Todo},
 };
 
 use super::{request::Command, revert, title};
@@ -48,9 +48,16 @@ impl Sessions<'_> {
         Ok(Record { info: stored.info, messages: stored.messages, todos: stored.todos, children })
     }
 
-    /// Returns the session with this id, or with an id that begins or ends with this.
+    /// Returns the session with this id, or with an id that begins or ends with this; `latest` is the one that changed
+    /// last.
     pub async fn find(self, piece: &str) -> Result<SessionId, EngineError> {
         let invalid = |message: String| EngineError::new(EngineErrorKind::InvalidInput, message);
+        if piece == "latest" {
+            let latest = self.list(None, ArchiveFilter::Exclude, None, 1).await?.into_iter().next();
+            return latest
+                .map(|session| session.id)
+                .ok_or_else(|| invalid("there are no sessions".to_owned()));
+        }
         if let Ok(id) = SessionId::parse(piece)
             && self.engine.0.storage.session(id.clone()).await?.is_some()
         {

@@ -90,6 +90,16 @@ pub struct PromptInput {
     pub of_task: Option<SpentBelow>,
     /// No turn behind this one is seen, so it waits for its subagents.
     pub is_only: bool,
+    pub limits: Limits,
+}
+
+/// Limits of a turn beside those of its agent.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Limits {
+    /// Requests of the model.
+    pub steps: Option<u32>,
+    /// US dollars, of subagents too: no request is made once they are spent.
+    pub cost: Option<f64>,
 }
 
 /// The time at which a session that works reads a prompt.
@@ -137,6 +147,7 @@ pub struct Given {
     pub key: Option<Arc<KeyClaim>>,
     pub system: Option<String>,
     pub is_only: bool,
+    pub limits: Limits,
     /// With the kind of each part.
     pub part_ids: VecDeque<(&'static str, PartId)>,
 }
@@ -160,6 +171,7 @@ impl Given {
             key: input.key.take(),
             system: input.system.take(),
             is_only: input.is_only,
+            limits: input.limits,
         }
     }
 

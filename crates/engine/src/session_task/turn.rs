@@ -348,6 +348,7 @@ async fn take_steps(
     let mut room = Room::default();
     let (mut n_failed, mut n_pauses) = (0, 0);
     let mut has_ended = false;
+    let (limits, cost_before) = (state.turn.given.limits, state.info.cost);
     if cx.plugins.as_ref().is_some_and(|host| host.declares("chat.message")) {
         // A hook's settings for the prompt belong to it.
         apply_settings(cx, state, inbox, None).await;
@@ -370,7 +371,7 @@ async fn take_steps(
         }
         servers::tell_lost_logins(cx);
         n_steps += 1;
-        let is_last = cx.agent.steps.is_some_and(|limit| n_steps >= limit);
+        let is_last = cx.agent.steps.into_iter().chain(limits.steps).any(|limit| n_steps >= limit);
         prompt::keep(&cx.agent, &cx.model, cx.variant.as_deref(), state);
         let outcome = step::run(cx, state, is_last).await?;
         spent.add(&std::mem::take(&mut state.turn.child_tokens));
@@ -400,6 +401,9 @@ async fn take_steps(
                 has_ended = true;
             }
             Step::ToolsRan if is_last => break StopReason::MaxTurnRequests,
+            Step::ToolsRan if limits.cost.is_some_and(|limit| state.info.cost - cost_before >= limit) => {
+                break StopReason::MaxTurnRequests;
+            }
             Step::ToolsRan => apply_settings(cx, state, inbox, None).await,
             Step::Overflow => {
                 n_steps -= 1;

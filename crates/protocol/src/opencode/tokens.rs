@@ -32,6 +32,17 @@ impl Tokens {
         self.cache.write += other.cache.write;
     }
 
+    /// Returns what has been added since other totals.
+    pub fn since(&self, before: &Tokens) -> Tokens {
+        let mut since = *self;
+        since.input = self.input.saturating_sub(before.input);
+        since.output = self.output.saturating_sub(before.output);
+        since.reasoning = self.reasoning.saturating_sub(before.reasoning);
+        since.cache.read = self.cache.read.saturating_sub(before.cache.read);
+        since.cache.write = self.cache.write.saturating_sub(before.cache.write);
+        since
+    }
+
     /// Returns the number of tokens that the model read: the size of its context.
     pub fn context(&self) -> u64 {
         self.input + self.cache.read + self.cache.write

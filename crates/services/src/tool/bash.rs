@@ -30,7 +30,7 @@ use windlass_base::{
     proxy::gate::Asking,
 };
 use windlass_core::{
-    config::Config,
+    config::{Config, sandbox::secret_variables},
     permission::{self, Ask, Verdict},
 };
 use windlass_protocol::opencode::{
@@ -234,7 +234,15 @@ pub fn start(
     asking: Option<Asking>,
 ) -> io::Result<Child> {
     let shell = shell(config);
-    let (environment, without) = shell_environment(config, variables, sandbox);
+    let environment = shell_environment(config, variables);
+    let hidden = match sandbox {
+        None if config.environment.hides_keys() => {
+            let kept = config.settings.windlass.sandbox.environment.as_deref();
+            secret_variables(config, kept.unwrap_or_default())
+        }
+        Some(_) | None => Vec::new(),
+    };
+    let without = sandbox.map_or(hidden.as_slice(), |it| &it.without);
     let spawned = Spawn {
         program: &shell,
         args: &["-c".into(), OsString::from(command)],
@@ -253,12 +261,11 @@ pub fn start(
     })
 }
 
-/// Returns the variables that are set for a command line, and the names of those that it does not get.
+/// Returns the variables that are set for a command line.
 fn shell_environment<'a>(
     config: &'a Config,
     variables: &BTreeMap<String, String>,
-    sandbox: Option<&'a Sandbox>,
-) -> (Cow<'a, BTreeMap<String, String>>, &'a [String]) {
+) -> Cow<'a, BTreeMap<String, String>> {
     let mut environment = Cow::Borrowed(&config.environment.variables);
     let unset: Vec<_> = UNATTENDED.iter().filter(|(name, _)| !environment.contains_key(*name)).collect();
     if !unset.is_empty() {
@@ -270,7 +277,7 @@ fn shell_environment<'a>(
         let more = variables.iter().map(|(name, value)| (name.clone(), value.clone()));
         environment.to_mut().extend(more);
     }
-    (environment, sandbox.map_or(&[], |it| &it.without))
+    environment
 }
 
 /// Returns the variables that plugins want set for a command.
