@@ -168,6 +168,7 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = Value::Object(params.arguments.unwrap_or_default());
         let wanted = Wanted::read(&params.name, arguments);
+        let wanted = wanted.and_then(Wanted::checked);
         let wanted = wanted.map_err(|reason| ErrorData::invalid_params(reason, None))?;
         let result = match self.run(wanted, &context).await {
             Ok(value) => {

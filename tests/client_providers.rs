@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    agent::{Agent, Answer},
+    agent::Agent,
     llm::{Llm, Reply},
 };
 
@@ -67,12 +67,26 @@ async fn headers_of_the_configuration_go_to_no_address_of_a_client() {
     gateway.reply(Reply::text("routed"));
     let set = json!({"providerId": "mock", "apiType": "openai", "baseUrl": gateway.url()});
     agent.request("providers/set", set).await.unwrap();
-    // Without a key of the client's, the user's own would be sent there.
-    let ask = agent.permission().await;
-    assert!(ask.params.to_string().contains(&gateway.url()), "{}", ask.params);
-    agent.answer(&ask, Answer::AllowOnce);
-    agent.llm.answer_with(|_| Reply::text("direct"));
-    while agent.prompt(&session, "hello").await.text() != "routed" {}
+    assert_eq!(agent.prompt(&session, "hello").await.text(), "routed");
+    // Nor does the user's own key, before a session or in one.
+    let key = agent.llm.last_request().header("authorization").unwrap().to_owned();
+    assert_ne!(gateway.last_request().header("authorization"), Some(key.as_str()));
     assert_eq!(gateway.last_request().header("x-gateway"), None);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn headers_that_are_none_are_refused_and_secrets_of_an_address_are_not_listed() {
+    let agent = Agent::start().await;
+    let url = "http://user:s3cret@127.0.0.1:9/v1?api_key=s3cret";
+    let set = |headers: Value| json!({"providerId": "mock", "apiType": "openai", "baseUrl": url, "headers": headers});
+    for bad in
+        [json!({"A": 4}), json!({"bad name": "x"}), json!({"X": "a\nb"}), json!("x"), json!([{"name": "A"}])]
+    {
+        let refused = agent.request("providers/set", set(bad.clone())).await.unwrap_err();
+        assert_eq!(refused.code, -32602, "{bad}");
+    }
+    agent.request("providers/set", set(json!({"X-Team": "blue"}))).await.unwrap();
+    assert!(listed(&agent).await["current"]["baseUrl"].as_str().unwrap().contains("127.0.0.1:9"));
     agent.finish().await;
 }

@@ -337,3 +337,14 @@ async fn programs_reach_it_at_an_address_of_the_server_too() {
     assert_eq!(server.get(&path).await.ok().as_array().unwrap().len(), 2);
     server.finish().await;
 }
+
+#[tokio::test]
+async fn a_call_that_says_nothing_is_refused() {
+    let machine = Machine::new().await;
+    let mut client = Client::start(&machine).await;
+    assert!(client.refused("start_session", json!({"prompt": " "})).await.contains("`prompt` is empty"));
+    let hasty = json!({"prompt": "go", "wait_seconds": -1});
+    assert!(client.refused("start_session", hasty).await.contains("wait_seconds"));
+    client.finish().await;
+    machine.finish().await;
+}

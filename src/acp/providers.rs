@@ -1,9 +1,11 @@
 //! `providers/list`, `providers/set` and `providers/disable`: the client routes requests to models (facts: ACP §2).
-//! Headers, which hold keys, are never told.
+//! Headers and parts of addresses, which may be keys, are never told.
 
 use std::path::PathBuf;
 
 use jsonrpsee::types::ErrorObjectOwned;
+use reqwest::Url;
+use windlass_base::shown_url::without_secrets;
 use windlass_engine::ProviderRoute;
 use windlass_protocol::rpc::code;
 use windlass_protocol_acp::{
@@ -71,7 +73,8 @@ fn directory() -> Result<PathBuf, ErrorObjectOwned> {
 
 fn info(route: ProviderRoute) -> ProviderInfo {
     let ProviderRoute { id, protocol, base_url } = route;
-    let current = protocol.zip(base_url).map(|(name, url)| ProviderCurrentConfig::new(named(name), url));
+    let shown = base_url.map(|url| Url::parse(&url).map_or(url, |url| without_secrets(&url)));
+    let current = protocol.zip(shown).map(|(name, url)| ProviderCurrentConfig::new(named(name), url));
     ProviderInfo::new(id, protocol.map(named).into_iter().collect(), false, current)
 }
 

@@ -13,6 +13,7 @@ use windlass_engine::{
 use windlass_protocol::{
     opencode::{
         id::{MessageId, SessionId},
+        message::Message,
         model_ref::ModelRef,
         session::{Session, SessionModel},
     },
@@ -220,6 +221,7 @@ pub fn fork(
     require_login(connection)?;
     let text = request.session_id.as_deref().unwrap_or_default();
     let source = session_id(text)?;
+    let is_cursor = decode::has_cursor(params);
     let before = match decode::fork_message(params).map_err(|reason| invalid_params(&reason))? {
         Some(text) => {
             Some(MessageId::parse(&text).map_err(|reason| error(code::INVALID_PARAMS, &reason.to_string()))?)
@@ -232,6 +234,13 @@ pub fn fork(
     call.spawn(connection, request.session_id.clone(), async move {
         let OpenSession { cwd, directories, mcp_servers, system_prompt, config_options, skipped, .. } =
             request;
+        if let Some(cursor) = before.as_ref().filter(|_| is_cursor) {
+            let message = engine.sessions().message(&source, cursor).await;
+            let message = message.map_err(|failure| engine_error(&failure))?.map(|message| message.info);
+            if !matches!(message, Some(Message::User(_))) {
+                return Err(error(code::INVALID_PARAMS, &format!("unknown `cursorId` {cursor}")));
+            }
+        }
         let opened = async {
             let workspace = engine.workspaces().workspace(&PathBuf::from(cwd)).await?;
             let forked = engine.sessions().fork(&workspace, &source, before.as_ref()).await?;

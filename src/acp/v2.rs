@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_protocol::opencode::session::Todo;
 use windlass_protocol_acp::schema::{
-    AvailableCommand, AvailableCommandInput, Diff, MessageId, PermissionOption, RequestPermissionRequest,
-    SessionConfigOption, SessionUpdate, StopReason, ToolCall, ToolCallContent, ToolCallId, ToolCallLocation,
-    ToolCallStatus, ToolCallUpdate, ToolKind, Usage,
+    AvailableCommand, AvailableCommandInput, Diff, IdleStateUpdate, IdleStopReason, MessageId,
+    PermissionOption, RequestPermissionRequest, SessionConfigOption, SessionUpdate, StateUpdate, StopReason,
+    ToolCall, ToolCallContent, ToolCallId, ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolKind, Usage,
 };
 
 use super::{git_patch, to_proto::TODO_PLAN};
@@ -240,6 +240,13 @@ pub fn state(state: State) -> Value {
 /// Returns the state of a session that does not work, without the end of any work.
 pub fn idle() -> Value {
     json!({ "sessionUpdate": "state_update", "state": "idle" })
+}
+
+/// Returns the end of a subagent's work.
+pub fn idle_of_child(end: &IdleStopReason) -> Value {
+    let mut state = json!(StateUpdate::Idle(IdleStateUpdate::new().stop_reason(end.clone())));
+    state["sessionUpdate"] = "state_update".into();
+    state
 }
 
 /// Returns the mark behind a session's past, before all that has come meanwhile.

@@ -1,10 +1,12 @@
 //! `windlass acp`: serves one client on standard input and output until it hangs up.
 
-use std::{future::Future, io::IsTerminal, path::PathBuf, process::ExitCode};
+use std::{future::Future, io::IsTerminal, os::fd::AsFd, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Args;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::de::IgnoredAny;
 use tokio::io::{AsyncRead, AsyncReadExt, Interest, unix::AsyncFd};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use windlass_base::sandbox;
 use windlass_core::config::{Environment, paths::Paths};
@@ -15,6 +17,8 @@ use crate::acp;
 
 /// Bytes of a first line that is looked at; no prompt is as long.
 const MAX_FIRST_LINE: usize = 1 << 20;
+/// Time between two looks for a reader that is gone.
+const LOOK_FOR_READER: Duration = Duration::from_millis(300);
 const WAY_OUT: &str = "for a prompt: `windlass run`";
 
 /// Flags of `windlass acp`.
@@ -118,6 +122,7 @@ async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<ExitC
     let hangup = tokio::spawn(stop_on_broken_output(stop.clone()));
     let hung_up = CancellationToken::new();
     let watched = tokio::spawn(watch_input(hung_up.clone()));
+    let gone = tokio::spawn(stop_on_gone_reader(hung_up.clone(), stop.clone()));
     let trace = args.trace.or_else(|| environment.get("WINDLASS_TRACE").map(PathBuf::from));
     let max_line = environment.get("WINDLASS_MAX_LINE_BYTES").and_then(|bytes| bytes.parse().ok());
     let max_line = max_line.unwrap_or(acp::MAX_LINE);
@@ -128,6 +133,7 @@ async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<ExitC
     signals.abort();
     hangup.abort();
     watched.abort();
+    gone.abort();
     result.map(|()| ExitCode::SUCCESS)
 }
 
@@ -176,6 +182,21 @@ pub async fn stop_on_broken_output(stop: CancellationToken) {
     if output.ready(Interest::ERROR).await.is_ok() {
         tracing::error!("the output is broken; everything is cancelled");
         stop.cancel();
+    }
+}
+
+/// Looks, once the input has ended, for a reader that is gone: a socket says so by a hang-up, which is no error.
+async fn stop_on_gone_reader(hung_up: CancellationToken, stop: CancellationToken) {
+    hung_up.cancelled().await;
+    loop {
+        let output = std::io::stdout();
+        let mut looked = [PollFd::new(output.as_fd(), PollFlags::empty())];
+        let is_gone = poll(&mut looked, PollTimeout::ZERO).is_ok_and(|n_changed| n_changed > 0);
+        if is_gone {
+            tracing::error!("the client is gone; everything is cancelled");
+            return stop.cancel();
+        }
+        sleep(LOOK_FOR_READER).await;
     }
 }
 

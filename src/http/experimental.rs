@@ -94,17 +94,16 @@ async fn jobs(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Ans
     Ok(Answer(server.engine.sessions().jobs(&id).iter().map(row).collect()))
 }
 
-/// Stops a command that runs behind its call.
+/// Stops a command that runs in the background; false if it had ended.
 async fn stop_job(
     State(server): State<Shared>,
     Path((session, job)): Path<(String, String)>,
 ) -> Result<Answer<bool>, Failure> {
     let id = id::<SessionId>(&session)?;
     server.session(&id).await?;
-    if !server.engine.sessions().stop_job(&id, &job) {
-        return Err(Failure::not_found(format!("The session has no command {job} in the background.")));
-    }
-    Ok(Answer(true))
+    let stopped = server.engine.sessions().stop_job(&id, &job);
+    let unknown = || Failure::not_found(format!("The session has no command {job} in the background."));
+    stopped.map(Answer).ok_or_else(unknown)
 }
 
 async fn done() -> Answer<bool> {

@@ -115,6 +115,26 @@ impl Wanted {
     }
 }
 
+impl Wanted {
+    /// Refuses a call that says nothing, or that waits for less than no time.
+    pub fn checked(self) -> Result<Self, String> {
+        let (prompt, wait) = match &self {
+            Self::Start(start) => (Some(&start.prompt), start.wait_seconds),
+            Self::Prompt(prompt) => (Some(&prompt.prompt), prompt.wait_seconds),
+            Self::Read(named) | Self::Cancel(named) => (None, named.wait_seconds),
+            Self::Answer(answer) => (None, answer.wait_seconds),
+            Self::List(_) => (None, None),
+        };
+        if prompt.is_some_and(|prompt| prompt.trim().is_empty()) {
+            return Err("`prompt` is empty".to_owned());
+        }
+        if wait.is_some_and(|seconds| seconds < 0.0 || seconds.is_nan()) {
+            return Err("`wait_seconds` must not be less than 0".to_owned());
+        }
+        Ok(self)
+    }
+}
+
 /// Returns the tools as they are listed.
 pub fn list() -> Vec<Tool> {
     let working = ToolAnnotations::new().read_only(false).destructive(true).open_world(true);

@@ -17,6 +17,9 @@ use crate::{Engine, EngineError, EngineErrorKind};
 /// Headers in which keys are sent.
 const KEY_HEADERS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
 
+/// Stands for a key at an address of a client's that wants none.
+const NO_KEY: &str = "none";
+
 /// A client's change of a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ClientProvider {
@@ -163,9 +166,8 @@ fn change_provider(config: &mut Map<String, Value>, id: &str, changed: &ClientPr
                 known.into_iter().flatten().map(|(name, _)| (name.as_str(), "")).collect();
             all.extend(headers.iter().map(|(name, value)| (name.as_str(), value.as_str())));
             let mut options = json!({ "baseURL": base_url, "headers": all });
-            if let Some(key) = key(headers) {
-                options["apiKey"] = key.into();
-            }
+            // The user's own key is for its own address: a client that brings none goes without.
+            options["apiKey"] = key(headers).unwrap_or(NO_KEY).into();
             let provider = config.entry("provider").or_insert_with(|| json!({}));
             let provider = &mut provider[id];
             if !provider.is_object() {

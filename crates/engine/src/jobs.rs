@@ -90,11 +90,12 @@ impl Sessions<'_> {
         self.engine.0.jobs.of(id)
     }
 
-    /// Stops a command; false if none of that id runs in the session.
-    pub fn stop_job(self, id: &SessionId, job_id: &str) -> bool {
-        let jobs = self.jobs(id);
-        let job = jobs.iter().find(|job| job.id == job_id && job.is_running());
-        job.inspect(|job| job.stop()).is_some()
+    /// Stops a command; false if it had ended, and `None` if the session knows none of that id.
+    pub fn stop_job(self, id: &SessionId, job_id: &str) -> Option<bool> {
+        let job = self.jobs(id).into_iter().find(|job| job.id == job_id)?;
+        let is_running = job.is_running();
+        job.stop();
+        Some(is_running)
     }
 
     pub(crate) fn close_jobs(self, id: &SessionId) {

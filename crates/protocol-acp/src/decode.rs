@@ -18,7 +18,7 @@ pub mod queue;
 
 pub use fields::{InvalidParams, object};
 use fields::{
-    additional_directories, directory, invalid, is_true, offers, optional_text, text, working_directory,
+    additional_directories, at, directory, invalid, is_true, offers, optional_text, text, working_directory,
 };
 use options::initial_options;
 pub use options::{
@@ -296,11 +296,22 @@ pub fn replays(params: Option<&str>) -> Result<bool, InvalidParams> {
     }
 }
 
+/// Returns true if `session/fork` names a cursor.
+pub fn has_cursor(params: Option<&str>) -> bool {
+    object(params).is_ok_and(|params| params.get("cursorId").is_some_and(Value::is_string))
+}
+
 /// Decodes the message before which `session/fork` is to end: a cursor, or an extension of ours.
 pub fn fork_message(params: Option<&str>) -> Result<Option<String>, InvalidParams> {
     let params = object(params)?;
     match params.get("cursorId") {
         None | Some(Value::Null) => {}
+        Some(Value::String(_)) if at(params.get("_meta"), &[ext::FORK_MESSAGE]).is_some() => {
+            return Err(invalid(format!(
+                "`cursorId` and `_meta[\"{}\"]` exclude each other",
+                ext::FORK_MESSAGE
+            )));
+        }
         Some(Value::String(id)) => return Ok(Some(id.clone())),
         Some(_) => return Err(invalid("`cursorId` must be a string")),
     }
@@ -494,8 +505,26 @@ pub fn set_provider(params: Option<&str>) -> Result<SetProvider, InvalidParams> 
         provider_id: text(&params, "providerId")?,
         api_type: text(&params, "apiType")?,
         base_url,
-        headers: pairs(params.get("headers")),
+        headers: headers(params.get("headers"))?,
     })
+}
+
+/// Decodes headers of which none may be left out: one of them may be the key.
+fn headers(value: Option<&Value>) -> Result<BTreeMap<String, String>, InvalidParams> {
+    let wrong = || invalid("`headers` must be names of headers with texts of one line");
+    let n_given = match value {
+        None | Some(Value::Null) => 0,
+        Some(Value::Object(fields)) => fields.len(),
+        Some(Value::Array(items)) => items.len(),
+        Some(_) => return Err(wrong()),
+    };
+    let headers = pairs(value);
+    let is_name = |name: &String| {
+        !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+    };
+    let is_sound = headers.iter().all(|(name, value)| is_name(name) && !value.contains(char::is_control));
+    if headers.len() == n_given && is_sound { Ok(headers) } else { Err(wrong()) }
 }
 
 /// Decodes `providers/disable`.

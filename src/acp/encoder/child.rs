@@ -62,6 +62,11 @@ impl Child {
         }
     }
 
+    /// Returns the way in which its newest work ended.
+    pub fn end(&self) -> &IdleStopReason {
+        &self.end
+    }
+
     /// Notes the error that its session ended with.
     pub fn note_error(&mut self, error: &MessageError) {
         self.end = failed(error);

@@ -9,7 +9,7 @@ use windlass_protocol::{
 };
 use windlass_protocol_acp::{decode::Version, schema::MessageId};
 
-use super::{Encoder, Outgoing, Sink};
+use super::{Encoder, Outgoing, Sink, child::Child};
 use crate::acp::{
     error::error,
     options,
@@ -125,7 +125,8 @@ impl Encoder {
         }
         let Some(shown) = self.sessions.get_mut(id).filter(|shown| !shown.foreground.is_ours) else { return };
         if shown.foreground.state.take().is_some() {
-            out.lines.notify(id, v2::idle());
+            let end = self.children.get(id).map(Child::end);
+            out.lines.notify(id, end.map_or_else(v2::idle, v2::idle_of_child));
         }
     }
 

@@ -54,6 +54,7 @@ pub fn initialized(response: &InitializeResponse) -> Value {
         "info": info.map(|it: &Implementation| json!(it)),
         "capabilities": capabilities(&response.agent_capabilities),
         "authMethods": response.auth_methods.iter().map(auth_method).collect::<Vec<_>>(),
+        "_meta": response.meta,
     })
 }
 

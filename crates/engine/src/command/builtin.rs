@@ -108,10 +108,12 @@ async fn answer(
 fn jobs(cx: &TurnCx<'_>, arguments: &str) -> String {
     let (sessions, id) = (cx.session.engine.sessions(), &cx.session.id);
     if let Some(named) = arguments.trim().strip_prefix("stop") {
-        return if sessions.stop_job(id, named.trim()) {
-            format!("`{}` is stopped.", named.trim())
-        } else {
-            format!("No command of this session has the id `{}`; `/jobs` lists them.", named.trim())
+        let named = named.trim();
+        return match sessions.stop_job(id, named) {
+            Some(true) => format!("`{named}` is stopped."),
+            Some(false) => format!("`{named}` had ended already."),
+            None if named.is_empty() => "Name the command: `/jobs` lists them.".to_owned(),
+            None => format!("No command of this session has the id `{named}`; `/jobs` lists them."),
         };
     }
     let command = |job: &Arc<Job>| {

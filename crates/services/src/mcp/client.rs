@@ -11,10 +11,11 @@ use rmcp::{
     ClientHandler, ErrorData, Peer, RoleClient, ServiceError,
     model::{
         CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,
-        CreateMessageRequestParams, CreateMessageResult, CustomNotification, ElicitRequestParams,
-        ElicitResult, ElicitationCapability, FormElicitationCapability, Implementation, JsonObject,
-        ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken,
-        ProtocolVersion, Root, RootsCapabilities, SamplingCapability, ServerResult, UrlElicitationCapability,
+        CreateMessageRequestParams, CreateMessageResult, CustomNotification, CustomRequest, CustomResult,
+        ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorCode, FormElicitationCapability,
+        Implementation, JsonObject, ListRootsResult, LoggingMessageNotificationParam,
+        ProgressNotificationParam, ProgressToken, ProtocolVersion, Root, RootsCapabilities,
+        SamplingCapability, ServerResult, UrlElicitationCapability,
     },
     service::{NotificationContext, PeerRequestOptions, RequestContext, RequestHandle},
 };
@@ -116,6 +117,20 @@ impl ClientHandler for Client {
         context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
         asking::sample(&self.watched, params, &context.ct).await
+    }
+
+    /// Refuses a request that is of no type: one that we know has parameters that do not fit.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        let known = ["sampling/createMessage", "elicitation/create", "roots/list", "ping"];
+        if self.is_asked && known.contains(&request.method.as_str()) {
+            let message = format!("the parameters of {} do not fit", request.method);
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
     }
 
     async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
