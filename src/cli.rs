@@ -362,12 +362,16 @@ const WORDS_OF_OTHERS: [(&str, &str); 11] = [
 
 /// Adds the commands that an unknown one may stand for. The parser itself does not see swapped letters, nor a prompt.
 fn with_command(mut error: clap::Error) -> clap::Error {
-    if error.kind() != ErrorKind::InvalidSubcommand || error.get(ContextKind::SuggestedSubcommand).is_some() {
+    if error.kind() != ErrorKind::InvalidSubcommand {
         return error;
     }
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     if let Some((_, tip)) = WORDS_OF_OTHERS.iter().find(|(word, _)| word == typed) {
+        error.remove(ContextKind::SuggestedSubcommand);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![(*tip).into()]));
+        return error;
+    }
+    if error.get(ContextKind::SuggestedSubcommand).is_some() {
         return error;
     }
     let command = Cli::command();

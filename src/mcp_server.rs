@@ -31,6 +31,7 @@ use windlass_protocol::opencode::{
     session::{ArchiveFilter, Session},
 };
 
+mod elicitation;
 mod talks;
 mod tools;
 
@@ -300,6 +301,14 @@ impl Server {
             }
             std::future::pending::<()>().await;
         };
+        let waited = async {
+            loop {
+                self.talks.settled(&self.engine, id, wait_seconds).await;
+                if !self.is_answered(id, context).await {
+                    return;
+                }
+            }
+        };
         tokio::select! {
             biased;
             () = context.ct.cancelled() => {
@@ -308,9 +317,18 @@ impl Server {
                 }
                 Err("The call was cancelled.".to_owned())
             }
-            () = self.talks.settled(&self.engine, id, wait_seconds) => self.told(id).await,
+            () = waited => self.told(id).await,
             () = progress => self.told(id).await,
         }
+    }
+
+    /// Has the person at a client that shows forms answer a session's first question; false if there is no answer.
+    async fn is_answered(&self, id: &SessionId, context: &RequestContext<RoleServer>) -> bool {
+        let question = self.talks.question(&self.engine, id);
+        let Some(question) = question.filter(|_| elicitation::is_shown(&context.peer)) else { return false };
+        let Some(answer) = elicitation::ask(&context.peer, &question).await else { return false };
+        let question_id = question["id"].as_str().unwrap_or_default();
+        self.talks.answer(&self.engine, id, question_id, answer, None).is_ok()
     }
 
     async fn told(&self, id: &SessionId) -> Told {

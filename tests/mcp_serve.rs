@@ -35,12 +35,17 @@ struct Client {
 
 impl Client {
     async fn start(machine: &Machine) -> Self {
+        Self::start_with(machine, json!({})).await
+    }
+
+    async fn start_with(machine: &Machine, capabilities: Value) -> Self {
         let mut child = machine.command(&["mcp", "serve"]).stdin(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let lines = BufReader::new(output).lines();
         let mut client = Self { child, input, lines, last_id: 0, notes: Vec::new() };
         let params = json!({
-            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+            "protocolVersion": "2025-06-18", "capabilities": capabilities,
+            "clientInfo": {"name": "test", "version": "1"},
         });
         let answer = client.request("initialize", params).await;
         assert_eq!(answer["result"]["serverInfo"]["name"], "windlass");
@@ -65,6 +70,18 @@ impl Client {
             let line = timeout(DEADLINE, self.lines.next_line()).await.expect("no answer").unwrap().unwrap();
             let message: Value = serde_json::from_str(&line).unwrap();
             if message["id"] == id {
+                return message;
+            }
+            self.notes.push(message);
+        }
+    }
+
+    /// Waits for a request of the server.
+    async fn asked(&mut self, method: &str) -> Value {
+        loop {
+            let line = timeout(DEADLINE, self.lines.next_line()).await.expect("no request").unwrap().unwrap();
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["method"] == method {
                 return message;
             }
             self.notes.push(message);
@@ -345,6 +362,42 @@ async fn a_call_that_says_nothing_is_refused() {
     assert!(client.refused("start_session", json!({"prompt": " "})).await.contains("`prompt` is empty"));
     let hasty = json!({"prompt": "go", "wait_seconds": -1});
     assert!(client.refused("start_session", hasty).await.contains("wait_seconds"));
+    client.finish().await;
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_shows_forms_has_its_person_answer() {
+    let machine = Machine::new().await.with("permission", json!({"bash": "ask"}));
+    let mut client = Client::start_with(&machine, json!({"elicitation": {}})).await;
+    for (action, content, is_run) in
+        [("accept", json!({"answer": "once"}), true), ("decline", Value::Null, false)]
+    {
+        machine.llm.reply(Reply::call("call_1", "bash", json!({"command": "echo ran"})));
+        // A refusal ends the turn.
+        if is_run {
+            machine.llm.reply(Reply::text("done"));
+        }
+        let id = client.begin("start_session", json!({"prompt": "go"})).await;
+        let asked = client.asked("elicitation/create").await;
+        assert!(asked["params"]["message"].as_str().unwrap().contains("echo ran"), "{asked}");
+        let allowed = &asked["params"]["requestedSchema"]["properties"]["answer"]["enum"];
+        assert_eq!(allowed, &json!(["once", "always", "reject", "reject_always"]));
+        let result = json!({"action": action, "content": content});
+        client.write(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string()).await;
+        let told = client.result(id).await;
+        assert_eq!(told["questions"], json!([]));
+        if is_run {
+            assert_eq!(machine.llm.last_request().tool_result("call_1").trim(), "ran");
+        }
+    }
+    // One that closes the form leaves the question to the caller.
+    machine.llm.reply(Reply::call("call_1", "bash", json!({"command": "echo ran"})));
+    let id = client.begin("start_session", json!({"prompt": "go"})).await;
+    let asked = client.asked("elicitation/create").await;
+    let result = json!({"action": "cancel"});
+    client.write(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string()).await;
+    assert_eq!(client.result(id).await["state"], "waiting");
     client.finish().await;
     machine.finish().await;
 }

@@ -323,6 +323,22 @@ async fn a_broken_stdout_cancels_everything_and_ends() {
 }
 
 #[tokio::test]
+async fn a_command_that_says_nothing_ends_with_a_client_that_is_gone() {
+    for builder in by_pipes_and_by_sockets() {
+        let mut agent = builder.start().await;
+        let session = agent.new_session().await;
+        agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "sleep 600"})));
+        let _prompt = agent.send_prompt(&session, "go");
+        agent.wait_running(&session, &["call_1"]).await;
+        agent.close_stdin();
+        agent.close_stdout().await;
+        agent.wait_exit().await;
+        agent.allow_cut_output();
+        agent.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_stops_reading_makes_the_agent_wait_not_grow() {
     for builder in by_pipes_and_by_sockets() {
         let agent = builder.start().await;

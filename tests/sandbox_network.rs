@@ -107,7 +107,8 @@ async fn a_host_that_no_setting_names_is_asked_about_once() {
     }
     let cell = Cell::over(&Scratch::new(), json!({}), json!({"*": "allow"}), None).await;
     let call = json!({
-        "command": "for n in 1 2 3; do curl -sS https://a.invalid/ & done; wait; curl -sS https://b.invalid/",
+        "command": "for n in 1 2 3; do curl -sS https://a.invalid/ 2> told$n & done; wait; cat told*; \
+                    curl -sS https://b.invalid/",
         "timeout": 10_000,
     });
     let asked = async {

@@ -101,7 +101,7 @@ async fn stop_job(
 ) -> Result<Answer<bool>, Failure> {
     let id = id::<SessionId>(&session)?;
     server.session(&id).await?;
-    let stopped = server.engine.sessions().stop_job(&id, &job);
+    let stopped = server.engine.sessions().stop_job(&id, &job).await;
     let unknown = || Failure::not_found(format!("The session has no command {job} in the background."));
     stopped.map(Answer).ok_or_else(unknown)
 }

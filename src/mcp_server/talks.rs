@@ -208,6 +208,11 @@ impl Talks {
         if is_taken { Ok(()) } else { Err(Rejected::Unknown(Vec::new())) }
     }
 
+    /// Returns a session's first question, as the client reads it.
+    pub fn question(&self, engine: &Engine, id: &SessionId) -> Option<Value> {
+        self.table.with_open(engine, id, |talk| talk.questions.first().map(Pending::told)).flatten()
+    }
+
     /// Returns the signs of work from now on.
     pub fn doings(&self, id: &SessionId) -> Doings {
         let n_read = self.table.lock().get(id).map_or(0, |talk| talk.n_doings);

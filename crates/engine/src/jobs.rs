@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use windlass_base::lock::lock;
@@ -23,6 +24,9 @@ const MAX_RUNNING: usize = 8;
 const MAX_KNOWN: usize = 32;
 /// Bytes of output that the model reads with the end; the tool `job` reads more.
 const MAX_TOLD: usize = 8 * 1024;
+
+/// Time that a command which is stopped may take to end before its stop is answered; it is killed by then.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// See the module's comment.
 #[derive(Default)]
@@ -90,11 +94,12 @@ impl Sessions<'_> {
         self.engine.0.jobs.of(id)
     }
 
-    /// Stops a command; false if it had ended, and `None` if the session knows none of that id.
-    pub fn stop_job(self, id: &SessionId, job_id: &str) -> Option<bool> {
+    /// Stops a command, and waits for its end; false if it had ended, and `None` if the session knows none of that id.
+    pub async fn stop_job(self, id: &SessionId, job_id: &str) -> Option<bool> {
         let job = self.jobs(id).into_iter().find(|job| job.id == job_id)?;
         let is_running = job.is_running();
         job.stop();
+        job.wait(STOP_LIMIT).await;
         Some(is_running)
     }
 
@@ -133,6 +138,7 @@ impl Sessions<'_> {
     }
 
     async fn tell_end(self, id: &SessionId, job: &Job, end: &JobEnd) {
+        job.left_alone().await;
         if !job.note_end_known() {
             return;
         }

@@ -36,7 +36,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..), conflicts_with = "attach")]
     pub max_steps: Option<u32>,
     /// US dollars that this run may cost: none is begun beyond it.
-    #[arg(long, value_name = "USD", value_parser = dollars, conflicts_with = "attach")]
+    #[arg(long, value_name = "USD", value_parser = dollars, allow_negative_numbers = true, conflicts_with = "attach")]
     pub max_cost: Option<f64>,
     /// Keep nothing of the session: its store is a directory that is gone at the end.
     #[arg(long, conflicts_with_all = ["attach", "interactive", "is_continued", "session"])]

@@ -52,7 +52,7 @@ pub async fn run(
         BuiltinCommand::Status => status(cx, state, unusable),
         BuiltinCommand::Models => models(cx, unusable),
         BuiltinCommand::Permissions => permissions(cx, state).await,
-        BuiltinCommand::Jobs => jobs(cx, &called.arguments),
+        BuiltinCommand::Jobs => jobs(cx, &called.arguments).await,
     };
     answer(cx, state, called.typed, text).await
 }
@@ -105,11 +105,11 @@ async fn answer(
 }
 
 /// Lists the commands and subagents in the background, or stops a command.
-fn jobs(cx: &TurnCx<'_>, arguments: &str) -> String {
+async fn jobs(cx: &TurnCx<'_>, arguments: &str) -> String {
     let (sessions, id) = (cx.session.engine.sessions(), &cx.session.id);
     if let Some(named) = arguments.trim().strip_prefix("stop") {
         let named = named.trim();
-        return match sessions.stop_job(id, named) {
+        return match sessions.stop_job(id, named).await {
             Some(true) => format!("`{named}` is stopped."),
             Some(false) => format!("`{named}` had ended already."),
             None if named.is_empty() => "Name the command: `/jobs` lists them.".to_owned(),

@@ -47,6 +47,7 @@ pub(super) async fn run(cx: &ToolCx<'_>, input: Value) -> Result<ToolOutput, Too
             args.id
         )));
     };
+    let _look = job.look();
     let limit = Duration::from_millis(args.timeout.unwrap_or(USUAL_WAIT_MS).min(MAX_WAIT_MS));
     match args.action {
         Action::Read => {}

@@ -47,7 +47,12 @@ pub struct Job {
     n_read: Mutex<usize>,
     /// The model has read of the end.
     is_end_known: AtomicBool,
+    /// Calls of the model that read or await it.
+    n_lookers: watch::Sender<usize>,
 }
+
+/// A call that reads or awaits a command. It tells the model of an end that comes meanwhile.
+pub struct Look<'a>(&'a Job);
 
 /// Output so far.
 #[derive(Debug, Clone, Default)]
@@ -108,6 +113,18 @@ impl Job {
         self.stop.cancel();
     }
 
+    /// Notes that a call reads or awaits it, until the look is dropped.
+    pub fn look(&self) -> Look<'_> {
+        self.n_lookers.send_modify(|n_lookers| *n_lookers += 1);
+        Look(self)
+    }
+
+    /// Ends when no call reads or awaits it.
+    pub async fn left_alone(&self) {
+        // The sender lives as long as this.
+        let _ = self.n_lookers.subscribe().wait_for(|n_lookers| *n_lookers == 0).await;
+    }
+
     /// Notes that the model reads of the end; false if it has done so before.
     pub fn note_end_known(&self) -> bool {
         !self.is_end_known.swap(true, Ordering::Relaxed)
@@ -147,6 +164,12 @@ impl Job {
         // It is ending.
         self.end_or_loss().await;
         self.end().map(|end| end.printed.clone()).unwrap_or_default()
+    }
+}
+
+impl Drop for Look<'_> {
+    fn drop(&mut self) {
+        self.0.n_lookers.send_modify(|n_lookers| *n_lookers = n_lookers.saturating_sub(1));
     }
 }
 
@@ -192,6 +215,7 @@ pub(super) async fn begin(
         stop: stop.clone(),
         n_read: Mutex::default(),
         is_end_known: AtomicBool::new(false),
+        n_lookers: watch::Sender::new(0),
     };
     let (config, title) = (cx.config.clone(), line.command.clone());
     let work = Box::pin(async move {
