@@ -3,7 +3,7 @@
 use std::{ffi::OsString, io::IsTerminal, process::ExitCode};
 
 use clap::{
-    Args, CommandFactory, Parser, Subcommand,
+    Args, CommandFactory, FromArgMatches, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 use tracing_subscriber::filter::LevelFilter;
@@ -25,6 +25,7 @@ mod demo;
 mod doctor;
 mod editor;
 mod environment;
+mod help;
 mod import;
 mod input;
 mod log;
@@ -50,7 +51,7 @@ mod view;
 use auth::LoginArgs;
 use serve::Purpose;
 
-/// A coding agent for editors, pipelines and programs.
+/// A coding agent in one binary, for the terminal, editors and pipes; it works by the configuration of OpenCode.
 #[derive(Debug, Parser)]
 #[command(
     name = "windlass",
@@ -113,6 +114,13 @@ impl Cli {
 }
 
 impl Cli {
+    /// Reads the arguments of this process.
+    fn parsed() -> Result<Self, clap::Error> {
+        let mut command = help::grouped(Cli::command());
+        let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+
     /// Makes `windlass -p PROMPT` the command that it stands for.
     fn with_prompt_as_command(mut self) -> Self {
         if self.command.is_none()
@@ -236,7 +244,7 @@ pub fn run() -> ExitCode {
     }
     let parsed = match Cli::of_editor(std::env::args_os()) {
         Some(cli) => Ok(cli),
-        None => Cli::try_parse(),
+        None => Cli::parsed(),
     };
     let cli = match parsed {
         Ok(cli) => cli,

@@ -27,6 +27,7 @@ mod global;
 mod here;
 mod history;
 mod in_process;
+mod inbox;
 mod listener;
 mod login;
 mod mcp;

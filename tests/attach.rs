@@ -304,6 +304,8 @@ async fn scripted(mut terminal: Terminal) -> String {
     let screen = terminal.ends_with(0).await.styled();
     // The way back is another command.
     let (screen, _) = screen.split_once("Continue with: ").expect("the way back");
+    // So is the place, in the first row.
+    let (_, screen) = screen.split_once('\n').expect("more than one row");
     without_ids_and_times(screen)
 }
 

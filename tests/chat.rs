@@ -14,12 +14,12 @@ use crate::{
     },
 };
 
-fn start(machine: &Machine, arguments: &[&str]) -> Terminal {
+pub fn start(machine: &Machine, arguments: &[&str]) -> Terminal {
     Terminal::builder(&machine.scratch, &machine.config).size(90, 40).arguments(arguments).start()
 }
 
 /// Returns true if the prompt is on the last row that is not empty, with this text behind it.
-fn is_at_prompt(screen: &Screen, typed: &str) -> bool {
+pub fn is_at_prompt(screen: &Screen, typed: &str) -> bool {
     let lines = screen.lines();
     let last = lines.iter().rev().find(|line| !line.trim().is_empty());
     last.is_some_and(|line| line.contains('›') && line.trim_end().ends_with(typed))
@@ -62,7 +62,7 @@ async fn text_that_was_typed_during_a_turn_is_in_the_line_behind_it() {
     machine.llm.reply(Reply::text("Working").and_gate(&gate));
     terminal.types("go\r");
     terminal.shows_text("Working").await;
-    terminal.types_ahead("first\rsecond\rthird half").await;
+    terminal.types_ahead("\x1b[200~first\rsecond\r\x1b[201~third half").await;
     gate.open();
     let is_last = |screen: &Screen| {
         let lines = screen.lines();
@@ -236,8 +236,8 @@ async fn commands_are_completed_and_mode_and_model_switched() {
     prompt(&terminal).await;
     terminal.types("/undo\r");
     terminal.shows_text("Undone:").await;
-    prompt(&terminal).await;
-    terminal.types("/new\r");
+    terminal.shows("the prompt in the line", |screen| is_at_prompt(screen, "› /gret Bo")).await;
+    terminal.types("\x15/new\r");
     terminal.shows_text("A new session, ses_").await;
     prompt(&terminal).await;
     terminal.types("/exit\r");
@@ -370,7 +370,7 @@ async fn a_line_of_any_length_that_was_typed_during_a_turn_is_whole_behind_it() 
     terminal.shows_text("Working").await;
     // A terminal's own lines end at 4095 characters.
     let line = format!("{}\tthe end", "0123456789".repeat(1_800));
-    terminal.types_ahead(&line).await;
+    terminal.types_ahead(&format!("\x1b[200~{line}\x1b[201~")).await;
     gate.open();
     terminal.shows("the end of the line", |screen| is_wrapped(screen, "the end")).await;
     machine.llm.reply(Reply::text("Read it."));
@@ -384,7 +384,7 @@ async fn a_line_of_any_length_that_was_typed_during_a_turn_is_whole_behind_it() 
     machine.llm.reply(Reply::text("Again").and_gate(&gate));
     terminal.types("more\r");
     terminal.shows_text("Again").await;
-    terminal.types_ahead(&format!("{line}\x03")).await;
+    terminal.types_ahead(&format!("\x1b[200~{line}\x1b[201~\x03")).await;
     terminal.shows_text("Cancelled.").await;
     terminal.shows("the end of the line", |screen| is_wrapped(screen, "the end")).await;
     terminal.types("\x03");
@@ -406,7 +406,7 @@ async fn lines_that_were_typed_before_ctrl_z_are_the_chats_and_never_the_shells(
     machine.llm.reply(Reply::text("Working").and_gate(&gate));
     terminal.types("go\r");
     terminal.shows_text("Working").await;
-    terminal.types_ahead("touch pwned\rand ha").await;
+    terminal.types_ahead("\x1b[200~touch pwned\r\x1b[201~and ha").await;
     terminal.types("\x1a");
     terminal.shows_text("Stopped").await;
     // The shell reads in order, edits its own line and shows it.
@@ -418,8 +418,10 @@ async fn lines_that_were_typed_before_ctrl_z_are_the_chats_and_never_the_shells(
         screen
             .lines()
             .iter()
-            .rfind(|line| !line.trim().is_empty())
-            .is_some_and(|line| line.contains("Writing"))
+            .rev()
+            .filter(|line| !line.trim().is_empty())
+            .take(2)
+            .any(|it| it.contains("Writing"))
     };
     terminal.shows("the turn again", is_drawn).await;
     terminal.types_ahead("lf").await;
@@ -459,8 +461,8 @@ async fn a_cancelled_prompt_can_be_undone_redone_and_found_again() {
     prompt(&terminal).await;
     terminal.types("/undo\r");
     terminal.shows_text("Undone:").await;
-    prompt(&terminal).await;
-    terminal.types("/redo\r");
+    terminal.shows("the prompt in the line", |screen| is_at_prompt(screen, "› rename the parser")).await;
+    terminal.types("\x15/redo\r");
     terminal.shows_text("Put back:").await;
     prompt(&terminal).await;
     terminal.types("/new\r");
@@ -469,14 +471,15 @@ async fn a_cancelled_prompt_can_be_undone_redone_and_found_again() {
     terminal.types("/sessions\r");
     let screen = terminal
         .shows("the title", |screen| {
-            screen.lines().iter().any(|line| line.starts_with("ses_") && line.ends_with("rename the parser"))
+            screen
+                .lines()
+                .iter()
+                .any(|line| line.starts_with("1  today") && line.contains("rename the parser  ses_"))
         })
         .await;
-    let line =
-        screen.lines().into_iter().find(|line| line.starts_with("ses_") && line.ends_with("parser")).unwrap();
-    let id = line.split(' ').next().unwrap();
+    assert!(screen.contains("/sessions NUMBER chooses."), "{screen}");
     prompt(&terminal).await;
-    terminal.types(&format!("/sessions {id}\r"));
+    terminal.types("/sessions 1\r");
     // The session is drawn anew to its end before the next line is read.
     let is_drawn = |screen: &Screen| screen.lines().iter().any(|line| line.starts_with("› /redo"));
     terminal.shows("the session", is_drawn).await;
@@ -548,9 +551,9 @@ async fn a_line_behind_an_exclamation_mark_is_a_command_that_the_model_sees_late
     assert_eq!(machine.llm.title_requests().len(), 1, "the first prompt gets the session its title");
     terminal.types("/undo 2\r");
     terminal.shows_text("Undone: \"!echo from the").await;
-    prompt(&terminal).await;
+    terminal.shows("the command in the line", |screen| is_at_prompt(screen, "&& touch made.txt")).await;
     assert!(!machine.scratch.exists("made.txt"));
-    terminal.types(" !echo words\r");
+    terminal.types("\x15 !echo words\r");
     machine.llm.reply(Reply::text("Only words."));
     terminal.shows_text("Only words.").await;
     prompt(&terminal).await;

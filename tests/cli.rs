@@ -624,6 +624,20 @@ async fn help_and_version_are_told() {
     for command in ["acp", "run", "models", "session", "auth", "demo"] {
         assert!(ended.stdout.contains(command), "{}", ended.stdout);
     }
+    for words in ["Work:", "Look into:", "git diff | windlass run \"review this\"", "--continue"] {
+        assert!(ended.stdout.contains(words), "{}", ended.stdout);
+    }
+    assert!(!ended.stdout.contains('\x1b'), "{}", ended.stdout);
+    let ended = machine.run(&["man"]).await;
+    for heading in ["EXAMPLES", "\"EXIT STATUS\"", "\"FILES\"", "\"ENVIRONMENT\""] {
+        assert!(
+            ended.stdout.contains(&format!(
+                ".SH {heading}
+"
+            )),
+            "{heading}"
+        );
+    }
     let ended = machine.run(&["run", "--help"]).await;
     for option in ["--format", "--model", "--agent", "--continue", "--session", "--auto", "--file"] {
         assert!(ended.stdout.contains(option), "{}", ended.stdout);

@@ -94,7 +94,12 @@ pub fn list(
     let id = open_session(connection, &text)?;
     let row = |waiting: &WaitingPrompt| {
         let delivery = if waiting.delivery == Delivery::Turn { "queue" } else { "steer" };
-        json!({ "id": waiting.ticket.to_string(), "delivery": delivery, "text": waiting.words })
+        let mut row =
+            json!({ "id": waiting.ticket.to_string(), "delivery": delivery, "text": waiting.words });
+        if waiting.is_parked {
+            row["parked"] = true.into();
+        }
+        row
     };
     let rows: Vec<Value> = connection.engine.sessions().waiting_prompts(&id).iter().map(row).collect();
     call.succeed(&json!({ "prompts": rows }))

@@ -10,7 +10,9 @@ use windlass_protocol::opencode::{
 };
 
 pub mod ahead;
+pub mod beside;
 mod keyboard;
+mod line_edit;
 mod permission;
 mod question;
 mod step;

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use windlass_core::config::{Environment, paths::Paths};
+use windlass_core::config::Environment;
 
 use super::{
     chat,
@@ -40,11 +40,10 @@ pub fn run(environment: Environment, args: AttachArgs) -> ExitCode {
         return output::misuse(reason);
     }
     let AttachArgs { url, prompt, credential, talk } = args;
-    let history = Paths::new(&environment).chat_history();
     let look = Look::new(&environment, true, PathBuf::new());
     runtime::block_on(async move {
         let sessions = Sessions::at_server(&environment, &url, &credential, &talk);
-        match chat::converse(sessions, &talk, prompt.unwrap_or_default(), look, &history).await {
+        match chat::converse(sessions, &talk, prompt.unwrap_or_default(), look, environment.clone()).await {
             Ok(id) => {
                 if let Some(id) = id {
                     output::note(&format!("Continue with: windlass attach {url} -s {id}"));

@@ -2,14 +2,15 @@
 
 use std::{
     io::{self, IsTerminal},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
 };
 
 use clap::Args;
 use nix::sys::termios::tcgetattr;
+use windlass_base::figures;
 use windlass_core::config::{Environment, paths::Paths};
-use windlass_engine::{Engine, PromptInput, Slash, unknown_command};
+use windlass_engine::{Engine, PromptInput};
 use windlass_protocol::opencode::{
     id::SessionId,
     message::{Message, MessageWithParts},
@@ -25,15 +26,22 @@ use super::{
         shown::{Happened, Shown},
     },
     runtime::{self, Interrupts},
-    view::{self, line, look::Look},
+    view::{self, Draw, line, look::Look},
 };
 
 mod editor;
+mod external;
+mod first_run;
+mod lines;
+mod names;
+mod own;
 mod reflow;
 mod texts;
 mod words;
 
-use editor::{Editor, Typed};
+use editor::{Editor, Typed, Wish};
+use first_run::Offer;
+use lines::{Beside, Line};
 use words::Words;
 
 /// Says that a question has come while a line is typed.
@@ -41,18 +49,6 @@ const WAITING: &str = "A change of the configuration waits for your answer: pres
 /// Says that another client prompts the session while a line is typed.
 const ELSEWHERE: &str =
     "Another client prompts this session. Its turn is shown when it has ended; Enter shows it at once.";
-
-/// Commands of the chat itself, with their effects.
-const OWN: [(&str, &str); 8] = [
-    ("agent", "NAME: switch agent; without a name, list them"),
-    ("exit", "leave, as Ctrl-D does"),
-    ("help", "this list"),
-    ("mode", "the same as /agent"),
-    ("model", "PROVIDER/MODEL: switch model; without a name, list them"),
-    ("new", "start a new session"),
-    ("quit", "leave"),
-    ("sessions", "ID: switch session; without an id, list the latest"),
-];
 
 #[derive(Debug, Default, Args)]
 pub struct ChatArgs {
@@ -79,13 +75,13 @@ pub fn run(mut environment: Environment, args: ChatArgs) -> ExitCode {
         return output::misuse(reason);
     }
     let paths = Paths::new(&environment);
-    let (history, look) = (paths.chat_history(), Look::new(&environment, true, PathBuf::new()));
+    let look = Look::new(&environment, true, PathBuf::new());
     runtime::block_on(async move {
-        let engine = Engine::new(environment, paths);
+        let engine = Engine::new(environment.clone(), paths);
         runtime::serve_plugins(&engine);
         let first = args.prompt.unwrap_or_else(|| args.message.join(" "));
         let sessions = Sessions::own(&engine, &args.talk);
-        match converse(sessions, &args.talk, first, look, &history).await {
+        match converse(sessions, &args.talk, first, look, environment).await {
             Ok(id) => {
                 engine.finish().await;
                 if let Some(id) = id {
@@ -113,11 +109,11 @@ pub async fn converse(
     talk: &TalkArgs,
     first: String,
     look: Look,
-    history: &Path,
+    environment: Environment,
 ) -> Result<Option<SessionId>, ExitCode> {
     let mut interrupts = Interrupts::caught();
     let talked = async {
-        let opened = async { Chat::open(sessions.await?, talk, first, look, history).await };
+        let opened = async { Chat::open(sessions.await?, talk, first, look, environment).await };
         let mut chat = tokio::select! {
             chat = opened => chat?,
             () = interrupts.next() => return Ok(Err(ExitCode::from(128 + 2))),
@@ -142,17 +138,6 @@ fn is_gone() -> bool {
     tcgetattr(io::stdin()).is_err()
 }
 
-/// Meaning of a line.
-enum Line<'a> {
-    Nothing,
-    Leave,
-    Own(&'a str, &'a str),
-    Unknown(&'a str),
-    /// A command for the shell.
-    Shell(&'a str),
-    Prompt,
-}
-
 /// A conversation at the terminal.
 struct Chat {
     sessions: Sessions,
@@ -162,6 +147,13 @@ struct Chat {
     look: Look,
     id: SessionId,
     first: Option<String>,
+    /// Text that the next line begins with.
+    begun: String,
+    /// The last prompt, while it can be taken back by a key: its turn was stopped.
+    stopped: Option<String>,
+    environment: Environment,
+    /// Ways to a model, where none is configured.
+    offers: Vec<Offer>,
     /// Something was said in the session.
     is_begun: bool,
     /// Another client's turn has begun, and its end was not seen.
@@ -176,11 +168,12 @@ impl Chat {
         talk: &TalkArgs,
         first: String,
         look: Look,
-        history: &Path,
+        environment: Environment,
     ) -> Result<Self, Failure> {
+        let history = Paths::new(&environment).chat_history();
         let mut shown = Shown::new(&sessions.daemon(), Format::Default, talk, look.clone());
         let (session, is_new) = sessions.open(talk, &first).await?;
-        let editor = Editor::start(history).map_err(Failure::Output)?;
+        let editor = Editor::start(&history).map_err(Failure::Output)?;
         shown.keep_typed(editor.ahead());
         Ok(Self {
             sessions,
@@ -189,6 +182,10 @@ impl Chat {
             look: Look { directory: PathBuf::from(session.directory), ..look },
             id: session.id,
             first: Some(first).filter(|first| !first.trim().is_empty()),
+            begun: String::new(),
+            stopped: None,
+            environment,
+            offers: Vec::new(),
             is_begun: false,
             is_elsewhere: false,
             is_new,
@@ -200,12 +197,25 @@ impl Chat {
         self.shown.attend(&self.id);
         self.shown.rest().await?;
         self.greet(interrupts).await?;
+        if self.first.is_none() && self.sessions.is_unconfigured() {
+            return self.offer().await;
+        }
         self.report(self.sessions.answering()).await
     }
 
     /// Shows the last messages, or how the chat works.
     async fn greet(&mut self, interrupts: &mut Interrupts) -> Result<(), Failure> {
+        let place = self.sessions.place(&self.look.directory, self.environment.home.as_ref());
+        self.shown.print_wrapped(&place).await?;
         self.catch_up(interrupts).await?;
+        let waiting = self.sessions.take_waiting(&self.id);
+        if !waiting.is_empty() {
+            let prompts = figures::counted(waiting.len(), "prompt");
+            let text = format!("{prompts} did not begin before the session ended: it is in the line again.");
+            let text = if waiting.len() == 1 { text } else { text.replace("it is", "they are") };
+            self.shown.print_wrapped(&text).await?;
+            self.begun = waiting.join("\n");
+        }
         if !self.is_begun {
             self.shown.print_wrapped("/help lists the commands, Ctrl-D leaves.").await?;
         }
@@ -232,12 +242,17 @@ impl Chat {
         Ok(())
     }
 
+    /// Returns the text before a line.
+    async fn label(&mut self) -> String {
+        format!("{} › ", self.sessions.agent(&self.id).await)
+    }
+
     /// Reads a line. Older questions are answered first; a notice tells of those that come meanwhile.
     async fn line(&mut self, interrupts: &mut Interrupts) -> io::Result<Typed> {
         self.shown.settle().await?;
-        let prompt = format!("{} › ", self.sessions.agent(&self.id).await);
-        let words = Words::new(&self.look.directory, self.sessions.choices(), &OWN);
-        let reading = self.editor.read(prompt, words);
+        let prompt = self.label().await;
+        let words = Words::new(&self.look.directory, self.sessions.choices(), names::names());
+        let reading = self.editor.read(prompt, std::mem::take(&mut self.begun), words);
         let mut reading = std::pin::pin!(reading);
         let mut is_told = false;
         let typed = loop {
@@ -280,8 +295,19 @@ impl Chat {
         loop {
             let line = match self.first.take() {
                 Some(first) => first,
+                None if let Some(line) = self.shown.next_line() => {
+                    let draw = Draw { look: &self.look, width: output::columns() };
+                    let rows = view::text(&view::prompt(&line, &draw), &self.look);
+                    self.shown.print(&rows).await?;
+                    line
+                }
                 None => match self.line(interrupts).await? {
                     Typed::Line(line) => line,
+                    Typed::Wish(wish, line) => {
+                        let done = self.carry_out(wish, line, interrupts).await;
+                        self.report(done).await?;
+                        continue;
+                    }
                     Typed::Interrupted if was_interrupted => return Ok(()),
                     Typed::Interrupted => {
                         was_interrupted = true;
@@ -294,36 +320,84 @@ impl Chat {
                 },
             };
             was_interrupted = false;
-            let done = match self.read(&line) {
+            if let Some(offer) = self.chosen_offer(&line) {
+                let done = self.take_offer(offer).await;
+                self.report(done).await?;
+                continue;
+            }
+            let done = match lines::read(&self.sessions, &line) {
                 Line::Nothing if self.sessions.is_shared() => self.catch_up(interrupts).await,
                 Line::Nothing => Ok(()),
                 Line::Leave => return Ok(()),
                 Line::Own(name, rest) => self.own(name, rest, interrupts).await,
-                Line::Unknown(name) => {
-                    let choices = self.sessions.choices();
-                    let names = choices.commands.iter().map(|choice| choice.name.as_str());
-                    let names = names.chain(OWN.iter().map(|(name, _)| *name));
-                    let unknown = self.sessions.fault_of_command(name) + &unknown_command(name, names);
-                    Err(Failure::Misuse(texts::unknown(&unknown)))
+                Line::Unknown(name) => Err(Failure::Misuse(lines::unknown(&self.sessions, name))),
+                Line::Shell(command) => {
+                    let input = self.sessions.shell(command);
+                    self.say(&line, input, interrupts).await
                 }
-                Line::Shell(command) => self.say(self.sessions.shell(command), interrupts).await,
                 Line::Prompt => match self.sessions.prompt(&line, &self.look.directory) {
-                    Ok(input) => self.say(input, interrupts).await,
+                    Ok(input) => self.say(&line, input, interrupts).await,
                     Err(failure) => Err(failure),
                 },
             };
+            let is_undo = line.split_whitespace().next() == Some("/undo");
+            if is_undo && done.is_ok() {
+                self.begun = self.sessions.undone(&self.id).await.unwrap_or_default() + &self.begun;
+            }
             self.report(done).await?;
         }
     }
 
+    /// Carries the wish of a key out; typed text is in the next line.
+    async fn carry_out(
+        &mut self,
+        wish: Wish,
+        line: String,
+        interrupts: &mut Interrupts,
+    ) -> Result<(), Failure> {
+        self.begun.clone_from(&line);
+        match wish {
+            Wish::NextAgent => self.next_agent().await,
+            Wish::Edit => {
+                // Its own line is not the editor's.
+                let modes = self.editor.ahead().and_then(|ahead| ahead.leave());
+                let written = external::edit(&self.environment, &line).await;
+                if let (Some(ahead), Some(modes)) = (self.editor.ahead(), modes) {
+                    ahead.come_back(&modes);
+                }
+                self.begun = written.map_err(Failure::Failed)?;
+                Ok(())
+            }
+            Wish::TakeBack => {
+                let Some(prompt) = self.stopped.take() else { return Ok(()) };
+                let input = self.sessions.prompt("/undo", &self.look.directory)?;
+                self.say("/undo", input, interrupts).await?;
+                self.begun = prompt;
+                Ok(())
+            }
+        }
+    }
+
     /// Has a prompt answered, or a command run.
-    async fn say(&mut self, input: PromptInput, interrupts: &mut Interrupts) -> Result<(), Failure> {
+    async fn say(
+        &mut self,
+        line: &str,
+        input: PromptInput,
+        interrupts: &mut Interrupts,
+    ) -> Result<(), Failure> {
         if std::mem::take(&mut self.is_elsewhere) {
             // The server takes one prompt after another; the answer to the other client's is shown first.
             self.catch_up(interrupts).await?;
         }
         self.is_begun = true;
-        self.shown.turn(&self.id, input, interrupts).await?;
+        let label = self.label().await;
+        let beside = Beside { sessions: &self.sessions, directory: &self.look.directory, label };
+        let mut last = self.shown.turn(&self.id, input, Some(&beside), interrupts).await?;
+        // Behind a turn that was stopped, the prompts that waited are in the line again.
+        while let Some(next) = self.shown.next_turn(&self.id, &beside, interrupts).await? {
+            last = next;
+        }
+        self.stopped = last.is_interrupted.then(|| line.to_owned());
         Ok(self.shown.rest().await?)
     }
 
@@ -336,57 +410,6 @@ impl Chat {
             }
             Err(Failure::Output(error)) => Err(Failure::Output(error)),
         }
-    }
-
-    fn read<'a>(&self, line: &'a str) -> Line<'a> {
-        if line.trim().is_empty() {
-            return Line::Nothing;
-        }
-        // As in OpenCode, only at the very beginning: a space before it makes it words.
-        if let Some(command) = line.strip_prefix('!').map(str::trim).filter(|it| !it.is_empty()) {
-            return Line::Shell(command);
-        }
-        let (word, rest) = line.trim_end().split_once(char::is_whitespace).unwrap_or((line.trim_end(), ""));
-        let own = word.strip_prefix('/').filter(|word| OWN.iter().any(|(name, _)| name == word));
-        match own {
-            Some("exit" | "quit") => Line::Leave,
-            Some(name) => Line::Own(name, rest.trim()),
-            None => match self.sessions.slash(line) {
-                Some(Slash::Unknown(name)) => Line::Unknown(name),
-                Some(Slash::Known(_)) | None => Line::Prompt,
-            },
-        }
-    }
-
-    /// Carries a command of the chat out.
-    async fn own(&mut self, name: &str, rest: &str, interrupts: &mut Interrupts) -> Result<(), Failure> {
-        let text = match (name, rest) {
-            ("help", _) => texts::help(&self.sessions.choices().commands),
-            ("model", "") => self.sessions.choices().models.join("\n"),
-            ("model", model) => format!("Model: {}.", self.sessions.choose_model(&self.id, model).await?),
-            ("agent" | "mode", "") => texts::agents(&self.sessions.choices().agents),
-            ("agent" | "mode", agent) => {
-                self.sessions.choose_agent(&self.id, agent).await?;
-                format!("Agent: {agent}.")
-            }
-            ("new", _) => {
-                let session = self.sessions.create().await?;
-                self.enter(session, true).await?;
-                format!("A new session, {}.", self.id)
-            }
-            ("sessions", "") => {
-                let sessions = self.sessions.list().await?;
-                let is_empty = |session: &Session| session.id == self.id && !self.is_begun;
-                texts::sessions(sessions.iter().filter(|it| !is_empty(it)))
-            }
-            ("sessions", id) => {
-                let session = self.sessions.enter(id).await?;
-                self.enter(session, false).await?;
-                return self.greet(interrupts).await;
-            }
-            (_, _) => String::new(),
-        };
-        Ok(self.shown.print_wrapped(&text).await?)
     }
 
     /// Leaves the session for one that was opened.

@@ -7,6 +7,8 @@ use clap_complete::Shell;
 
 use super::output;
 
+mod sections;
+
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
     shell: Shell,
@@ -30,12 +32,19 @@ pub fn completions(mut command: Command, args: &CompletionsArgs) -> ExitCode {
 pub fn man(command: Command, args: &ManArgs) -> ExitCode {
     let Some(directory) = &args.out else {
         let mut page = Vec::new();
-        return match clap_mangen::Man::new(command).render(&mut page) {
+        let rendered = clap_mangen::Man::new(command).render(&mut page);
+        page.extend(sections::sections().into_bytes());
+        return match rendered {
             Ok(()) => output::print_answer(String::from_utf8_lossy(&page).trim_end()),
             Err(error) => output::fail(&format!("The page was not written: {error}.")),
         };
     };
-    let written = fs::create_dir_all(directory).and_then(|()| clap_mangen::generate_to(command, directory));
+    let written = fs::create_dir_all(directory).and_then(|()| {
+        clap_mangen::generate_to(command, directory)?;
+        let first = directory.join("windlass.1");
+        let page = fs::read_to_string(&first)?;
+        fs::write(first, page + &sections::sections())
+    });
     match written {
         Ok(()) => output::print_answer(&format!("The pages are in {}.", directory.display())),
         Err(error) => output::fail(&format!("{} was not written: {error}.", directory.display())),

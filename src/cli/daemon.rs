@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use tokio::sync::oneshot;
 use windlass_base::queue::Queue;
-use windlass_engine::{Answerable, Client, Engine, EngineError, PromptInput, TurnOutcome};
+use windlass_engine::{Answerable, Client, Engine, EngineError, PromptInput, TurnBegin, TurnOutcome};
 use windlass_protocol::opencode::{
     event::Event,
     id::{PartId, PermissionId, QuestionId, SessionId},
@@ -70,14 +70,34 @@ impl Daemon {
     pub fn prompt(&self, id: &SessionId, input: PromptInput, on_end: OnEnd) {
         match self {
             Self::Own(engine, _) => {
-                let on_end = move |ended: Result<TurnOutcome, EngineError>| {
-                    let ended = ended
-                        .map(|outcome| TurnResult { stop: outcome.stop, structured: outcome.structured });
-                    on_end(ended.map_err(|error| error.message));
-                };
-                engine.sessions().prompt(id, input, Box::new(on_end));
+                engine.sessions().prompt(id, input, Box::new(move |ended| on_end(turn_end(ended))));
             }
             Self::Remote(remote) => remote.prompt(id, input, on_end),
+        }
+    }
+
+    /// Gives a session that works a prompt, and returns its ticket; `None` at a server, which has no place for it.
+    pub fn prompt_beside(
+        &self,
+        id: &SessionId,
+        input: PromptInput,
+        on_begin: TurnBegin,
+        on_end: OnEnd,
+    ) -> Option<u64> {
+        match self {
+            Self::Own(engine, _) => {
+                let on_end = Box::new(move |ended| on_end(turn_end(ended)));
+                Some(engine.sessions().prompt_watched(id, input, on_begin, on_end))
+            }
+            Self::Remote(_) => None,
+        }
+    }
+
+    /// Takes a prompt back that waits; false if it has begun.
+    pub fn withdraw(&self, id: &SessionId, ticket: u64) -> bool {
+        match self {
+            Self::Own(engine, _) => engine.sessions().withdraw_prompt(id, ticket),
+            Self::Remote(_) => false,
         }
     }
 
@@ -155,4 +175,9 @@ impl Daemon {
             Self::Remote(remote) => remote.reject_question(id),
         }
     }
+}
+
+fn turn_end(ended: Result<TurnOutcome, EngineError>) -> TurnEnd {
+    let ended = ended.map(|outcome| TurnResult { stop: outcome.stop, structured: outcome.structured });
+    ended.map_err(|error| error.message)
 }

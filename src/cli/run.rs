@@ -23,9 +23,11 @@ pub mod attach;
 pub mod failure;
 pub mod open;
 mod outcome;
+mod policy;
 mod printer;
 pub mod schema;
 pub mod shown;
+pub mod waiting;
 
 use args::{Format, RunArgs};
 use failure::Failure;
@@ -142,7 +144,7 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
     };
     let is_object = input.format.is_some();
     shown.bound(&opened.info, args.timeout);
-    let ended = shown.turn(&id, input, &mut Interrupts::none()).await?;
+    let ended = shown.turn(&id, input, None, &mut Interrupts::none()).await?;
     let code = conclude(shown, &ended, is_object, args.max_cost).await?;
     shown.tell_rest(&id).await?;
     Ok(code)

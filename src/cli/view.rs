@@ -18,6 +18,7 @@ use self::{
 };
 
 mod ansi;
+pub mod below;
 pub mod line;
 pub mod look;
 mod markdown;
@@ -156,7 +157,7 @@ fn id(id: &str, draw: &Draw<'_>) -> Option<Line> {
 }
 
 /// Draws a text of the user.
-fn prompt(text: &str, draw: &Draw<'_>) -> Vec<Line> {
+pub fn prompt(text: &str, draw: &Draw<'_>) -> Vec<Line> {
     let mut mark = Line::new("› ", CYAN.bold());
     let mut rows = Vec::new();
     for line in text.trim_end().lines() {

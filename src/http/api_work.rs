@@ -22,6 +22,7 @@ use super::{
     body::{Answer, Ids, Payload},
     error::Failure,
     history,
+    inbox::When,
     prompt::{self, PartInput, PromptBody},
     routes::{Routes, get, post},
     selection::Selected,
@@ -113,6 +114,8 @@ async fn choose_model(
 struct AdmitBody {
     id: Option<MessageId>,
     prompt: Words,
+    #[serde(default)]
+    delivery: When,
 }
 
 #[derive(Debug, Deserialize)]
@@ -142,9 +145,16 @@ async fn admit(
     Payload(body): Payload<AdmitBody>,
 ) -> Result<Answer<Value>, Failure> {
     let id = find(&server, &id).await?.id;
-    let AdmitBody { id: message_id, prompt: Words { text, files, agents } } = body;
+    let AdmitBody { id: message_id, prompt: Words { text, files, agents }, delivery } = body;
     let message_id = message_id.unwrap_or_else(ids::message);
     let shown = json!({"text": text});
+    let answer = Answer(json!({"data": {
+        "admittedSeq": 0, "id": message_id, "sessionID": id, "prompt": shown, "delivery": delivery.name(),
+        "timeCreated": clock::now_ms(),
+    }}));
+    if prompt::is_repeated(&server, &id, &message_id).await? {
+        return Ok(answer);
+    }
     let files = files.into_iter().map(|File { uri, name }| {
         let mime = mime::of_path(&uri).unwrap_or("text/plain").to_owned();
         PartInput::File { id: None, file: FilePart { mime, filename: name, url: uri, source: None } }
@@ -153,12 +163,10 @@ async fn admit(
     let words = PartInput::Text { id: None, text, synthetic: false, ignored: false };
     let parts = std::iter::once(words).chain(files).chain(agents).collect();
     let body = PromptBody::of_parts(parts, message_id.clone());
-    let input = prompt::accepted(&server, &id, body).await?;
+    let mut input = prompt::accepted(&server, &id, body).await?;
+    input.delivery = delivery.into();
     server.engine.sessions().prompt_until_stored(&id, input).await?;
-    Ok(Answer(json!({"data": {
-        "admittedSeq": 0, "id": message_id, "sessionID": id, "prompt": shown, "delivery": "queue",
-        "timeCreated": clock::now_ms(),
-    }})))
+    Ok(answer)
 }
 
 async fn interrupt(State(server): State<Shared>, Path(id): Path<String>) -> Result<StatusCode, Failure> {

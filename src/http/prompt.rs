@@ -130,6 +130,11 @@ async fn prompt(
     Id(id): Id<SessionId>,
     Payload(body): Payload<PromptBody>,
 ) -> Result<Answer<MessageWithParts>, Failure> {
+    if let Some(message_id) = &body.message_id
+        && is_repeated(&server, &id, message_id).await?
+    {
+        return answer_again(&server, &id, message_id).await;
+    }
     let mut input = accepted(&server, &id, body).await?;
     if input.no_reply && server.engine.sessions().is_working(&id) {
         // The turn that runs takes it in at its next step, and may wait for the caller: a hook or a tool.
@@ -138,6 +143,38 @@ async fn prompt(
         return Ok(Answer(noted));
     }
     answer(&server, &id, run(&server, &id, input)).await
+}
+
+/// Returns true if a prompt came before, by the id that its client gave to it: one that is sent again is carried out once.
+pub async fn is_repeated(server: &Shared, id: &SessionId, message_id: &MessageId) -> Result<bool, Failure> {
+    server.open(id).await?;
+    let sessions = server.engine.sessions();
+    let is_under_way = sessions.end_of_prompt(id, message_id).is_some();
+    Ok(is_under_way || sessions.message_of_prompt(id, message_id).await?.is_some())
+}
+
+/// Answers a prompt that came before with the last message of its turn, once that is over.
+async fn answer_again(
+    server: &Shared,
+    id: &SessionId,
+    message_id: &MessageId,
+) -> Result<Answer<MessageWithParts>, Failure> {
+    let sessions = server.engine.sessions();
+    if let Some(ended) = sessions.end_of_prompt(id, message_id) {
+        // It fails when the prompt is answered.
+        let _ = ended.await;
+    }
+    let gone = || Failure::not_found("The prompt of this messageID was withdrawn or taken back.");
+    let prompt = sessions.message_of_prompt(id, message_id).await?.ok_or_else(gone)?;
+    let answers = |message: &&MessageWithParts| match &message.info {
+        Message::Assistant(answer) => answer.parent_id == prompt,
+        Message::User(_) => false,
+    };
+    let messages = sessions.last_messages(id, None, None).await?;
+    let answer = messages.iter().rfind(answers);
+    // A prompt that is only kept has none.
+    let told = answer.or_else(|| messages.iter().find(|message| *message.info.id() == prompt));
+    told.cloned().map(Answer).ok_or_else(gone)
 }
 
 /// Returns a message as it will be stored, without its parts.
@@ -168,6 +205,11 @@ async fn prompt_async(
     Id(id): Id<SessionId>,
     Payload(body): Payload<PromptBody>,
 ) -> Result<StatusCode, Failure> {
+    if let Some(message_id) = &body.message_id
+        && is_repeated(&server, &id, message_id).await?
+    {
+        return Ok(StatusCode::NO_CONTENT);
+    }
     let input = accepted(&server, &id, body).await?;
     server.engine.sessions().prompt_until_stored(&id, input).await?;
     Ok(StatusCode::NO_CONTENT)

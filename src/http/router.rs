@@ -12,8 +12,8 @@ use tower_http::compression::CompressionLayer;
 
 use super::{
     access, acp, api, api_key, api_login, api_message, api_pty, api_session, api_work, ask, config, cors,
-    doc, error::Failure, event, experimental, files, global, history, mcp, message, page, project, prompt,
-    provider, pty, server::Shared, services, session, tui, vcs,
+    doc, error::Failure, event, experimental, files, global, history, inbox, mcp, message, page, project,
+    prompt, provider, pty, server::Shared, services, session, tui, vcs,
 };
 
 /// Returns the routes and the layers that every request passes.
@@ -35,6 +35,7 @@ pub fn router(server: &Shared) -> Router {
         .merge(files::routes())
         .merge(global::routes())
         .merge(history::routes())
+        .merge(inbox::routes())
         .merge(mcp::routes())
         .merge(message::routes())
         .merge(page::routes())

@@ -261,8 +261,15 @@ async fn the_ids_that_a_client_chose_are_kept() {
     let messages = server.get(&path).await.ok();
     assert_eq!((&messages[0]["info"]["id"], &messages[0]["parts"][0]["id"]), (&json!(now), &json!(part)));
     assert_eq!(messages[0]["info"]["system"], "be brief");
-    let again = server.post(&path, body).await.refused(400);
-    assert!(again["data"]["message"].as_str().unwrap().contains("messageID"));
+    // A prompt that is sent again is the same one, and another one cannot have its ids.
+    assert_eq!(server.post(&path, body.clone()).await.ok(), answered);
+    for taken in [
+        json!({"messageID": answered["info"]["id"], "parts": body["parts"]}),
+        json!({"parts": body["parts"]}),
+    ] {
+        let refused = server.post(&path, taken).await.refused(400);
+        assert!(refused["data"]["message"].as_str().unwrap().contains("messageID"));
+    }
     server.finish().await;
 }
 

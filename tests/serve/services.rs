@@ -456,8 +456,14 @@ async fn the_document_has_opencodes_operations_but_for_a_reasoned_list() {
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
             let is_known = known.iter().any(|it| it[0].to_lowercase() == *method && it[1] == path);
-            // Commands in the background, which OpenCode has from its second version on only.
-            let is_ours = path.starts_with("/experimental/session/{sessionID}/job");
+            // Commands in the background and prompts that wait, which OpenCode has from its second version on only.
+            let is_ours = [
+                "/experimental/session/{sessionID}/job",
+                "/api/session/{sessionID}/inbox",
+                "/api/session/{sessionID}/wake",
+            ]
+            .iter()
+            .any(|ours| path.starts_with(ours));
             if !is_known && !is_ours {
                 problems.push(format!("{method} {path} ({}) is our own", operation["operationId"]));
             }

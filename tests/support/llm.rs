@@ -434,6 +434,10 @@ impl Llm {
         stream.set_nodelay(true)?;
         let mut buffer = Vec::new();
         while let Some(asked) = http::read(&mut stream, &mut buffer).await? {
+            if asked.line == "GET /v1/models" {
+                stream.write_all(&models()).await?;
+                continue;
+            }
             let request = Request::new(asked);
             let wire = Wire::of(&request.path);
             let reply = self.take(request);
@@ -443,4 +447,14 @@ impl Llm {
         }
         Ok(())
     }
+}
+
+/// Returns the answer of a server that lists its models.
+fn models() -> Vec<u8> {
+    let body = json!({"object": "list", "data": [{"id": "mock"}, {"id": "other"}]}).to_string();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    (head + &body).into_bytes()
 }

@@ -223,8 +223,24 @@ impl Server {
     /// Ends the server and starts it again at the same address.
     pub async fn restarted(mut self) -> Self {
         self.end().await;
+        self.at_the_same_port().await
+    }
+
+    async fn at_the_same_port(&self) -> Self {
         let port = self.url.rsplit(':').next().unwrap().to_owned();
-        self.again.clone().arguments(&["--port", &port]).start().await
+        let mut again = self.again.clone();
+        if !again.arguments.contains(&"--port".to_owned()) {
+            again = again.arguments(&["--port", &port]);
+        }
+        again.start().await
+    }
+
+    /// Kills the server and starts it again at the same address.
+    pub async fn killed(mut self) -> Self {
+        self.is_finished = true;
+        process::send(self.pid(), Signal::SIGKILL);
+        tokio::time::timeout(DEADLINE, self.child.wait()).await.unwrap().unwrap();
+        self.at_the_same_port().await
     }
 
     /// Ends the server and checks that it leaves nothing behind.

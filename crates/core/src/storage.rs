@@ -42,6 +42,7 @@ pub mod repair;
 pub mod session_locks;
 pub mod spent;
 mod upkeep;
+mod waiting;
 mod worker;
 
 pub use appends::Append;
@@ -163,6 +164,8 @@ pub enum Write {
         session_id: SessionId,
         todos: Arc<[Todo]>,
     },
+    /// Removes a prompt that waited: its message is stored.
+    TakePrompt(MessageId),
     /// Inserts the costs of a removed answer, unless they are known.
     Spent {
         session_id: SessionId,
@@ -451,6 +454,7 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
             let insert = "INSERT INTO part_text (part_id, session_id, text) VALUES (?1, ?2, ?3)";
             connection.prepare_cached(insert)?.execute([part_id.as_str(), session_id.as_str(), text])?;
         }
+        Write::TakePrompt(id) => waiting::remove(connection, id)?,
         Write::Spent { session_id, answer } => spent::insert(connection, session_id, answer)?,
         Write::Todos { session_id, todos } => {
             connection

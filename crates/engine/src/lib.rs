@@ -372,6 +372,7 @@ impl Engine {
         let sessions = std::mem::take(&mut *lock(&self.0.sessions.open));
         lock(&self.0.sessions.finishing).extend(sessions.values().map(|open| open.tickets.clone()));
         futures_util::future::join_all(sessions.into_values().map(end_session)).await;
+        lock(&self.0.sessions.finishing).clear();
         // Commands in the background get the same moment as those that are cancelled with a turn.
         if self.0.jobs.end_all() {
             self.0.sessions.tasks.close();
@@ -388,6 +389,8 @@ impl Engine {
         for tickets in finishing.iter().chain(sessions.values().map(|open| &open.tickets)) {
             tickets.cancel_all();
         }
+        // The rows of prompts that stay have an owner for as long as these are there.
+        drop(finishing);
         let ends = futures_util::future::join_all(sessions.into_values().map(end_session));
         self.0.sessions.tasks.close();
         let all = async { tokio::join!(ends, self.0.sessions.tasks.wait()) };

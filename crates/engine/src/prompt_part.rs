@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
 use windlass_protocol::opencode::{model_ref::ModelRef, part::FilePart};
 
 /// A piece of a user's prompt.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum PromptPart {
     Text {
         text: String,

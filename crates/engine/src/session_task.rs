@@ -64,6 +64,8 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
         }
         let handled = match command {
             None => break,
+            // It is sent again with the next prompt.
+            Some(Command::Prompt { ticket }) if cx.tickets.is_parked(ticket) => Ok(()),
             Some(Command::Prompt { ticket }) if cx.tickets.end_without_turn(ticket) => Ok(()),
             Some(Command::Prompt { ticket }) => answer(&cx, &mut state, &mut inbox, &mut title, ticket).await,
             Some(Command::Select { agent, model }) => {

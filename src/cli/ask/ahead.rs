@@ -5,7 +5,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read},
+    io::{self, Read, Write},
     os::{fd::OwnedFd, unix::fs::OpenOptionsExt},
     sync::{Arc, Mutex},
     time::{Duration, Instant},
@@ -19,12 +19,19 @@ use nix::{
 use tokio::io::unix::AsyncFd;
 use windlass_base::lock::lock;
 
-use super::keyboard;
+use super::keyboard::{self, Key};
 
 /// Bytes of typed text that are kept; the terminal holds the rest back.
 const MAX_BYTES: usize = 1 << 20;
 /// Bytes that are read at a time.
 const CHUNK: usize = 4096;
+const ESCAPE: u8 = 0x1b;
+/// Time in which the rest of a key comes, on a slow connection as well.
+const KEY_LIMIT: Duration = Duration::from_millis(50);
+/// Has the terminal mark pasted text.
+pub const PASTE_MARKS: &[u8] = b"\x1b[?2004h";
+/// Ends it.
+pub const NO_PASTE_MARKS: &[u8] = b"\x1b[?2004l";
 /// A key that comes so soon behind others is one of a text. A slow typist takes about 0.3 s for a key.
 pub const IN_ONE_GO: Duration = Duration::from_millis(500);
 
@@ -39,9 +46,13 @@ struct State {
     /// The modes that the terminal was found in.
     found: Termios,
     bytes: Vec<u8>,
+    /// Text that was typed before them, and edited since.
+    text: String,
     /// When the last of them came.
     last_at: Option<Instant>,
     phase: Phase,
+    /// Pasted text is marked while [`Phase::Kept`].
+    is_marked: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,7 +73,14 @@ impl Ahead {
             File::options().read(true).write(true).custom_flags(flags.bits()).open("/dev/tty").ok()?;
         let ready = keyboard::readiness(&terminal)?;
         let found = tcgetattr(&terminal).ok()?;
-        let state = Mutex::new(State { found, bytes: Vec::new(), last_at: None, phase: Phase::Left });
+        let state = Mutex::new(State {
+            found,
+            bytes: Vec::new(),
+            text: String::new(),
+            last_at: None,
+            phase: Phase::Left,
+            is_marked: false,
+        });
         let ahead = Self { terminal, ready, state };
         ahead.keep();
         Some(Arc::new(ahead))
@@ -90,16 +108,50 @@ impl Ahead {
         }
     }
 
-    /// Takes the keys typed for as long as this is polled; never ends. A signal that is typed behind more than the
-    /// terminal holds would not be seen otherwise.
-    pub async fn follow(&self) {
+    /// Ends when keys were typed, and taken. A signal that is typed behind more than the terminal holds would not be
+    /// seen otherwise.
+    pub async fn typed(&self) {
         while let Ok(mut ready) = self.ready.readable().await {
             if !self.take_in() {
                 break;
             }
             ready.clear_ready();
+            if lock(&self.state).bytes.last() == Some(&ESCAPE) {
+                // The beginning of a key that comes in pieces, or a key of its own.
+                let more = tokio::time::timeout(KEY_LIMIT, self.ready.readable()).await;
+                if more.is_ok_and(|ready| ready.is_ok()) && !self.take_in() {
+                    break;
+                }
+            }
+            if !lock(&self.state).bytes.is_empty() {
+                return;
+            }
         }
         std::future::pending().await
+    }
+
+    /// Takes the keys typed so far, as they are; an unfinished one stays.
+    pub fn keys(&self) -> Vec<Key> {
+        keyboard::decode(&mut lock(&self.state).bytes)
+    }
+
+    /// Gives text back for the next line, before all that is typed from now on.
+    pub fn put_back(&self, text: &str) {
+        lock(&self.state).text.push_str(text);
+    }
+
+    /// Has pasted text marked while turns are shown: its ends of lines send nothing.
+    pub fn mark_pastes(&self, is_marked: bool) {
+        let mut state = lock(&self.state);
+        state.is_marked = is_marked;
+        if state.phase == Phase::Kept && !self.is_background() {
+            self.write(if is_marked { PASTE_MARKS } else { NO_PASTE_MARKS });
+        }
+    }
+
+    /// A terminal that is gone misses it.
+    fn write(&self, code: &[u8]) {
+        let _ = (&self.terminal).write_all(code);
     }
 
     /// Takes the keys that the terminal holds; returns false if the terminal has gone.
@@ -140,7 +192,8 @@ impl Ahead {
         self.take_in();
         let mut state = lock(&self.state);
         state.last_at = None;
-        keyboard::text(&mut state.bytes)
+        let edited = std::mem::take(&mut state.text);
+        keyboard::text(edited, &mut state.bytes)
     }
 
     /// Takes the typed keys and leaves the terminal to others, such as the shell before the process stops; returns
@@ -153,6 +206,9 @@ impl Ahead {
         self.take_in();
         let mut state = lock(&self.state);
         state.phase = Phase::Left;
+        if state.is_marked {
+            self.write(NO_PASTE_MARKS);
+        }
         let _ = tcsetattr(&self.terminal, SetArg::TCSANOW, &state.found);
         Some(modes)
     }
@@ -165,6 +221,9 @@ impl Ahead {
             && tcsetattr(&self.terminal, SetArg::TCSANOW, modes).is_ok()
         {
             state.phase = Phase::Kept;
+            if state.is_marked {
+                self.write(PASTE_MARKS);
+            }
         }
     }
 

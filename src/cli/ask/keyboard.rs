@@ -37,8 +37,21 @@ pub enum Key {
     End,
     /// A key that edits a line, and says nothing elsewhere.
     Edit(Edit),
+    /// A key of a line that is sent, and nothing elsewhere.
+    Line(LineKey),
     /// A key that means nothing here, such as a function key.
     Other,
+}
+
+/// Keys for a line that is typed during a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineKey {
+    /// Enter with Alt.
+    AltEnter,
+    Up,
+    /// Pasted text follows, until its end; it is no key.
+    PasteBegins,
+    PasteEnds,
 }
 
 /// The keys that edit a line, as in a shell.
@@ -179,13 +192,12 @@ pub fn readiness(terminal: impl AsFd) -> Option<AsyncFd<OwnedFd>> {
     ready.ok()
 }
 
-/// Takes text out of bytes that were typed where nothing edited them; an unfinished character stays.
-pub fn text(bytes: &mut Vec<u8>) -> String {
-    let mut text = String::new();
+/// Adds the text of bytes that were typed where nothing edited them; an unfinished character stays.
+pub fn text(mut text: String, bytes: &mut Vec<u8>) -> String {
     for key in decode(bytes) {
         match key {
             Key::Char(char) => text.push(char),
-            Key::Enter => text.push('\n'),
+            Key::Enter | Key::Line(LineKey::AltEnter) => text.push('\n'),
             Key::Tab => text.push('\t'),
             Key::Backspace => _ = text.pop(),
             Key::Clear => text.truncate(line_start(&text)),
@@ -195,7 +207,7 @@ pub fn text(bytes: &mut Vec<u8>) -> String {
                 let n_blanks = line.len() - line.trim_end().len();
                 text.truncate(text.len() - n_blanks - word.len());
             }
-            Key::Escape | Key::Interrupt | Key::End | Key::Edit(_) | Key::Other => {}
+            Key::Escape | Key::Interrupt | Key::End | Key::Edit(_) | Key::Line(_) | Key::Other => {}
         }
     }
     text
@@ -206,7 +218,7 @@ fn line_start(text: &str) -> usize {
 }
 
 /// Takes the keys out of the bytes; an unfinished character stays.
-fn decode(bytes: &mut Vec<u8>) -> Vec<Key> {
+pub fn decode(bytes: &mut Vec<u8>) -> Vec<Key> {
     let taken = std::mem::take(bytes);
     let mut rest = &taken[..];
     let mut keys = Vec::new();
@@ -220,10 +232,11 @@ fn decode(bytes: &mut Vec<u8>) -> Vec<Key> {
             0x04 => (Key::End, 1),
             0x1b => match behind {
                 [] | [0x1b, ..] => (Key::Escape, 1),
+                [b'\r' | b'\n', ..] => (Key::Line(LineKey::AltEnter), 2),
                 behind => {
                     let n_bytes = sequence(behind);
-                    let edit = behind.get(..n_bytes).and_then(edit_of);
-                    (edit.map_or(Key::Other, Key::Edit), 1 + n_bytes)
+                    let named = behind.get(..n_bytes).and_then(key_of);
+                    (named.unwrap_or(Key::Other), 1 + n_bytes)
                 }
             },
             0x01 => (Key::Edit(Edit::Start), 1),
@@ -259,16 +272,19 @@ fn sequence(behind: &[u8]) -> usize {
     }
 }
 
-/// Returns the editing key that a sequence stands for, in the spellings of today's terminals.
-fn edit_of(sequence: &[u8]) -> Option<Edit> {
-    match sequence {
-        b"[D" | b"OD" => Some(Edit::Left),
-        b"[C" | b"OC" => Some(Edit::Right),
-        b"[H" | b"OH" | b"[1~" | b"[7~" => Some(Edit::Start),
-        b"[F" | b"OF" | b"[4~" | b"[8~" => Some(Edit::End),
-        b"[3~" => Some(Edit::Delete),
-        _other => None,
-    }
+/// Returns the key that a sequence stands for, in the spellings of today's terminals.
+fn key_of(sequence: &[u8]) -> Option<Key> {
+    Some(match sequence {
+        b"[D" | b"OD" => Key::Edit(Edit::Left),
+        b"[C" | b"OC" => Key::Edit(Edit::Right),
+        b"[H" | b"OH" | b"[1~" | b"[7~" => Key::Edit(Edit::Start),
+        b"[F" | b"OF" | b"[4~" | b"[8~" => Key::Edit(Edit::End),
+        b"[3~" => Key::Edit(Edit::Delete),
+        b"[A" | b"OA" => Key::Line(LineKey::Up),
+        b"[200~" => Key::Line(LineKey::PasteBegins),
+        b"[201~" => Key::Line(LineKey::PasteEnds),
+        _other => return None,
+    })
 }
 
 enum Unfinished {

@@ -90,6 +90,7 @@ impl PermissionDialog {
             | Key::Clear
             | Key::Interrupt
             | Key::Edit(_)
+            | Key::Line(_)
             | Key::Other => Step::More(String::new()),
         }
     }

@@ -69,9 +69,13 @@ impl QuestionDialog {
                 Step::More("\u{8} \u{8}".repeat(n_digits))
             }
             Key::Escape | Key::End => Step::Done("dismissed\n".to_owned(), Answer::Question(None)),
-            Key::Char(_) | Key::Enter | Key::Tab | Key::Interrupt | Key::Edit(_) | Key::Other => {
-                Step::More(String::new())
-            }
+            Key::Char(_)
+            | Key::Enter
+            | Key::Tab
+            | Key::Interrupt
+            | Key::Edit(_)
+            | Key::Line(_)
+            | Key::Other => Step::More(String::new()),
         }
     }
 

@@ -2,10 +2,7 @@
 
 use windlass_base::text;
 
-use super::{
-    super::view::line::width,
-    keyboard::{Edit, Key},
-};
+use super::{super::view::line::width, keyboard::Key, line_edit::LineEdit};
 
 /// Characters of a typed line.
 const MAX_LINE: usize = 4096;
@@ -26,9 +23,7 @@ pub struct Typing {
     label: &'static str,
     /// Columns of the terminal.
     columns: usize,
-    text: Vec<char>,
-    /// Characters before the cursor.
-    cursor: usize,
+    line: LineEdit,
     /// The first character that is shown, and the columns that are in use behind the label.
     shown_from: usize,
     n_used: usize,
@@ -37,7 +32,7 @@ pub struct Typing {
 impl Typing {
     /// Returns an empty line behind a label, which the caller shows.
     pub fn new(label: &'static str, columns: usize) -> Self {
-        Self { label, columns, text: Vec::new(), cursor: 0, shown_from: 0, n_used: 0 }
+        Self { label, columns, line: LineEdit::default(), shown_from: 0, n_used: 0 }
     }
 
     /// Takes keys, and returns the text to show, which may be the last of a line that they end.
@@ -45,11 +40,11 @@ impl Typing {
         let mut shown = String::new();
         for key in keys {
             match key {
-                Key::Char(char) if self.text.len() < MAX_LINE && !text::is_hidden(*char) => {
-                    self.text.insert(self.cursor, *char);
-                    self.cursor += 1;
+                Key::Char(char) if self.line.len() < MAX_LINE && !text::is_hidden(*char) => {
+                    self.line.insert(*char);
                     let n_columns = width(char.encode_utf8(&mut [0; 4]));
-                    let is_simple = self.cursor == self.text.len() && self.n_used + n_columns <= self.room();
+                    let is_simple =
+                        self.line.cursor() == self.line.len() && self.n_used + n_columns <= self.room();
                     if is_simple {
                         self.n_used += n_columns;
                         shown.push(*char);
@@ -57,48 +52,23 @@ impl Typing {
                         shown.push_str(&self.redrawn());
                     }
                 }
-                Key::Backspace if self.cursor > 0 => {
-                    self.cursor -= 1;
-                    self.text.remove(self.cursor);
-                    shown.push_str(&self.redrawn());
-                }
+                Key::Backspace if self.line.backspace() => shown.push_str(&self.redrawn()),
                 Key::Clear => {
-                    self.text.drain(..self.cursor);
-                    self.cursor = 0;
+                    self.line.clear();
                     shown.push_str(&self.redrawn());
                 }
                 Key::Edit(edit) => {
-                    self.edit(*edit);
+                    self.line.edit(*edit);
                     shown.push_str(&self.redrawn());
                 }
                 Key::Enter => {
-                    let line: String = self.text.iter().collect();
-                    return (shown, State::Entered(line.trim().to_owned()));
+                    return (shown, State::Entered(self.line.text().trim().to_owned()));
                 }
                 Key::Escape | Key::End => return (shown, State::Left),
-                Key::Char(_) | Key::Tab | Key::Backspace | Key::Interrupt | Key::Other => {}
+                Key::Char(_) | Key::Tab | Key::Backspace | Key::Interrupt | Key::Line(_) | Key::Other => {}
             }
         }
         (shown, State::Open)
-    }
-
-    fn edit(&mut self, edit: Edit) {
-        match edit {
-            Edit::Left => self.cursor = self.cursor.saturating_sub(1),
-            Edit::Right => self.cursor = (self.cursor + 1).min(self.text.len()),
-            Edit::Start => self.cursor = 0,
-            Edit::End => self.cursor = self.text.len(),
-            Edit::Delete if self.cursor < self.text.len() => _ = self.text.remove(self.cursor),
-            Edit::Delete => {}
-            Edit::DeleteWord => {
-                let before = &self.text[..self.cursor];
-                let word_end = before.iter().rposition(|char| *char != ' ').map_or(0, |at| at + 1);
-                let start = before[..word_end].iter().rposition(|char| *char == ' ').map_or(0, |at| at + 1);
-                self.text.drain(start..self.cursor);
-                self.cursor = start;
-            }
-            Edit::DeleteRest => self.text.truncate(self.cursor),
-        }
     }
 
     /// Columns behind the label; the last one stays free, since a terminal may wrap there.
@@ -110,13 +80,14 @@ impl Typing {
     /// in its place.
     fn redrawn(&mut self) -> String {
         let room = self.room();
-        self.shown_from = self.shown_from.min(self.cursor);
-        while columns_of(&self.text[self.shown_from..self.cursor]) > room {
+        let (chars, cursor) = (self.line.chars(), self.line.cursor());
+        self.shown_from = self.shown_from.min(cursor);
+        while columns_of(&chars[self.shown_from..cursor]) > room {
             self.shown_from += 1;
         }
         let mut shown = String::new();
         let mut n_used = 0;
-        for char in &self.text[self.shown_from..] {
+        for char in &chars[self.shown_from..] {
             let n_columns = columns_of(&[*char]);
             if n_used + n_columns > room {
                 break;
@@ -126,7 +97,7 @@ impl Typing {
         }
         let blanks = " ".repeat(self.n_used.saturating_sub(n_used));
         self.n_used = n_used;
-        let before: String = self.text[self.shown_from..self.cursor].iter().collect();
+        let before: String = chars[self.shown_from..cursor].iter().collect();
         format!("\r{label}{shown}{blanks}\r{label}{before}", label = self.label)
     }
 }

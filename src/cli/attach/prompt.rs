@@ -73,7 +73,7 @@ async fn answer(remote: &Arc<Remote>, shown: &mut Shown, mut args: RunArgs) -> R
         ..PromptInput::default()
     };
     shown.bound(&session, args.timeout);
-    let ended = shown.turn(&session.id, input, &mut Interrupts::none()).await?;
+    let ended = shown.turn(&session.id, input, None, &mut Interrupts::none()).await?;
     let code = run::conclude(shown, &ended, is_object, None).await?;
     shown.tell_rest(&session.id).await?;
     Ok(code)

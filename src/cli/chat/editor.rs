@@ -25,15 +25,13 @@ use rustyline::{
 use tokio::sync::oneshot;
 use windlass_base::lock::lock;
 
-use super::words::Words;
-use crate::cli::ask::ahead::Ahead;
+use super::{reflow, words::Words};
+use crate::cli::ask::ahead::{Ahead, NO_PASTE_MARKS, PASTE_MARKS};
 
 /// Lines that are remembered.
 const MAX_HISTORY: usize = 1000;
-/// Ends the marks of pasted text.
-const NO_PASTE_MARKS: &[u8] = b"\x1b[?2004l";
-/// Begins it.
-const PASTE_MARKS: &[u8] = b"\x1b[?2004h";
+/// Milliseconds in which the rest of a key comes; Escape alone is a key then.
+const KEY_MS: u16 = 50;
 
 /// The person's action with the line.
 pub enum Typed {
@@ -43,7 +41,20 @@ pub enum Typed {
     Interrupted,
     /// Ctrl-D on an empty line.
     End,
+    /// A key that wants something of the chat, with the line so far.
+    Wish(Wish, String),
     Failed(io::Error),
+}
+
+/// A wish of the person about the chat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// The next agent answers.
+    NextAgent,
+    /// The line goes on in an editor.
+    Edit,
+    /// The last prompt comes back.
+    TakeBack,
 }
 
 /// See the module's comment.
@@ -59,6 +70,8 @@ type Notices = Arc<Mutex<Option<Box<dyn ExternalPrinter + Send>>>>;
 
 struct Request {
     prompt: String,
+    /// Text that the line begins with, before all that was typed since.
+    begun: String,
     words: Words,
     typed: oneshot::Sender<Typed>,
 }
@@ -89,12 +102,12 @@ impl Editor {
         }
     }
 
-    /// Reads the next line, which begins with the text that was typed before. The terminal must have no other user
-    /// until then.
-    pub async fn read(&self, prompt: String, words: Words) -> Typed {
+    /// Reads the next line, which begins with this text and all that was typed before. The terminal must have no other
+    /// user until then.
+    pub async fn read(&self, prompt: String, begun: String, words: Words) -> Typed {
         let (typed, answer) = oneshot::channel();
         let gone = || Typed::Failed(io::Error::other("the line editor has ended"));
-        if self.requests.send(Request { prompt, words, typed }).is_err() {
+        if self.requests.send(Request { prompt, begun, words, typed }).is_err() {
             return gone();
         }
         answer.await.unwrap_or_else(|_| gone())
@@ -114,12 +127,15 @@ impl Drop for Editor {
 fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf, ahead: Option<&Ahead>, notices: &Notices) {
     let config = Config::builder()
         .completion_type(CompletionType::List)
+        .completion_show_all_if_ambiguous(true)
+        .keyseq_timeout(Some(KEY_MS))
         .history_ignore_space(true)
         .max_history_size(MAX_HISTORY);
     let config = config.map(rustyline::config::Builder::build).unwrap_or_default();
     let editor = rustyline::Editor::<Words, FileHistory>::with_config(config);
     let Ok(mut editor) = editor else { return };
     let is_given_up = Arc::new(AtomicBool::new(false));
+    let wished: Wished = Arc::default();
     let newline = KeyEvent(KeyCode::Enter, Modifiers::ALT);
     editor.bind_sequence(newline, EventHandler::Simple(Cmd::Newline));
     editor
@@ -128,6 +144,16 @@ fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf, ahead: Option<&Ah
         KeyEvent::ctrl('z'),
         EventHandler::Conditional(Box::new(Stop { before: Mutex::new(ahead.map(Ahead::found)) })),
     );
+    let wishes = [
+        (vec![KeyEvent(KeyCode::BackTab, Modifiers::NONE)], Wish::NextAgent),
+        (vec![KeyEvent::ctrl('g')], Wish::Edit),
+        (vec![KeyEvent::ctrl('x'), KeyEvent::ctrl('e')], Wish::Edit),
+        (vec![KeyEvent(KeyCode::Esc, Modifiers::NONE)], Wish::TakeBack),
+    ];
+    for (keys, wish) in wishes {
+        let handler = EventHandler::Conditional(Box::new(Wishes { wish, wished: wished.clone() }));
+        editor.bind_sequence(Event::KeySeq(keys), handler);
+    }
     if let Some(directory) = history.parent() {
         // Without it, lines are remembered for this chat alone.
         let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
@@ -137,11 +163,12 @@ fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf, ahead: Option<&Ah
     // The simplest of terminals edit their lines themselves.
     let is_edited = printer.is_some();
     *lock(notices) = printer.map(|it| Box::new(it) as _);
-    while let Ok(Request { prompt, words, typed }) = requests.recv() {
+    while let Ok(Request { prompt, begun, words, typed }) = requests.recv() {
         editor.set_helper(Some(words));
         let typed_ahead = ahead.map(Ahead::take).unwrap_or_default();
         // An Enter alone, such as one behind an answer, is no line.
-        let initial = typed_ahead.trim_matches('\n');
+        let initial = begun + typed_ahead.trim_matches('\n');
+        let initial = initial.as_str();
         let read = if is_edited {
             editor.readline_with_initial(prompt.as_str(), (initial, ""))
         } else {
@@ -160,6 +187,11 @@ fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf, ahead: Option<&Ah
                     let _ = editor.append_history(history);
                 }
                 Typed::Line(line.replace("\\\n", "\n"))
+            }
+            Err(ReadlineError::Interrupted) if lock(&wished).is_some() => {
+                let (wish, line) = lock(&wished).take().unwrap_or((Wish::TakeBack, String::new()));
+                erase(&prompt, &line);
+                Typed::Wish(wish, line)
             }
             Err(ReadlineError::Interrupted) if is_given_up.load(Ordering::Relaxed) => {
                 Typed::Line(String::new())
@@ -182,6 +214,31 @@ impl ConditionalEventHandler for GiveUp {
         self.0.store(!cx.line().is_empty(), Ordering::Relaxed);
         Some(Cmd::Interrupt)
     }
+}
+
+/// A wish, and the line that it interrupts.
+type Wished = Arc<Mutex<Option<(Wish, String)>>>;
+
+/// Interrupts the line for a wish; a prompt comes back only into an empty line.
+struct Wishes {
+    wish: Wish,
+    wished: Wished,
+}
+
+impl ConditionalEventHandler for Wishes {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, cx: &EventContext<'_>) -> Option<Cmd> {
+        if self.wish == Wish::TakeBack && !cx.line().is_empty() {
+            return Some(Cmd::Noop);
+        }
+        *lock(&self.wished) = Some((self.wish, cx.line().to_owned()));
+        Some(Cmd::Interrupt)
+    }
+}
+
+/// Takes the rows of a line away that was interrupted: it is drawn anew.
+fn erase(prompt: &str, line: &str) {
+    let n_rows = reflow::n_rows(&format!("{prompt}{line}"));
+    let _ = write(io::stdout(), format!("\x1b[{n_rows}A\r\x1b[J").as_bytes());
 }
 
 /// Stops the job at Ctrl-Z, and takes the terminal back when it is continued.

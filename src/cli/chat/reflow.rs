@@ -69,6 +69,14 @@ impl Drawn {
     }
 }
 
+/// Returns the rows that a text takes on this terminal, as the editor lays it out.
+pub fn n_rows(text: &str) -> usize {
+    match columns() {
+        0 => 1,
+        columns => laid_out(text, columns) + 1,
+    }
+}
+
 fn columns() -> usize {
     terminal_size_of(io::stdout()).map_or(0, |(width, _)| width.0.into())
 }

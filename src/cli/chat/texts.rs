@@ -1,14 +1,15 @@
 //! Texts of the chat's own commands, the same with an engine of its own and at a server.
 
 use windlass_engine::CommandChoice;
-use windlass_protocol::opencode::session::Session;
 
-use super::OWN;
+use super::names::OWN;
 use crate::cli::output::plain;
 
 const KEYS: &str = "Alt-Enter or \\ at the end of a line continues on the next, Tab completes / and @ words, \
-                    !COMMAND runs a shell command that the model sees later, \
-                    Ctrl-C cancels the turn, Ctrl-D leaves.";
+                    Shift-Tab changes the agent, Ctrl-G opens your editor, \
+                    !COMMAND runs a shell command that the model sees later. During a turn, Enter says it at the \
+                    next step, Alt-Enter asks it afterwards, Up takes the last back, Esc or Ctrl-C stops; Esc again \
+                    takes the stopped prompt back. Ctrl-D leaves.";
 
 /// Returns the commands of the chat, those of the directory, and the keys.
 pub fn help(commands: &[CommandChoice]) -> String {
@@ -23,17 +24,4 @@ pub fn help(commands: &[CommandChoice]) -> String {
 pub fn unknown(sentence: &str) -> String {
     let end = if sentence.ends_with('?') { "" } else { "." };
     format!("{sentence}{end} Put a space before it to send it as text.")
-}
-
-/// Returns a line for each agent.
-pub fn agents(agents: &[(String, Option<String>)]) -> String {
-    let line = |(name, description): &(String, Option<String>)| {
-        format!("{name}  {}", plain(description.as_deref().unwrap_or_default()))
-    };
-    agents.iter().map(line).collect::<Vec<_>>().join("\n")
-}
-
-/// Returns a line for each session.
-pub fn sessions<'a>(sessions: impl Iterator<Item = &'a Session>) -> String {
-    sessions.map(|it| format!("{}  {}", it.id, plain(&it.title))).collect::<Vec<_>>().join("\n")
 }

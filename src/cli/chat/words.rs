@@ -31,11 +31,10 @@ pub struct Words {
 
 impl Words {
     /// Completes the names of a directory and the chat's own commands.
-    pub fn new(directory: &Path, choices: Choices, own: &[(&str, &str)]) -> Self {
-        let Choices { commands, agents, subagents, models } = choices;
+    pub fn new(directory: &Path, choices: Choices, own: impl Iterator<Item = &'static str>) -> Self {
+        let Choices { commands, agents, subagents, models, .. } = choices;
         let commands = commands.into_iter().map(|command| command.name);
-        let mut commands: Vec<String> =
-            commands.chain(own.iter().map(|(name, _)| (*name).to_owned())).collect();
+        let mut commands: Vec<String> = commands.chain(own.map(str::to_owned)).collect();
         commands.sort();
         commands.dedup();
         let agents = agents.into_iter().map(|(name, _)| name).collect();

@@ -2,25 +2,32 @@
 
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
-use serde_json::{Value, json};
+use reqwest::Method;
+use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 use windlass_core::config::Environment;
 use windlass_engine::{
     self as engine, CommandChoice, Engine, Invocation, NewSession, PromptInput, PromptPart, Record, Slash,
 };
 use windlass_protocol::opencode::{
+    file_diff::FileDiff,
     id::{MessageId, SessionId},
     message::MessageWithParts,
     model_ref::ModelRef,
+    part::PartKind,
     session::{ArchiveFilter, Session},
 };
 
 use super::{
-    super::run::{
-        args::TalkArgs,
-        attach,
-        failure::Failure,
-        open::{self, Place},
+    super::{
+        output,
+        run::{
+            args::TalkArgs,
+            attach,
+            failure::Failure,
+            open::{self, Place},
+        },
+        session::export,
     },
     Daemon,
     http::CredentialArgs,
@@ -61,6 +68,8 @@ pub struct Choices {
     pub agents: Vec<(String, Option<String>)>,
     pub subagents: Vec<String>,
     pub models: Vec<String>,
+    /// The names of a server's models, and the tokens that their contexts take.
+    names: HashMap<String, (String, u64)>,
 }
 
 /// The last messages of a session.
@@ -120,6 +129,7 @@ impl Sessions {
                     agents: loaded.agent_choices().into_iter().map(|it| (it.id, it.description)).collect(),
                     subagents: subagents.map(|agent| agent.name.clone()).collect(),
                     models: loaded.model_choices().into_iter().map(|choice| choice.id).collect(),
+                    names: HashMap::new(),
                 }
             }
             Self::Remote { choices, .. } => choices.clone(),
@@ -205,6 +215,107 @@ impl Sessions {
                 Ok(remote.http.get(&format!("/session?roots=true&limit={N_SESSIONS}")).await?)
             }
         }
+    }
+
+    /// Returns a session as it is stored.
+    pub async fn info(&self, id: &SessionId) -> Result<Session, Failure> {
+        match self {
+            Self::Own { engine, .. } => Ok(engine.sessions().get(id).await?),
+            Self::Remote { remote, .. } => Ok(remote.http.get(&format!("/session/{id}")).await?),
+        }
+    }
+
+    pub async fn rename(&self, id: &SessionId, title: &str) -> Result<Session, Failure> {
+        match self {
+            Self::Own { engine, .. } => Ok(engine.sessions().rename(id, title).await?),
+            Self::Remote { remote, .. } => {
+                let request = remote.http.request(Method::PATCH, &format!("/session/{id}"));
+                remote.http.send(request.json(&json!({ "title": title }))).await?;
+                self.info(id).await
+            }
+        }
+    }
+
+    /// Returns the files that a session changed.
+    pub async fn diff(&self, id: &SessionId) -> Result<Vec<FileDiff>, Failure> {
+        match self {
+            Self::Own { engine, .. } => Ok(engine.sessions().diff(id, None).await?),
+            Self::Remote { remote, .. } => Ok(remote.http.get(&format!("/session/{id}/diff")).await?),
+        }
+    }
+
+    /// Writes a session to a file whose name says how.
+    pub async fn export(&self, id: &SessionId, path: &Path) -> Result<(), Failure> {
+        match self {
+            Self::Own { engine, .. } => export::to_file(engine, id, path).await.map_err(Failure::Misuse),
+            Self::Remote { .. } => {
+                let way_out = format!("run `windlass session export {id} -o FILE` where the server runs");
+                Err(Failure::Misuse(format!("A server's session cannot be exported from here; {way_out}.")))
+            }
+        }
+    }
+
+    /// Takes the prompts back that wait for the next one since their turn was stopped or their process ended; returns
+    /// their words.
+    pub fn take_waiting(&self, id: &SessionId) -> Vec<String> {
+        let Self::Own { engine, .. } = self else { return Vec::new() };
+        let waiting = engine.sessions().waiting_prompts(id).into_iter().filter(|prompt| prompt.is_parked);
+        let taken = waiting.filter(|prompt| engine.sessions().withdraw_prompt(id, prompt.ticket));
+        taken.map(|prompt| prompt.words).collect()
+    }
+
+    /// Returns the words of the prompt that was taken back last.
+    pub async fn undone(&self, id: &SessionId) -> Option<String> {
+        let message_id = self.info(id).await.ok()?.revert?.message_id;
+        let message = match self {
+            Self::Own { engine, .. } => engine.sessions().message(id, &message_id).await.ok()??,
+            Self::Remote { remote, .. } => {
+                remote.http.get(&format!("/session/{id}/message/{message_id}")).await.ok()?
+            }
+        };
+        let texts = message.parts.iter().filter_map(|part| match &part.kind {
+            PartKind::Text(text) if text.synthetic != Some(true) => Some(text.text.as_str()),
+            _other => None,
+        });
+        Some(texts.collect::<Vec<_>>().join("\n"))
+    }
+
+    /// Returns the name of a model, and the tokens that its context takes.
+    pub fn model(&self, model: &ModelRef) -> Option<(String, u64)> {
+        match self {
+            Self::Own { place, .. } => {
+                let model = place.workspace.loaded().checked_model(model).ok()?;
+                Some((model.name, model.limit.context))
+            }
+            Self::Remote { choices, .. } => {
+                let id = format!("{}/{}", model.provider_id, model.model_id);
+                Some(choices.names.get(&id).cloned().unwrap_or((id, 0)))
+            }
+        }
+    }
+
+    /// Describes where the chat takes place: program, model, directory and branch.
+    pub fn place(&self, directory: &Path, home: &Path) -> String {
+        let mut facts = vec![format!("windlass {}", env!("CARGO_PKG_VERSION"))];
+        let directory = match directory.strip_prefix(home) {
+            Ok(below) if below.as_os_str().is_empty() => "~".to_owned(),
+            Ok(below) => format!("~/{}", below.display()),
+            Err(_) => directory.display().to_string(),
+        };
+        match self {
+            Self::Own { place, .. } => {
+                facts.extend(place.answering().ok().map(|model| model.name));
+                let branch =
+                    place.workspace.branch().map(|branch| format!(" ({branch})")).unwrap_or_default();
+                facts.push(output::plain(&(directory + &branch)));
+            }
+            Self::Remote { remote, model, .. } => {
+                facts.extend(model.as_ref().map(ModelRef::to_string));
+                facts.push(output::plain(&directory));
+                facts.push(format!("at {}", remote.http.address()));
+            }
+        }
+        facts.join(" · ")
     }
 
     /// Returns the last messages of a session, those behind the given one.
@@ -304,6 +415,38 @@ impl Sessions {
         }
     }
 
+    /// Returns true if there is no provider, no model and no key at all.
+    pub fn is_unconfigured(&self) -> bool {
+        match self {
+            Self::Own { place, .. } => {
+                let loaded = place.workspace.loaded();
+                let answering = loaded.answering(loaded.default_agent(), place.model.as_ref());
+                answering.is_err_and(|unusable| unusable.is_unconfigured())
+            }
+            Self::Remote { .. } => false,
+        }
+    }
+
+    /// Uses keys that were stored meanwhile.
+    pub async fn read_keys_again(&self) -> Result<(), Failure> {
+        match self {
+            Self::Own { engine, .. } => Ok(engine.accounts().log_in().await?),
+            Self::Remote { .. } => Ok(()),
+        }
+    }
+
+    /// Changes the user's own settings.
+    pub async fn change_user_settings(&self, settings: Map<String, Value>) -> Result<(), Failure> {
+        match self {
+            Self::Own { engine, .. } => {
+                engine.workspaces().patch_user_config(settings).await?;
+                // The directory's configuration has them from now on.
+                self.read_keys_again().await
+            }
+            Self::Remote { .. } => Ok(()),
+        }
+    }
+
     /// Returns the fault of the configuration that may be why there is no such command.
     pub fn fault_of_command(&self, name: &str) -> String {
         match self {
@@ -385,19 +528,25 @@ impl Choices {
         agents.retain(|agent| agent["hidden"] != true);
         let chosen = agents.iter().filter(|agent| agent["mode"] != "subagent");
         let subagents = agents.iter().filter(|agent| agent["mode"] != "primary");
+        let (models, names) = Self::models(remote).await?;
         Ok(Self {
             commands: commands.collect(),
             agents: chosen.map(|agent| (named(agent), text(&agent["description"]))).collect(),
             subagents: subagents.map(named).collect(),
-            models: Self::models(remote).await?,
+            models,
+            names,
         })
     }
 
-    async fn models(remote: &Remote) -> Result<Vec<String>, Failure> {
+    async fn models(remote: &Remote) -> Result<(Vec<String>, HashMap<String, (String, u64)>), Failure> {
         if let Ok(models) = remote.http.get::<Value>("/api/model").await {
             let models = models["data"].as_array().into_iter().flatten();
-            let name = |it: &Value| Some(format!("{}/{}", it["providerID"].as_str()?, it["id"].as_str()?));
-            return Ok(models.filter_map(name).collect());
+            let id = |it: &Value| Some(format!("{}/{}", it["providerID"].as_str()?, it["id"].as_str()?));
+            let name = |it: &Value| {
+                let context = it["limit"]["context"].as_u64().unwrap_or_default();
+                Some((id(it)?, (it["name"].as_str()?.to_owned(), context)))
+            };
+            return Ok((models.clone().filter_map(id).collect(), models.filter_map(name).collect()));
         }
         // A server of OpenCode may lack that list; its providers name their models.
         let providers: Value = remote.http.get("/config/providers").await?;
@@ -409,7 +558,7 @@ impl Choices {
         });
         let mut models: Vec<String> = models.collect();
         models.sort();
-        Ok(models)
+        Ok((models, HashMap::new()))
     }
 }
 

@@ -7,7 +7,8 @@ use windlass_base::{clock, figures, text};
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::SessionId,
-    message::{Message, MessageError},
+    message::{AssistantMessage, Message, MessageError},
+    model_ref::ModelRef,
     part::{Part, PartKind, ToolPart, ToolState},
     session::SessionStatus,
     tool_metadata::{self, decode},
@@ -18,8 +19,9 @@ use super::{
         ask::ahead::Ahead,
         output::{self, Output, Stream},
         view::{
+            below::Below,
             look::Look,
-            progress::{Closing, retry_count},
+            progress::{Answered, Closing, retry_count},
             screen::{Screen, Suspended},
             tool,
             turn::{News, NewsKind, TurnView},
@@ -46,6 +48,8 @@ pub struct Printer {
     /// Draws all of it instead, on a terminal.
     screen: Option<Screen>,
     closing: Closing,
+    /// The model and agent of the newest answer, and the tokens that it read.
+    answered: Option<(ModelRef, String, u64)>,
 }
 
 impl Printer {
@@ -60,6 +64,7 @@ impl Printer {
             is_mid_line: false,
             screen,
             closing: Closing::default(),
+            answered: None,
         }
     }
 
@@ -78,6 +83,33 @@ impl Printer {
         if let Some(screen) = &self.screen {
             screen.keep_typed(ahead);
         }
+    }
+
+    /// Shows a prompt that was typed before it begins.
+    pub fn said(&self, text: &str) {
+        if let Some(screen) = &self.screen {
+            screen.said(text);
+        }
+    }
+
+    /// Shows these rows below the turn's from now on.
+    pub fn set_below(&self, below: Option<Below>) {
+        if let Some(screen) = &self.screen {
+            screen.set_below(below);
+        }
+    }
+
+    /// Shows thoughts from now on, or shows them no more.
+    pub fn show_thoughts(&mut self, is_shown: bool) {
+        self.look.shows_thoughts = is_shown;
+        if let Some(screen) = &self.screen {
+            screen.show_thoughts(is_shown);
+        }
+    }
+
+    /// Returns true if rows are redrawn while a turn runs.
+    pub fn is_live(&self) -> bool {
+        self.screen.is_some() && self.look.is_live
     }
 
     pub fn format(&self) -> Format {
@@ -122,11 +154,32 @@ impl Printer {
             self.turn.note_message(info);
             if let Message::Assistant(message) = &**info {
                 self.message_error = message.error.clone();
+                self.note_answer(message);
             }
         }
         if self.screen.is_none() {
             self.show(payload, output);
         }
+    }
+
+    fn note_answer(&mut self, message: &AssistantMessage) {
+        let context = match (message.tokens.context(), &self.answered) {
+            (0, Some((.., before))) => *before,
+            (context, _) => context,
+        };
+        let (provider_id, model_id) = (message.provider_id.clone(), message.model_id.clone());
+        let model = ModelRef { provider_id, model_id, variant: None };
+        self.answered = Some((model, message.agent.clone(), context));
+    }
+
+    /// Names the model that answered behind the turn, and how full its context is.
+    pub fn name_model(&mut self, name: impl FnOnce(&ModelRef) -> Option<(String, u64)>) {
+        let Some((model, agent, context)) = &self.answered else { return };
+        self.closing.answered = name(model).map(|(model, limit)| Answered {
+            model,
+            agent: agent.clone(),
+            percent: (*context > 0).then(|| (context * 100).checked_div(limit)).flatten(),
+        });
     }
 
     fn show(&mut self, payload: &EventPayload, output: &mut Output) {
@@ -238,7 +291,7 @@ impl Printer {
     pub async fn abandon(&self) -> io::Result<()> {
         match &self.screen {
             Some(screen) => {
-                screen.end(Closing { error: None, remark: Some("Interrupted.".to_owned()) }).await
+                screen.end(Closing { remark: Some("Interrupted.".to_owned()), ..Closing::default() }).await
             }
             None => Ok(()),
         }

@@ -14,14 +14,13 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use windlass_base::{figures, ids, queue::Queue};
-use windlass_core::config::policy::{LEAVE_SANDBOX, REACH_HOST};
 use windlass_engine::{self as engine, Answerable, PromptInput, StopReason};
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{MessageId, PartId, SessionId},
     message::MessageWithParts,
     part::{PartKind, ToolState},
-    permission::{PermissionRequest, Reply},
+    permission::Reply,
     session::{Session, SessionStatus},
     tool_metadata::{Failure, decode},
 };
@@ -41,22 +40,13 @@ use super::{
     },
     args::{Format, TalkArgs},
     outcome::{Reason, Tally},
+    policy::Policy,
     printer::Printer,
+    waiting::{Lines, Turn, Waiting},
 };
 
 /// Time limit for the last words after a signal.
 const FLUSH_LIMIT: Duration = Duration::from_millis(100);
-
-/// The answers that are given without the person.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Policy {
-    /// Everything that is not denied is allowed.
-    is_auto: bool,
-    /// Commands may leave their sandbox too.
-    leaves_sandbox: bool,
-    /// A refusal, of a rule or of anybody, ends the run.
-    is_strict: bool,
-}
 
 /// View of the engine for the user. A call that is dropped halfway continues from here.
 pub struct Shown {
@@ -75,6 +65,8 @@ pub struct Shown {
     person: Option<Person>,
     /// Keeps keys typed during turns, for the line behind them.
     ahead: Option<Arc<Ahead>>,
+    /// Lines that are typed during turns, where they can be seen.
+    waiting: Option<Waiting>,
     /// The session that is asked between its turns too, so that a question outlives its turn.
     attended: Option<SessionId>,
     /// The newest message of that session that is shown.
@@ -158,6 +150,7 @@ impl Shown {
             policy: Policy { is_auto: args.auto, leaves_sandbox: args.leave_sandbox, is_strict: args.strict },
             person,
             ahead: None,
+            waiting: None,
             attended: None,
             newest: None,
             known: None,
@@ -206,6 +199,7 @@ impl Shown {
             person.keep_typed(ahead.clone());
         }
         self.printer.keep_typed(ahead.clone());
+        self.waiting = self.printer.is_live().then(|| Waiting::new(ahead.clone()));
         self.ahead = Some(ahead);
     }
 
@@ -245,6 +239,17 @@ impl Shown {
         if self.newest.as_ref().is_none_or(|newest| newest < id) {
             self.newest = Some(id.clone());
         }
+    }
+
+    /// Shows thoughts from now on, or shows them no more.
+    pub fn show_thoughts(&mut self, is_shown: bool) {
+        self.printer.show_thoughts(is_shown);
+    }
+
+    /// Sends the terminal a code that draws nothing.
+    pub async fn send_code(&mut self, code: &str) -> io::Result<()> {
+        self.output.push(Stream::Out, code);
+        self.output.flush().await
     }
 
     /// Leaves a session that is closed.
@@ -327,11 +332,13 @@ impl Shown {
         self.daemon.set_answerable(Answerable::Permissions);
     }
 
-    /// Gives a prompt to a session and shows its turn to the end. An interrupt cancels the turn.
+    /// Gives a prompt to a session and shows its turn to the end. An interrupt cancels the turn. Lines that are typed
+    /// meanwhile go beside it.
     pub async fn turn(
         &mut self,
         id: &SessionId,
         input: PromptInput,
+        lines: Option<&dyn Lines>,
         interrupts: &mut Interrupts,
     ) -> io::Result<Ended> {
         self.daemon.hold(id);
@@ -342,8 +349,41 @@ impl Shown {
         let (ended, end) = oneshot::channel();
         // The receiver is dropped only when the process ends.
         self.daemon.prompt(id, input, Box::new(|outcome| _ = ended.send(outcome)));
-        let outcome = self.watch(id, end, interrupts).await?;
-        self.settle_turn().await?;
+        self.answered_turn(id, end, lines, interrupts).await
+    }
+
+    /// Shows the turn of a prompt that was typed during the last one; `None` if there is none.
+    pub async fn next_turn(
+        &mut self,
+        id: &SessionId,
+        lines: &dyn Lines,
+        interrupts: &mut Interrupts,
+    ) -> io::Result<Option<Ended>> {
+        let next = self.waiting.as_mut().and_then(Waiting::next_turn);
+        let Some((words, end)) = next else { return Ok(None) };
+        self.begin(id).await?;
+        self.printer.said(&words);
+        self.note_batch();
+        Ok(Some(self.answered_turn(id, end, Some(lines), interrupts).await?))
+    }
+
+    /// Takes the next line that was typed during a turn and waited for its end.
+    pub fn next_line(&mut self) -> Option<String> {
+        self.waiting.as_mut()?.next_line()
+    }
+
+    async fn answered_turn(
+        &mut self,
+        id: &SessionId,
+        end: oneshot::Receiver<TurnEnd>,
+        lines: Option<&dyn Lines>,
+        interrupts: &mut Interrupts,
+    ) -> io::Result<Ended> {
+        if let (Some(waiting), Some(lines)) = (&mut self.waiting, lines) {
+            waiting.begin(lines.label(), &self.printer);
+        }
+        let outcome = self.watch(id, end, lines, interrupts).await?;
+        self.settle_turn(id).await?;
         let mut structured = None;
         let stop = match outcome {
             Some(Ok(outcome)) => {
@@ -369,6 +409,15 @@ impl Shown {
             }
             Some(StopReason::EndTurn | StopReason::Refusal | StopReason::Cancelled) | None => None,
         };
+        if let Some(waiting) = self.waiting.as_mut().filter(|_| lines.is_some()) {
+            if self.is_interrupted || stop.is_none() {
+                waiting.give_back(&self.daemon, id);
+            }
+            waiting.end(&self.printer);
+        }
+        if let Some(lines) = lines {
+            self.printer.name_model(|model| lines.model(model));
+        }
         self.printer.end(remark, &mut self.output).await?;
         self.output.flush().await?;
         let (was_refused, is_interrupted) = (self.was_refused, self.is_interrupted);
@@ -403,8 +452,8 @@ impl Shown {
             self.ask(&EventPayload::QuestionAsked(request));
         }
         self.show_dialogue().await?;
-        self.watch(id, end, interrupts).await?;
-        self.settle_turn().await?;
+        self.watch(id, end, None, interrupts).await?;
+        self.settle_turn(id).await?;
         (self.known, self.midway) = (None, HashSet::new());
         let remark = self.is_interrupted.then_some("Cancelled.");
         self.printer.end(remark, &mut self.output).await?;
@@ -431,8 +480,17 @@ impl Shown {
 
     /// Notes the last of a turn, and takes away its questions. The end is told behind the last event, so the queue
     /// holds all of it.
-    async fn settle_turn(&mut self) -> io::Result<()> {
-        self.note_rest();
+    async fn settle_turn(&mut self, id: &SessionId) -> io::Result<()> {
+        self.events.take(&mut self.batch);
+        let mut rest = VecDeque::new();
+        if self.waiting.as_ref().is_some_and(Waiting::has_turn) {
+            // The next one may have begun.
+            let is_end = |event: &Arc<Event>| matches!(&event.payload, EventPayload::SessionIdle { session_id } if session_id == id);
+            let n_of_turn = self.batch.iter().position(is_end).map_or(self.batch.len(), |at| at + 1);
+            rest = self.batch.split_off(n_of_turn);
+        }
+        self.note_batch();
+        self.batch = rest;
         if self.attended.is_some() {
             self.answered().await?;
         }
@@ -446,14 +504,19 @@ impl Shown {
         &mut self,
         id: &SessionId,
         mut end: oneshot::Receiver<TurnEnd>,
+        lines: Option<&dyn Lines>,
         interrupts: &mut Interrupts,
     ) -> io::Result<Option<TurnEnd>> {
         loop {
+            if self.is_stop_typed(id, lines) {
+                self.is_interrupted = true;
+                self.daemon.cancel(id);
+            }
             // While a dialogue is on the screen, keys are for it.
             let ahead = self.ahead.as_ref().filter(|_| !self.person.as_ref().is_some_and(Person::is_asked));
             let typed_ahead = async {
                 match ahead {
-                    Some(ahead) => ahead.follow().await,
+                    Some(ahead) => ahead.typed().await,
                     None => std::future::pending().await,
                 }
             };
@@ -507,6 +570,14 @@ impl Shown {
         }
     }
 
+    /// Takes the keys that were typed beside the turn; returns true if they ask for its end.
+    fn is_stop_typed(&mut self, id: &SessionId, lines: Option<&dyn Lines>) -> bool {
+        let is_asked = self.person.as_ref().is_some_and(Person::is_asked);
+        let (Some(waiting), Some(lines), false) = (&mut self.waiting, lines, is_asked) else { return false };
+        let (printer, output) = (&mut self.printer, &mut self.output);
+        waiting.take_typed(&mut Turn { daemon: &self.daemon, id, lines, printer, output })
+    }
+
     /// Shows the events until a signal ended everything.
     pub async fn abandon(&mut self) {
         self.person = None;
@@ -551,6 +622,10 @@ impl Shown {
                 self.n_refused_by_rules += usize::from(is_by_rules);
             }
             self.tally.note(&event.payload);
+            let is_message = matches!(event.payload, EventPayload::MessageUpdated { .. });
+            if let Some(waiting) = self.waiting.as_mut().filter(|_| is_message) {
+                waiting.note_begun(&self.printer);
+            }
             self.printer.event(&event, &mut self.output);
         }
     }
@@ -587,65 +662,15 @@ impl Shown {
             // The engine works for this turn alone, so a question of any session is one of its subagents.
             None => {
                 if let EventPayload::PermissionAsked(request) = payload {
-                    self.reply(request);
+                    let answer = self.policy.answer(request);
+                    self.was_refused |= answer.is_refusal;
+                    if let Some(line) = &answer.remark {
+                        self.printer.remark(line, &mut self.output);
+                    }
+                    self.daemon.reply_permission(&request.id, answer.reply, answer.by);
                 }
             }
         }
-    }
-
-    fn reply(&mut self, request: &PermissionRequest) {
-        if engine::is_about_configuration(&request.permission) {
-            // Not for `--auto` either: a denial that goes away would be nobody's decision.
-            let changes = request.metadata.get("prompt").and_then(Value::as_str).unwrap_or_default();
-            let line = format!(
-                "The configuration was changed, and nobody can be asked, so the rules from before still hold. \
-                 Start again to use: {}.",
-                output::plain(&changes.replace('\n', "; "))
-            );
-            self.printer.remark(&line, &mut self.output);
-            self.daemon.reply_permission(&request.id, Reply::Reject, None);
-            return;
-        }
-        let asked = output::plain(&request.patterns.join(", "));
-        let is_outside = request.permission == LEAVE_SANDBOX;
-        let is_host = request.permission == REACH_HOST;
-        if self.policy.is_auto && !is_host && (!is_outside || self.policy.leaves_sandbox) {
-            let mut by = None;
-            if is_outside {
-                let line = format!("Run again outside its sandbox, as --leave-sandbox allows: {asked}.");
-                self.printer.remark(&line, &mut self.output);
-                by = Some("The option --leave-sandbox".to_owned());
-            }
-            self.daemon.reply_permission(&request.id, Reply::Once, by);
-            return;
-        }
-        // A program that reaches no host goes on, and may do without.
-        self.was_refused |= !is_host;
-        let line = if is_outside {
-            // The boundary makes it safe to allow the rest unseen.
-            let (does_not_help, option) = if self.policy.is_auto {
-                (", and --auto does not let it out", "--leave-sandbox too")
-            } else {
-                (", and nobody can be asked", "--auto with --leave-sandbox")
-            };
-            format!(
-                "The sandbox refused a command something{does_not_help}: {asked}. Use {option}, or allow it by \
-                 `permission.sandbox` in opencode.json."
-            )
-        } else if is_host {
-            format!(
-                "A command may not reach {asked}, which no setting names, and nobody can be asked. Name it in \
-                 `windlass.sandbox.network`, or allow it by `permission.network`, in opencode.json."
-            )
-        } else {
-            format!(
-                "Permission rejected, since nobody can be asked: {} ({asked}). \
-                 Use --auto, or allow it by `permission` in opencode.json.",
-                output::plain(&request.permission)
-            )
-        };
-        self.printer.remark(&line, &mut self.output);
-        self.daemon.reply_permission(&request.id, Reply::Reject, None);
     }
 }
 

@@ -87,6 +87,19 @@ pub async fn run(engine: &Engine, args: ExportArgs) -> Result<ExitCode, String> 
     }
 }
 
+/// Writes a session to a file in the form that its name asks for; the error is a sentence.
+pub async fn to_file(engine: &Engine, id: &SessionId, path: &Path) -> Result<(), String> {
+    let Some(format) = format_of(path) else {
+        return Err(format!("{} names no form: end it by `.md`, `.html` or `.json`.", path.display()));
+    };
+    let text = match format {
+        Format::Json => json(engine, id, false).await,
+        Format::Md | Format::Html => engine.sessions().record(id).await.map(|record| draw(record, format)),
+    };
+    let text = text.map_err(|error| format!("The session was not exported: {}", hint(&error)))?;
+    write(path, &text).map_err(|error| format!("{} cannot be written: {error}.", path.display()))
+}
+
 /// Prints a session as OpenCode's `export` does.
 pub async fn run_json(engine: &Engine, args: ExportJsonArgs) -> Result<ExitCode, String> {
     let refused = |error: EngineError| format!("The session was not exported: {}", hint(&error));

@@ -19,6 +19,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
+    below::Below,
     line::{self, BOLD, CYAN, DIM, Line, PLAIN, RED, YELLOW, notice},
     look::{Draw, Look},
     markdown::Stream,
@@ -40,6 +41,17 @@ pub struct Closing {
     pub error: Option<String>,
     /// Other remark.
     pub remark: Option<String>,
+    /// Told in the place of the session's id.
+    pub answered: Option<Answered>,
+}
+
+/// The one that answered a turn.
+#[derive(Debug, Clone)]
+pub struct Answered {
+    pub model: String,
+    pub agent: String,
+    /// How full its context is, where that is known.
+    pub percent: Option<u64>,
 }
 
 /// Draws turns, one after another.
@@ -49,6 +61,7 @@ pub struct Progress {
     finished: Vec<Line>,
     spacing: Spacing,
     turn: Option<Turn>,
+    below: Option<Below>,
     bell: Option<String>,
 }
 
@@ -105,7 +118,15 @@ struct OpenText {
 
 impl Progress {
     pub fn new(look: Look) -> Self {
-        Self { look, width: 80, finished: Vec::new(), spacing: Spacing::default(), turn: None, bell: None }
+        Self {
+            look,
+            width: 80,
+            finished: Vec::new(),
+            spacing: Spacing::default(),
+            turn: None,
+            below: None,
+            bell: None,
+        }
     }
 
     /// Columns of the rows drawn from now on.
@@ -135,6 +156,22 @@ impl Progress {
     pub fn notice(&mut self, text: &str) {
         let rows = notice(text, YELLOW, &self.draw(0));
         self.finish(Kind::Notice, rows);
+    }
+
+    /// Shows a prompt that begins within the turn, or begins it.
+    pub fn said(&mut self, text: &str) {
+        let rows = super::prompt(text, &self.draw(0));
+        self.finish(Kind::Prompt, rows);
+    }
+
+    /// Shows thoughts from now on, or shows them no more.
+    pub fn show_thoughts(&mut self, is_shown: bool) {
+        self.look.shows_thoughts = is_shown;
+    }
+
+    /// Shows these rows below the turn's from now on.
+    pub fn set_below(&mut self, below: Option<Below>) {
+        self.below = below;
     }
 
     /// Takes an event into account; those of other sessions say nothing here.
@@ -225,7 +262,7 @@ impl Progress {
             let rows = notice(remark, YELLOW, &self.draw(0));
             self.finish(Kind::Notice, rows);
         }
-        let summary = turn.summary(now);
+        let summary = turn.summary(now, closing.answered.as_ref());
         let rows = line::flow(&summary, " · ", self.width);
         self.finish(Kind::Closing, rows);
         if now - turn.began >= LONG_RUN_MS {
@@ -285,13 +322,16 @@ impl Progress {
                 }
             }
         }
-        let room = rows.saturating_sub(2);
+        let below = self.below.iter().flat_map(|below| below.rows(columns, rows));
+        let below: Vec<Line> = below.collect();
+        let room = rows.saturating_sub(2 + below.len());
         let n_hidden = shown.len().saturating_sub(room);
         let mut shown = shown.split_off(n_hidden);
         if rows > 2 {
             shown.push(Line::default());
         }
         shown.push(turn.status_line(spinner, now, &self.look).cut(columns));
+        shown.extend(below);
         shown.iter().map(|row| row.cut(columns)).collect()
     }
 
@@ -517,8 +557,14 @@ impl Turn {
     }
 
     /// Returns the facts of the closing line.
-    fn summary(&self, now: i64) -> Vec<Line> {
-        let mut facts = vec![Line::new(&self.session_id.to_string(), DIM)];
+    fn summary(&self, now: i64, answered: Option<&Answered>) -> Vec<Line> {
+        let mut facts = match answered {
+            None => vec![Line::new(&self.session_id.to_string(), DIM)],
+            Some(answered) => vec![Line::new(&answered.model, DIM), Line::new(&answered.agent, DIM)],
+        };
+        if let Some(percent) = answered.and_then(|answered| answered.percent) {
+            facts.push(Line::new(&format!("{percent} % of its context"), DIM));
+        }
         if self.n_calls > 0 {
             facts.push(Line::new(&figures::counted(self.n_calls, "call"), DIM));
         }

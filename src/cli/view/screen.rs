@@ -27,7 +27,7 @@ use windlass_protocol::opencode::{
 };
 
 use self::{modes::Modes, pen::Pen};
-use super::{look::Look, progress::Closing};
+use super::{below::Below, look::Look, progress::Closing};
 use crate::cli::ask::ahead::Ahead;
 
 mod modes;
@@ -83,6 +83,9 @@ enum Order {
     Begin(SessionId),
     Event(Arc<Event>),
     Notice(String),
+    Said(String),
+    Below(Option<Below>),
+    Thoughts(bool),
     End(Closing),
     /// Everything before is drawn, and nothing moves.
     Settle(oneshot::Sender<()>),
@@ -124,6 +127,21 @@ impl Screen {
     /// Shows a sentence of ours between the others.
     pub fn notice(&self, text: &str) {
         self.shared.push(Order::Notice(text.to_owned()), EVENT_SIZE + text.len());
+    }
+
+    /// Shows a prompt that was typed before it begins.
+    pub fn said(&self, text: &str) {
+        self.shared.push(Order::Said(text.to_owned()), EVENT_SIZE + text.len());
+    }
+
+    /// Shows thoughts from now on, or shows them no more.
+    pub fn show_thoughts(&self, is_shown: bool) {
+        self.shared.push(Order::Thoughts(is_shown), 0);
+    }
+
+    /// Shows these rows below the turn's, at once.
+    pub fn set_below(&self, below: Option<Below>) {
+        self.shared.push(Order::Below(below), 0);
     }
 
     /// Ends when the terminal is not far behind, or fails when it is gone.
@@ -235,6 +253,9 @@ impl Shared {
                     Order::Begin(session_id) => pen.begin(&session_id),
                     Order::Event(event) => pen.event(&event),
                     Order::Notice(text) => pen.notice(&text),
+                    Order::Said(text) => pen.said(&text),
+                    Order::Thoughts(is_shown) => pen.show_thoughts(is_shown),
+                    Order::Below(below) => pen.set_below(below),
                     Order::End(closing) => pen.end(closing),
                     Order::Settle(sender) => settled.push(sender),
                     Order::Resume => {}
@@ -307,6 +328,10 @@ impl Inbox {
         }
         if self.n_suspended > 0 {
             return Pause::UntilOrdered;
+        }
+        // Typed text is seen at once.
+        if self.orders.iter().any(|order| matches!(order, Order::Below(_))) {
+            return Pause::None;
         }
         let until = if self.orders.is_empty() { due } else { drawn + FRAME };
         if now >= until { Pause::None } else { Pause::For(until - now) }

@@ -1,11 +1,11 @@
-//! Shows a text in a program that reads keys, such as `less`. The program shares our process group, and so our
-//! terminal.
+//! Programs that read keys, such as `less` and `vi`. They share our process group, and so our terminal.
 #![expect(
     clippy::disallowed_methods,
     reason = "a program in a group of its own cannot read the terminal's keys"
 )]
 
 use std::{
+    ffi::OsStr,
     io,
     process::{ExitStatus, Stdio},
 };
@@ -15,6 +15,15 @@ use tokio::{
     process::Command,
     signal::unix::{SignalKind, signal},
 };
+
+/// Runs a program on our terminal and returns when it ends. The terminal must have no other user until then.
+pub async fn run(program: &str, args: &[&OsStr]) -> io::Result<ExitStatus> {
+    let mut command = Command::new(program);
+    command.args(args).envs(super::search::variable()).kill_on_drop(true);
+    // Ctrl-C belongs to the program.
+    let _interrupts = signal(SignalKind::interrupt())?;
+    command.spawn()?.wait().await
+}
 
 /// Shows a text in a program and returns when the program ends.
 pub async fn show(

@@ -29,7 +29,7 @@ pub struct Table {
 }
 
 /// All tables, parents before children.
-pub const TABLES: [Table; 9] = [
+pub const TABLES: [Table; 10] = [
     Table { name: "project", key: "worktree", json: None, is_readable: reads::<IgnoredAny> },
     Table { name: "session", key: "id", json: Some("data"), is_readable: reads::<Session> },
     Table { name: "message", key: "id", json: Some("data"), is_readable: reads::<Message> },
@@ -39,6 +39,7 @@ pub const TABLES: [Table; 9] = [
     Table { name: "approval", key: "pattern", json: Some("action"), is_readable: reads::<Action> },
     Table { name: "noted_file", key: "path", json: Some("data"), is_readable: reads::<IgnoredAny> },
     Table { name: "spent_message", key: "id", json: Some("data"), is_readable: reads::<IgnoredAny> },
+    Table { name: "waiting_prompt", key: "id", json: Some("data"), is_readable: reads::<IgnoredAny> },
 ];
 
 fn reads<T: DeserializeOwned>(json: &str) -> Result<(), serde_json::Error> {

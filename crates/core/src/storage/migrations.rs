@@ -65,6 +65,12 @@ const STEPS: &[&str] = &[
     "
     ALTER TABLE session ADD COLUMN client_prompt TEXT;
 ",
+    "
+    CREATE TABLE waiting_prompt (
+        id TEXT PRIMARY KEY, session_id TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE,
+        data TEXT NOT NULL) WITHOUT ROWID;
+    CREATE INDEX waiting_prompt_by_session ON waiting_prompt (session_id);
+",
 ];
 
 /// The version that all steps lead to.

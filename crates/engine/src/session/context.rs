@@ -25,6 +25,7 @@ use windlass_services::{
 
 use super::{
     parent_limits::ParentLimits,
+    prompt_key::PromptKey,
     request::Command,
     state::{Journal, SessionState},
     structured::Structured,
@@ -145,9 +146,17 @@ impl TurnCx<'_> {
         let given = state.turn.given.message_id.take();
         let is_newest = |id: &MessageId| state.history.last().is_none_or(|last| id > last.info.id());
         // Later messages and parts get later ids, even if the client's clock is wrong.
-        let given = given.filter(is_newest).inspect(|id| ids::follow(id.as_str()));
+        let id = match given {
+            Some(id) if is_newest(&id) => {
+                ids::follow(id.as_str());
+                id
+            }
+            // A retry finds it by its mark.
+            Some(id) => PromptKey::new(&state.info.id, id.as_str()).message_id(),
+            None => ids::message(),
+        };
         let message = Message::User(UserMessage {
-            id: given.unwrap_or_else(ids::message),
+            id,
             session_id: state.info.id.clone(),
             time: CreatedTime { created: clock::now_ms() },
             agent: self.agent.name.clone(),

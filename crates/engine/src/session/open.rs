@@ -114,6 +114,9 @@ impl Sessions<'_> {
         }
         self.register(id, workspace.clone(), servers);
         self.keep_client_prompt(id, outline.client_prompt);
+        if !is_running {
+            self.restore_waiting(id).await;
+        }
         Ok(Opened {
             info: outline.info,
             workspace,

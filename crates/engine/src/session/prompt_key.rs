@@ -9,7 +9,10 @@ use std::{
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use windlass_base::{ids, lock::lock};
-use windlass_protocol::opencode::id::{MessageId, SessionId};
+use windlass_protocol::opencode::{
+    id::{MessageId, SessionId},
+    message::Message,
+};
 
 use crate::{EngineError, Sessions};
 
@@ -25,6 +28,11 @@ impl PromptKey {
         let digest =
             Sha256::new().chain_update(session_id.as_str()).chain_update([0]).chain_update(key).finalize();
         Self { session_id: session_id.clone(), mark: ids::mark(&digest) }
+    }
+
+    /// Makes an id for a message of this key.
+    pub(crate) fn message_id(&self) -> MessageId {
+        ids::marked_message(&self.mark)
     }
 }
 
@@ -55,7 +63,7 @@ pub struct EarlierPrompt {
 impl KeyClaim {
     /// Makes the id of the prompt's message.
     pub(crate) fn message_id(&self) -> MessageId {
-        ids::marked_message(&self.key.mark)
+        self.key.message_id()
     }
 
     /// Notes that the message is stored.
@@ -82,6 +90,20 @@ impl Sessions<'_> {
         let (message, receiver) = watch::channel(None);
         claimed.insert(key.clone(), receiver);
         Ok(KeyClaim { keys: keys.clone(), key: key.clone(), message })
+    }
+
+    /// Returns the message of a prompt whose client gave this id to it, also where it got another one, since later messages
+    /// were there by then.
+    pub async fn message_of_prompt(
+        self,
+        session_id: &SessionId,
+        given: &MessageId,
+    ) -> Result<Option<MessageId>, EngineError> {
+        let exact = self.message(session_id, given).await?;
+        if exact.is_some_and(|message| matches!(message.info, Message::User(_))) {
+            return Ok(Some(given.clone()));
+        }
+        self.marked_message(&PromptKey::new(session_id, given.as_str())).await
     }
 
     /// Returns the message of a claimed key that is in the store.

@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use windlass_base::lock::lock;
-use windlass_protocol::opencode::id::SessionId;
+use windlass_protocol::opencode::id::{MessageId, SessionId};
 
 use super::{
     inbox::MAX_QUEUED,
@@ -14,9 +14,9 @@ use super::{
         Command, Delivery, PromptInput, PromptPart, PromptWatch, TurnBegin, TurnEnd, TurnOutcome,
         WaitingPrompt,
     },
-    tickets::Tickets,
+    tickets::{Identity, Tickets},
 };
-use crate::{EngineError, EngineErrorKind, Sessions};
+use crate::{EngineError, EngineErrorKind, OpenSession, Sessions};
 
 impl Sessions<'_> {
     /// Gives a prompt to an open session; never waits. `on_end` is called behind the turn's last event.
@@ -49,9 +49,17 @@ impl Sessions<'_> {
         let ((on_stored, stored), (sender, mut ended)) = (oneshot::channel(), oneshot::channel());
         // The turn's events carry the end of one that was stored.
         let on_end: TurnEnd = Box::new(move |result| _ = sender.send(result));
-        let watch = PromptWatch { on_stored: Some(on_stored), ..PromptWatch::until_end(on_end) };
+        let (on_kept, kept) = oneshot::channel();
+        let watch = PromptWatch {
+            on_stored: Some(on_stored),
+            on_kept: Some(on_kept),
+            is_kept: true,
+            ..PromptWatch::until_end(on_end)
+        };
         self.prompt_until(id, input, CancellationToken::new(), watch);
         let ended = if is_working {
+            // Dropped where the prompt does not wait.
+            let _ = kept.await;
             // A session that takes no more says so at once.
             ended.try_recv().ok()
         } else if stored.await.is_ok() {
@@ -97,7 +105,6 @@ impl Sessions<'_> {
         lock(&self.engine.0.sessions.open).get(id).map(|open| open.tickets.clone())
     }
 
-    /// Like [`Sessions::prompt`], with a token that cancels the turn.
     /// Answers a prompt that waits behind others at once where the message of its key is in the conversation.
     fn answer_repeat(self, tickets: Arc<Tickets>, ticket: u64, key: Arc<KeyClaim>) {
         let engine = self.engine.clone();
@@ -109,12 +116,35 @@ impl Sessions<'_> {
         });
     }
 
+    /// Returns a receiver that fails when the prompt is answered to which its client gave this id; `None` if none waits or
+    /// runs.
+    pub fn end_of_prompt(self, id: &SessionId, given: &MessageId) -> Option<oneshot::Receiver<()>> {
+        self.tickets(id)?.end_of(given)
+    }
+
+    /// Lets the prompts go on that wait for the next one.
+    pub fn wake(self, id: &SessionId) {
+        let mut sessions = lock(&self.engine.0.sessions.open);
+        if let Some(open) = sessions.get_mut(id) {
+            self.send_parked(id, open);
+        }
+    }
+
+    fn send_parked(self, id: &SessionId, open: &mut OpenSession) {
+        for ticket in open.tickets.unpark() {
+            if self.engine.inbox(id, open).try_send(Command::Prompt { ticket }).is_err() {
+                open.tickets.park(ticket);
+            }
+        }
+    }
+
+    /// Like [`Sessions::prompt`], with a token that cancels the turn.
     pub(crate) fn prompt_until(
         self,
         id: &SessionId,
         input: PromptInput,
         cancel: CancellationToken,
-        watch: PromptWatch,
+        mut watch: PromptWatch,
     ) -> u64 {
         let ticket = self.engine.0.sessions.next_ticket.fetch_add(1, Ordering::Relaxed);
         let key = input.key.clone();
@@ -126,7 +156,15 @@ impl Sessions<'_> {
                 return ticket;
             };
             let has_room = open.tickets.n_waiting() < MAX_QUEUED;
-            open.tickets.issue(ticket, cancel, watch, input);
+            if has_room {
+                self.send_parked(id, open);
+            }
+            let mut identity = Identity::of(&input);
+            let on_kept = watch.on_kept.take();
+            if has_room && !open.tickets.is_empty() {
+                identity.kept = self.keep_prompt(id, &identity.id, &input, on_kept);
+            }
+            open.tickets.issue(ticket, identity, cancel, watch, input);
             if has_room && self.engine.inbox(id, open).try_send(Command::Prompt { ticket }).is_ok() {
                 if let Some(key) = key {
                     self.answer_repeat(open.tickets.clone(), ticket, key);

@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use windlass_protocol::opencode::{
@@ -91,6 +92,8 @@ pub struct PromptInput {
     /// No turn behind this one is seen, so it waits for its subagents.
     pub is_only: bool,
     pub limits: Limits,
+    /// The row in the store of a prompt that has waited.
+    pub waiting_id: Option<MessageId>,
 }
 
 /// Limits of a turn beside those of its agent.
@@ -103,7 +106,7 @@ pub struct Limits {
 }
 
 /// The time at which a session that works reads a prompt.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Delivery {
     /// A turn of its own, behind those before it.
     #[default]
@@ -127,6 +130,12 @@ pub enum Begun {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingPrompt {
     pub ticket: u64,
+    /// The id that its message gets, if no later one is there by then.
+    pub id: MessageId,
+    /// Milliseconds since the epoch.
+    pub created: i64,
+    /// It waits for the next prompt: the turn before it was stopped, or its process ended.
+    pub is_parked: bool,
     pub delivery: Delivery,
     /// The user's words.
     pub words: String,
@@ -148,6 +157,8 @@ pub struct Given {
     pub system: Option<String>,
     pub is_only: bool,
     pub limits: Limits,
+    /// The prompt's row in the store, where it waited.
+    pub waiting_id: Option<MessageId>,
     /// With the kind of each part.
     pub part_ids: VecDeque<(&'static str, PartId)>,
 }
@@ -172,6 +183,7 @@ impl Given {
             system: input.system.take(),
             is_only: input.is_only,
             limits: input.limits,
+            waiting_id: input.waiting_id.take(),
         }
     }
 
@@ -192,7 +204,7 @@ impl Given {
 /// Treatment of a prompt with an agent that is gone when its turn begins, or for which no model is configured at all.
 ///
 /// A model that was named is never replaced by another.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnMissing {
     /// The prompt fails; where no agent was named, the session's last one answers.
     #[default]
@@ -202,7 +214,7 @@ pub enum OnMissing {
 }
 
 /// Command call of a prompt.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Invocation {
     /// No command, even if the words begin like one.
     #[default]
@@ -276,13 +288,17 @@ pub struct PromptWatch {
     pub on_begin: Option<TurnBegin>,
     /// Sent when a message of the user was stored and shown in the prompt's turn.
     pub on_stored: Option<oneshot::Sender<()>>,
+    /// Sent when the store has a prompt that waits, or cannot have it.
+    pub on_kept: Option<oneshot::Sender<()>>,
     pub on_end: TurnEnd,
+    /// Nobody waits for the answer: where the turn before it is stopped, the prompt stays.
+    pub is_kept: bool,
 }
 
 impl PromptWatch {
     /// Watches for the end alone.
     pub fn until_end(on_end: TurnEnd) -> Self {
-        Self { on_begin: None, on_stored: None, on_end }
+        Self { on_begin: None, on_stored: None, on_kept: None, on_end, is_kept: false }
     }
 }
 

@@ -319,6 +319,13 @@ impl Journal {
         self.changes.push(Change::Todos { session_id: info.id.clone(), todos: todos.into() });
     }
 
+    /// Notes that a prompt does not wait any more, if it did.
+    pub fn taken(&mut self, waiting_id: Option<MessageId>) {
+        if let Some(waiting_id) = waiting_id {
+            self.write(Write::TakePrompt(waiting_id));
+        }
+    }
+
     /// Stores the files that the model has learnt of since.
     pub fn known_files(&mut self, info: &Session, known_files: &KnownFiles) {
         for (path, stamp) in known_files.take_unsaved() {

@@ -2,10 +2,15 @@
 
 use std::{collections::HashMap, sync::Mutex};
 
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
-use windlass_base::lock::lock;
+use windlass_base::{clock, ids, lock::lock};
+use windlass_protocol::opencode::id::MessageId;
 
-use super::request::{Begun, Delivery, PromptInput, PromptPart, PromptWatch, TurnOutcome, WaitingPrompt};
+use super::{
+    kept_prompt::KeptPrompt,
+    request::{Begun, Delivery, PromptInput, PromptPart, PromptWatch, TurnOutcome, WaitingPrompt},
+};
 use crate::{EngineError, EngineErrorKind};
 
 /// See the module's comment.
@@ -15,22 +20,102 @@ pub struct Tickets {
 }
 
 struct Ticket {
+    id: MessageId,
+    created: i64,
     cancel: CancellationToken,
     watch: PromptWatch,
     /// The prompt, until it begins.
     waiting: Option<Box<PromptInput>>,
+    /// Its row in the store.
+    kept: Option<KeptPrompt>,
+    /// It waits for the next prompt.
+    is_parked: bool,
+    /// Dropped with it: others that wait for its end.
+    ends: Vec<oneshot::Sender<()>>,
+}
+
+/// How a prompt is known while it waits.
+pub struct Identity {
+    pub id: MessageId,
+    /// Milliseconds since the epoch.
+    pub created: i64,
+    /// Its row in the store.
+    pub kept: Option<KeptPrompt>,
+}
+
+impl Identity {
+    /// Makes the identity of a prompt of which the store keeps nothing.
+    pub fn of(input: &PromptInput) -> Self {
+        let id = input.message_id.clone().unwrap_or_else(ids::message);
+        Self { id, created: clock::now_ms(), kept: None }
+    }
 }
 
 impl Ticket {
     fn is_running(&self) -> bool {
         self.waiting.is_none()
     }
+
+    /// Answers its prompt, of which the store keeps nothing.
+    fn end(self, result: Result<TurnOutcome, EngineError>) {
+        if let Some(kept) = &self.kept {
+            kept.forget();
+        }
+        (self.watch.on_end)(result);
+    }
 }
 
 impl Tickets {
     /// Takes a prompt and its answer into keeping; `cancel` cancels its turn.
-    pub fn issue(&self, ticket: u64, cancel: CancellationToken, watch: PromptWatch, input: PromptInput) {
-        self.lock().insert(ticket, Ticket { cancel, watch, waiting: Some(Box::new(input)) });
+    pub fn issue(
+        &self,
+        ticket: u64,
+        identity: Identity,
+        cancel: CancellationToken,
+        watch: PromptWatch,
+        input: PromptInput,
+    ) {
+        let Identity { id, created, kept } = identity;
+        let waiting = Some(Box::new(input));
+        let (is_parked, ends) = (false, Vec::new());
+        let entry = Ticket { id, created, cancel, watch, waiting, kept, is_parked, ends };
+        self.lock().insert(ticket, entry);
+    }
+
+    /// Returns true if a prompt of this id waits or runs.
+    pub fn has(&self, id: &MessageId) -> bool {
+        self.lock().values().any(|ticket| ticket.id == *id)
+    }
+
+    /// Returns a receiver that fails when the prompt of this id is answered; `None` if none waits or runs.
+    pub fn end_of(&self, id: &MessageId) -> Option<oneshot::Receiver<()>> {
+        let mut open = self.lock();
+        let ticket = open.values_mut().find(|ticket| ticket.id == *id)?;
+        let (end, ended) = oneshot::channel();
+        ticket.ends.push(end);
+        Some(ended)
+    }
+
+    /// Lets a prompt wait for the next one.
+    pub fn park(&self, ticket: u64) {
+        if let Some(entry) = self.lock().get_mut(&ticket) {
+            entry.is_parked = true;
+        }
+    }
+
+    pub fn is_parked(&self, ticket: u64) -> bool {
+        self.lock().get(&ticket).is_some_and(|entry| entry.is_parked)
+    }
+
+    /// Returns the prompts that waited for the next one, in their order: they go before it.
+    pub fn unpark(&self) -> Vec<u64> {
+        let mut open = self.lock();
+        let parked = open
+            .iter_mut()
+            .filter_map(|(ticket, entry)| std::mem::take(&mut entry.is_parked).then_some(*ticket));
+        let mut tickets: Vec<u64> = parked.collect();
+        tickets.sort_unstable();
+        tickets
     }
 
     /// Returns the prompt of a ticket that begins, and the token that cancels its turn; `None` when it was cancelled
@@ -39,7 +124,8 @@ impl Tickets {
         let (cancel, input, on_begin) = {
             let mut open = self.lock();
             let ticket = open.get_mut(&ticket)?;
-            let input = ticket.waiting.take()?;
+            let mut input = ticket.waiting.take()?;
+            input.waiting_id = ticket.kept.as_ref().map(|kept| kept.id.clone());
             (ticket.cancel.clone(), *input, ticket.watch.on_begin.take())
         };
         if let Some(on_begin) = on_begin {
@@ -60,7 +146,8 @@ impl Tickets {
 
     /// Returns true for words of the user that wait for the running turn.
     pub fn is_steer(&self, ticket: u64) -> bool {
-        self.of_waiting(ticket, |input| input.delivery != Delivery::Turn) == Some(true)
+        let is_steer = self.of_waiting(ticket, |input| input.delivery != Delivery::Turn);
+        !self.is_parked(ticket) && is_steer == Some(true)
     }
 
     /// Returns true if a prompt that waits belongs into the conversation as it is, and not into a turn of its own.
@@ -68,7 +155,7 @@ impl Tickets {
         let is_for_it = |input: &mut PromptInput| {
             input.no_reply || input.of_task.is_some() || input.delivery != Delivery::Turn
         };
-        self.of_waiting(ticket, is_for_it) == Some(true)
+        !self.is_parked(ticket) && self.of_waiting(ticket, is_for_it) == Some(true)
     }
 
     /// Works on a prompt that waits; `None` if it does not any more.
@@ -84,22 +171,32 @@ impl Tickets {
     /// Lists the user's prompts that wait, in the order in which they came.
     pub fn waiting(&self) -> Vec<WaitingPrompt> {
         let open = self.lock();
-        let waiting = open.iter().filter_map(|(ticket, entry)| Some((*ticket, entry.waiting.as_deref()?)));
-        let of_users = waiting.filter(|(_, input)| input.of_task.is_none());
-        let mut listed: Vec<WaitingPrompt> = of_users
-            .map(|(ticket, input)| WaitingPrompt {
-                ticket,
+        let listed = open.iter().filter_map(|(ticket, entry)| {
+            let input = entry.waiting.as_deref().filter(|input| input.of_task.is_none())?;
+            Some(WaitingPrompt {
+                ticket: *ticket,
+                id: entry.id.clone(),
+                created: entry.created,
+                is_parked: entry.is_parked,
                 delivery: input.delivery,
                 words: words(&input.parts),
             })
-            .collect();
+        });
+        let mut listed: Vec<WaitingPrompt> = listed.collect();
         listed.sort_unstable_by_key(|waiting| waiting.ticket);
         listed
     }
 
     /// Works on a user's prompt that waits, as [`Tickets::waiting`] lists it; `None` if it does not any more.
     pub fn change<T>(&self, ticket: u64, work: impl FnOnce(&mut PromptInput) -> T) -> Option<T> {
-        self.of_waiting(ticket, |input| input.of_task.is_none().then(|| work(input))).flatten()
+        let mut open = self.lock();
+        let Ticket { waiting, kept, created, .. } = open.get_mut(&ticket)?;
+        let input = waiting.as_deref_mut().filter(|input| input.of_task.is_none())?;
+        let done = work(input);
+        if let Some(kept) = kept {
+            kept.rewrite(input, *created);
+        }
+        Some(done)
     }
 
     /// Answers a user's prompt that waits as a cancelled one, and forgets it; false if it has begun.
@@ -114,7 +211,7 @@ impl Tickets {
             }
         };
         let Some(withdrawn) = withdrawn else { return false };
-        (withdrawn.watch.on_end)(Ok(TurnOutcome::cancelled()));
+        withdrawn.end(Ok(TurnOutcome::cancelled()));
         true
     }
 
@@ -137,28 +234,34 @@ impl Tickets {
         }
     }
 
-    /// Returns true if every prompt is answered.
+    /// Returns true if no prompt runs or is about to.
     pub fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+        self.lock().values().all(|ticket| ticket.is_parked)
     }
 
     /// Answers a ticket.
     pub fn end(&self, ticket: u64, result: Result<TurnOutcome, EngineError>) {
         let ended = self.lock().remove(&ticket);
         if let Some(ended) = ended {
-            (ended.watch.on_end)(result);
+            ended.end(result);
         }
     }
 
-    /// Cancels one prompt: a running turn stops, and a prompt behind others is answered at once. The next to begin does so
-    /// and ends: its words are on a screen already, so they are kept.
+    /// Cancels one prompt: a running turn stops, and a prompt behind others is answered at once, or waits for the next one
+    /// where nobody waits for its answer. The next to begin does so and ends: its words are on a screen already, so they
+    /// are kept.
     pub fn cancel(&self, ticket: u64) {
         let waiting = {
             let mut open = self.lock();
-            let is_next = open.keys().all(|other| *other >= ticket);
-            match open.get(&ticket) {
+            let is_next = open.iter().all(|(other, entry)| *other >= ticket || entry.is_parked);
+            match open.get_mut(&ticket) {
+                Some(entry) if entry.is_parked => None,
                 Some(entry) if entry.is_running() || is_next => {
                     entry.cancel.cancel();
+                    None
+                }
+                Some(entry) if entry.watch.is_kept => {
+                    entry.is_parked = true;
                     None
                 }
                 Some(_) => open.remove(&ticket),
@@ -166,7 +269,7 @@ impl Tickets {
             }
         };
         if let Some(waiting) = waiting {
-            (waiting.watch.on_end)(Ok(TurnOutcome::cancelled()));
+            waiting.end(Ok(TurnOutcome::cancelled()));
         }
     }
 
@@ -179,13 +282,12 @@ impl Tickets {
         }
     }
 
-    /// Answers all of them, in their order.
+    /// Answers all of them, in their order, but for those that wait for the next one.
     pub fn end_all(&self, error: EngineError) {
-        let open = std::mem::take(&mut *self.lock());
-        let mut open: Vec<_> = open.into_iter().collect();
+        let mut open: Vec<_> = self.lock().extract_if(|_, ticket| !ticket.is_parked).collect();
         open.sort_unstable_by_key(|(ticket, _)| *ticket);
         for (_, ticket) in open {
-            (ticket.watch.on_end)(Err(error.clone()));
+            ticket.end(Err(error.clone()));
         }
     }
 

@@ -31,7 +31,7 @@ use super::{
     state_file,
     trust::Asked,
 };
-use crate::asking::approvals::Approvals;
+use crate::{asking::approvals::Approvals, branch};
 
 /// The services of a directory.
 pub struct Workspace {
@@ -169,6 +169,11 @@ impl Workspace {
     /// Returns the current configuration and the values that follow from it.
     pub fn loaded(&self) -> Arc<Loaded> {
         lock(&self.current).loaded.clone()
+    }
+
+    /// Returns the branch that is checked out; `None` outside of repositories. Reads a file or two.
+    pub fn branch(&self) -> Option<String> {
+        branch::read(&branch::head_file(&self.loaded().config.worktree)?)
     }
 
     /// Returns the MCP servers of the configuration.

@@ -1,6 +1,6 @@
 //! Bytes to keys.
 
-use super::{Key, decode, text};
+use super::{Key, LineKey, decode, text};
 
 fn check(bytes: &[u8], keys: &[Key], rest: &[u8]) {
     let mut buffer = bytes.to_vec();
@@ -13,7 +13,9 @@ fn keys_are_told_apart() {
     check(b"y", &[Key::Char('y')], b"");
     check("ä→".as_bytes(), &[Key::Char('ä'), Key::Char('→')], b"");
     check(b"\x1b", &[Key::Escape], b"");
-    check(b"\x1b[A\x1bOPn", &[Key::Other, Key::Other, Key::Char('n')], b"");
+    check(b"\x1b[B\x1bOPn", &[Key::Other, Key::Other, Key::Char('n')], b"");
+    let paste = [LineKey::PasteBegins, LineKey::PasteEnds, LineKey::AltEnter, LineKey::Up].map(Key::Line);
+    check(b"\x1b[200~\x1b[201~\x1b\r\x1b[A", &paste, b"");
     check(b"\x1b[1;5Cy", &[Key::Other, Key::Char('y')], b"");
     check(b"\x1by", &[Key::Other], b"");
     check(
@@ -32,8 +34,9 @@ fn a_character_may_come_in_pieces() {
 
 #[test]
 fn typed_text_is_corrected_as_it_would_be_at_a_terminal() {
-    let check =
-        |bytes: &str, typed: &str| assert_eq!(text(&mut bytes.as_bytes().to_vec()), typed, "{bytes:?}");
+    let check = |bytes: &str, typed: &str| {
+        assert_eq!(text(String::new(), &mut bytes.as_bytes().to_vec()), typed, "{bytes:?}")
+    };
     check("one\rtwo\n\tthree", "one\ntwo\n\tthree");
     check("onf\x7fe\x1b[A\x04", "one");
     check("first\rsecnd\x15second", "first\nsecond");

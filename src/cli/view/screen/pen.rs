@@ -19,6 +19,7 @@ use windlass_base::clock;
 use windlass_protocol::opencode::{event::Event, id::SessionId};
 
 use super::super::{
+    below::Below,
     line::Line,
     look::Look,
     progress::{Closing, Progress},
@@ -74,6 +75,18 @@ impl Pen {
 
     pub fn notice(&mut self, text: &str) {
         self.progress.notice(text);
+    }
+
+    pub fn said(&mut self, text: &str) {
+        self.progress.said(text);
+    }
+
+    pub fn show_thoughts(&mut self, is_shown: bool) {
+        self.progress.show_thoughts(is_shown);
+    }
+
+    pub fn set_below(&mut self, below: Option<Below>) {
+        self.progress.set_below(below);
     }
 
     pub fn end(&mut self, closing: Closing) {

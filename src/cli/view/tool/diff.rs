@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value};
 use windlass_base::figures;
-use windlass_protocol::opencode::tool_metadata::{Changes, FileChange, FileDiff, PatchedFile, decode};
+use windlass_protocol::opencode::{
+    file_diff,
+    tool_metadata::{Changes, FileChange, FileDiff, PatchedFile, decode},
+};
 
 use super::{
     super::{
@@ -37,6 +40,13 @@ pub fn changes(metadata: &Map<String, Value>) -> Vec<Change> {
         (None, Some(filediff)) => vec![of_file(&filediff)],
         (None, None) => Vec::new(),
     }
+}
+
+/// Returns the change of a file over a whole session.
+pub fn of_session(diff: file_diff::FileDiff) -> Change {
+    let file_diff::FileDiff { file, patch, additions, deletions, status } = diff;
+    let (is_new, is_gone) = (status == "added", status == "deleted");
+    Change { file, from: None, patch, additions, deletions, is_new, is_gone }
 }
 
 fn of_file(filediff: &FileDiff<'_>) -> Change {

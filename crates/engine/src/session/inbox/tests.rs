@@ -9,7 +9,12 @@ use windlass_core::storage::StoredSession;
 use super::{Command, Inbox, PromptInput, SessionCx};
 use crate::{
     NewSession, fixture,
-    session::{request::PromptWatch, state::SessionState, tickets::Tickets, warning_log::WarningLog},
+    session::{
+        request::PromptWatch,
+        state::SessionState,
+        tickets::{Identity, Tickets},
+        warning_log::WarningLog,
+    },
 };
 
 /// Events before a session looks at its inbox: `Prompt` names the agent that it was sent to.
@@ -50,7 +55,7 @@ async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
                 next_ticket += 1;
                 let input = PromptInput { agent: Some((*agent).to_owned()), ..PromptInput::default() };
                 let watch = PromptWatch::until_end(Box::new(drop));
-                tickets.issue(next_ticket, CancellationToken::new(), watch, input);
+                tickets.issue(next_ticket, Identity::of(&input), CancellationToken::new(), watch, input);
                 Command::Prompt { ticket: next_ticket }
             }
             Came::Select(agent) => Command::Select { agent: Some((*agent).to_owned()), model: None },

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio_util::sync::CancellationToken;
 
-use super::{Begun, PromptInput, PromptWatch, Tickets, TurnOutcome};
+use super::{Begun, Identity, PromptInput, PromptWatch, Tickets, TurnOutcome};
 use crate::{EngineError, EngineErrorKind, session::request::StopReason};
 
 /// Tickets, and the answers to each, in order.
@@ -28,7 +28,13 @@ impl Scene {
                 answers.lock().unwrap().push((ticket, said));
             };
             let watch = PromptWatch::until_end(Box::new(on_end));
-            scene.tickets.issue(ticket, CancellationToken::new(), watch, PromptInput::default());
+            scene.tickets.issue(
+                ticket,
+                Identity::of(&PromptInput::default()),
+                CancellationToken::new(),
+                watch,
+                PromptInput::default(),
+            );
         }
         scene
     }
@@ -52,7 +58,13 @@ fn a_stored_message_is_told_of_in_the_turn_that_runs_and_in_no_other() {
     let mut stored = [1, 2].map(|ticket| {
         let (sender, stored) = oneshot::channel();
         let watch = PromptWatch { on_stored: Some(sender), ..PromptWatch::until_end(Box::new(|_| ())) };
-        tickets.issue(ticket, CancellationToken::new(), watch, PromptInput::default());
+        tickets.issue(
+            ticket,
+            Identity::of(&PromptInput::default()),
+            CancellationToken::new(),
+            watch,
+            PromptInput::default(),
+        );
         stored
     });
     tickets.begin(1, Begun::Turn);

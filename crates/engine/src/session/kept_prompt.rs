@@ -1,0 +1,157 @@
+//! Prompts that wait for their turn, as the store keeps them: a sudden end of the process loses none.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::{oneshot, watch};
+use windlass_base::clock;
+use windlass_core::storage::Storage;
+use windlass_protocol::opencode::{
+    id::{MessageId, SessionId},
+    message::OutputFormat,
+    model_ref::ModelRef,
+};
+
+use super::request::{Delivery, Invocation, OnMissing, PromptInput, PromptPart};
+
+/// A prompt as its row has it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Row {
+    parts: Vec<PromptPart>,
+    agent: Option<String>,
+    model: Option<ModelRef>,
+    on_missing: OnMissing,
+    invocation: Invocation,
+    format: Option<OutputFormat>,
+    system: Option<String>,
+    delivery: Delivery,
+    /// Milliseconds since the epoch.
+    created: i64,
+}
+
+/// The fate of a row.
+enum Wish {
+    /// It is to be so; without a value, it is there already.
+    Keep(Option<Value>),
+    Forget,
+}
+
+/// The row of a prompt that waits. Where it is dropped without [`KeptPrompt::forget`], the row stays.
+pub struct KeptPrompt {
+    pub id: MessageId,
+    wish: watch::Sender<Wish>,
+}
+
+/// The owner of a row, until it is forgotten or nobody can forget it.
+pub struct Keeper {
+    session_id: SessionId,
+    id: MessageId,
+    wishes: watch::Receiver<Wish>,
+    on_kept: Option<oneshot::Sender<()>>,
+}
+
+impl KeptPrompt {
+    /// Keeps a prompt from now on; `None` for one that is worth nothing after a restart.
+    pub fn new(
+        session_id: &SessionId,
+        id: &MessageId,
+        input: &PromptInput,
+        on_kept: Option<oneshot::Sender<()>>,
+    ) -> Option<(Self, Keeper)> {
+        let is_users = input.of_task.is_none() && !input.no_reply && input.delivery != Delivery::SteerOnly;
+        let row = is_users.then(|| row(input, clock::now_ms())).flatten()?;
+        Some(Self::with(session_id, id, Wish::Keep(Some(row)), on_kept))
+    }
+
+    /// Takes the row of a prompt over that is in the store.
+    pub fn stored(session_id: &SessionId, id: &MessageId) -> (Self, Keeper) {
+        Self::with(session_id, id, Wish::Keep(None), None)
+    }
+
+    fn with(
+        session_id: &SessionId,
+        id: &MessageId,
+        wish: Wish,
+        on_kept: Option<oneshot::Sender<()>>,
+    ) -> (Self, Keeper) {
+        let (wish, wishes) = watch::channel(wish);
+        let keeper = Keeper { session_id: session_id.clone(), id: id.clone(), wishes, on_kept };
+        (Self { id: id.clone(), wish }, keeper)
+    }
+
+    /// The prompt has begun, or was taken back.
+    pub fn forget(&self) {
+        self.wish.send_replace(Wish::Forget);
+    }
+
+    /// The prompt was changed.
+    pub fn rewrite(&self, input: &PromptInput, created: i64) {
+        if let Some(row) = row(input, created) {
+            self.wish.send_replace(Wish::Keep(Some(row)));
+        }
+    }
+}
+
+impl Keeper {
+    pub async fn run(mut self, storage: Storage) {
+        loop {
+            let (row, is_forgotten) = match &*self.wishes.borrow_and_update() {
+                Wish::Keep(row) => (row.clone(), false),
+                Wish::Forget => (None, true),
+            };
+            let done = match row {
+                Some(row) => storage.keep_prompt(self.session_id.clone(), self.id.clone(), row).await,
+                None if is_forgotten => storage.forget_prompt(self.id.clone()).await,
+                None => Ok(()),
+            };
+            if let Err(error) = done {
+                tracing::warn!(session = %self.session_id, %error, "a prompt that waits is not kept in the store");
+            }
+            if let Some(on_kept) = self.on_kept.take() {
+                // The one that asked may have gone.
+                let _ = on_kept.send(());
+            }
+            if is_forgotten || self.wishes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Returns the prompt of a row, and when it came; `None` for one of a newer version's form.
+pub fn read(row: Value) -> Option<(PromptInput, i64)> {
+    let row: Row = serde_json::from_value(row).ok()?;
+    let created = row.created;
+    Some((row.prompt(), created))
+}
+
+fn row(input: &PromptInput, created: i64) -> Option<Value> {
+    let row = Row {
+        parts: input.parts.clone(),
+        agent: input.agent.clone(),
+        model: input.model.clone(),
+        on_missing: input.on_missing,
+        invocation: input.invocation.clone(),
+        format: input.format.clone(),
+        system: input.system.clone(),
+        delivery: input.delivery,
+        created,
+    };
+    serde_json::to_value(row).ok()
+}
+
+impl Row {
+    fn prompt(self) -> PromptInput {
+        let Self { parts, agent, model, on_missing, invocation, format, system, delivery, created: _ } = self;
+        PromptInput {
+            parts,
+            agent,
+            model,
+            on_missing,
+            invocation,
+            format,
+            system,
+            delivery,
+            ..PromptInput::default()
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The prompts that wait for turns of a session: listed, changed, withdrawn, and let go on.
+
+use axum::{
+    extract::{Path, State},
+    http::StatusCode,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_engine::{Delivery, PromptPart, WaitingPrompt};
+use windlass_protocol::opencode::id::SessionId;
+
+use super::{
+    api_session::find,
+    body::{Answer, Payload},
+    error::Failure,
+    routes::{Routes, delete, get, post},
+    server::Shared,
+};
+
+pub fn routes() -> Routes {
+    Routes::new()
+        .route("/api/session/{id}/inbox", get(list))
+        .route("/api/session/{id}/inbox/{inbox}", delete(withdraw).patch(change))
+        .route("/api/session/{id}/wake", post(wake))
+}
+
+/// The time at which a prompt is read, in OpenCode's words.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum When {
+    /// With the next step of the turn that runs.
+    Steer,
+    /// By a turn of its own.
+    #[default]
+    Queue,
+}
+
+impl When {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Steer => "steer",
+            Self::Queue => "queue",
+        }
+    }
+}
+
+impl From<When> for Delivery {
+    fn from(when: When) -> Self {
+        match when {
+            When::Steer => Self::Steer,
+            When::Queue => Self::Turn,
+        }
+    }
+}
+
+/// Returns a prompt as OpenCode's second version shows it, and whether it waits for the next one.
+fn view(id: &SessionId, prompt: &WaitingPrompt) -> Value {
+    let when = if prompt.delivery == Delivery::Turn { When::Queue } else { When::Steer };
+    json!({
+        "id": prompt.id,
+        "sessionID": id,
+        "time": {"created": prompt.created},
+        "type": "user",
+        "payload": {"text": prompt.words},
+        "delivery": when.name(),
+        "parked": prompt.is_parked,
+    })
+}
+
+async fn list(State(server): State<Shared>, Path(id): Path<String>) -> Result<Answer<Value>, Failure> {
+    let id = find(&server, &id).await?.id;
+    server.open(&id).await?;
+    let waiting = server.engine.sessions().waiting_prompts(&id);
+    let listed: Vec<Value> = waiting.iter().map(|prompt| view(&id, prompt)).collect();
+    Ok(Answer(json!({ "data": listed })))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Change {
+    delivery: Option<When>,
+    /// The words that take the place of the prompt's.
+    text: Option<String>,
+}
+
+async fn change(
+    State(server): State<Shared>,
+    Path((session, inbox)): Path<(String, String)>,
+    Payload(Change { delivery, text }): Payload<Change>,
+) -> Result<StatusCode, Failure> {
+    let (id, ticket) = waiting(&server, &session, &inbox).await?;
+    let parts = text.map(|text| vec![PromptPart::Text { text, is_synthetic: false, is_ignored: false }]);
+    let sessions = server.engine.sessions();
+    if !sessions.change_prompt(&id, ticket, parts, delivery.map(Delivery::from)) {
+        return Err(gone(&inbox));
+    }
+    if matches!(delivery, Some(When::Steer)) {
+        sessions.wake(&id);
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn withdraw(
+    State(server): State<Shared>,
+    Path((session, inbox)): Path<(String, String)>,
+) -> Result<StatusCode, Failure> {
+    let (id, ticket) = waiting(&server, &session, &inbox).await?;
+    match server.engine.sessions().withdraw_prompt(&id, ticket) {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => Err(gone(&inbox)),
+    }
+}
+
+/// Lets the prompts go on that wait for the next one.
+async fn wake(State(server): State<Shared>, Path(id): Path<String>) -> Result<StatusCode, Failure> {
+    let id = find(&server, &id).await?.id;
+    server.open(&id).await?;
+    server.engine.sessions().wake(&id);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn waiting(server: &Shared, session: &str, inbox: &str) -> Result<(SessionId, u64), Failure> {
+    let id = find(server, session).await?.id;
+    server.open(&id).await?;
+    let listed = server.engine.sessions().waiting_prompts(&id);
+    let found = listed.iter().find(|prompt| prompt.id.as_str() == inbox);
+    found.map(|prompt| (id, prompt.ticket)).ok_or_else(|| gone(inbox))
+}
+
+fn gone(inbox: &str) -> Failure {
+    let message = format!("No prompt {inbox} waits in this session; it may have begun.");
+    Failure::tagged(StatusCode::CONFLICT, "ConflictError", json!({"message": message, "resource": inbox}))
+}

@@ -1,0 +1,191 @@
+//! Prompts that wait for their turn over HTTP: listed, changed, withdrawn, parked by an abort, and kept over a sudden death.
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{
+    agent::Agent,
+    llm::{Gate, Reply},
+    server::Server,
+};
+
+/// A session whose turn works until the gate opens.
+async fn at_work(server: &Server) -> (String, Gate) {
+    let id = server.session().await;
+    let gate = Gate::new();
+    let call = json!({"command": "true"});
+    server.llm.reply(Reply::text("working").and_gate(&gate).and_call("call_1", "bash", call));
+    admit(server, &id, "work", "queue").await;
+    gate.reached().await;
+    (id, gate)
+}
+
+async fn admit(server: &Server, id: &str, text: &str, delivery: &str) -> Value {
+    let body = json!({"prompt": {"text": text}, "delivery": delivery});
+    server.post(&format!("/api/session/{id}/prompt"), body).await.ok()["data"].clone()
+}
+
+async fn inbox(server: &Server, id: &str) -> Vec<Value> {
+    server.get(&format!("/api/session/{id}/inbox")).await.ok()["data"].as_array().unwrap().clone()
+}
+
+fn texts(inbox: &[Value]) -> Vec<&str> {
+    inbox.iter().map(|item| item["payload"]["text"].as_str().unwrap()).collect()
+}
+
+/// Returns the words of the user in the last request, in order.
+fn said(server: &Server) -> String {
+    let messages = server.llm.last_request().messages();
+    let users = messages.iter().filter(|message| message["role"] == "user");
+    users.map(|message| message["content"].to_string()).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn prompts_that_wait_are_listed_changed_and_withdrawn() {
+    let server = Server::start().await;
+    let (id, gate) = at_work(&server).await;
+    let steer = admit(&server, &id, "mind the tests", "steer").await;
+    assert_eq!(steer["delivery"], "steer");
+    for text in ["one", "two", "three"] {
+        admit(&server, &id, text, "queue").await;
+    }
+    let waiting = inbox(&server, &id).await;
+    assert_eq!(texts(&waiting), ["mind the tests", "one", "two", "three"]);
+    assert_eq!(
+        (&waiting[0]["delivery"], &waiting[1]["delivery"], &waiting[1]["parked"], &waiting[0]["id"]),
+        (&json!("steer"), &json!("queue"), &json!(false), &steer["id"])
+    );
+    let path = |at: usize| format!("/api/session/{id}/inbox/{}", waiting[at]["id"].as_str().unwrap());
+    let done = server.send("PATCH", &path(1), json!({"text": "ONE, better"})).await;
+    assert_eq!(done.status, 204, "{}", done.text);
+    assert_eq!(server.send("PATCH", &path(2), json!({"delivery": "steer"})).await.status, 204);
+    assert_eq!(server.send("DELETE", &path(3), Value::Null).await.status, 204);
+    server.send("DELETE", &path(3), Value::Null).await.refused(409);
+    server.send("PATCH", &path(2), json!({"delivery": "now"})).await.refused(400);
+    server.send("PATCH", &path(2), json!({"when": "now"})).await.refused(400);
+    server.get("/api/session/ses_none/inbox").await.refused(404);
+    assert_eq!(texts(&inbox(&server, &id).await), ["mind the tests", "ONE, better", "two"]);
+
+    let mut events = server.events("/event").await;
+    server.llm.reply(Reply::text("with both"));
+    server.llm.reply(Reply::text("the first"));
+    gate.open();
+    events.until("session.idle").await;
+    events.until("session.idle").await;
+    let said = said(&server);
+    let order = ["work", "mind the tests", "two", "ONE, better"].map(|words| said.find(words).unwrap());
+    assert!(order.is_sorted() && !said.contains("three"), "{said}");
+    assert!(inbox(&server, &id).await.is_empty());
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn an_abort_parks_what_waits_until_the_next_prompt() {
+    let server = Server::start().await;
+    let (id, gate) = at_work(&server).await;
+    admit(&server, &id, "first", "queue").await;
+    admit(&server, &id, "second", "steer").await;
+    let mut events = server.events("/event").await;
+    server.post(&format!("/session/{id}/abort"), json!({})).await.ok();
+    events.until("session.idle").await;
+    gate.abandoned().await;
+    let parked = inbox(&server, &id).await;
+    assert!(texts(&parked) == ["first", "second"] && parked.iter().all(|item| item["parked"] == true));
+    assert_eq!(server.llm.requests().len(), 1, "nothing goes on by itself");
+    let status = server.get("/session/status").await.ok();
+    assert!(status[&id].is_null() || status[&id]["type"] == "idle", "{status}");
+
+    for text in ["answer one", "answer two", "answer three"] {
+        server.llm.reply(Reply::text(text));
+    }
+    server.prompt(&id, "third").await;
+    let said = said(&server);
+    let order = ["first", "second", "third"].map(|words| said.find(words).unwrap());
+    assert!(order.is_sorted(), "{said}");
+    assert!(inbox(&server, &id).await.is_empty());
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn what_waits_survives_a_restart_and_a_wake_lets_it_go_on() {
+    let server = Server::start().await;
+    let (id, gate) = at_work(&server).await;
+    admit(&server, &id, "kept words", "queue").await;
+    let before = inbox(&server, &id).await;
+    let server = server.killed().await;
+    drop(gate);
+    let parked = inbox(&server, &id).await;
+    assert_eq!(texts(&parked), ["kept words"]);
+    assert_eq!((&parked[0]["id"], &parked[0]["parked"]), (&before[0]["id"], &json!(true)));
+    server.llm.reply(Reply::text("at last"));
+    let mut events = server.events("/event").await;
+    let woken = server.post(&format!("/api/session/{id}/wake"), json!({})).await;
+    assert_eq!(woken.status, 204, "{}", woken.text);
+    events.until("session.idle").await;
+    assert!(said(&server).contains("kept words"));
+
+    // It is carried out once.
+    let server = server.killed().await;
+    assert!(inbox(&server, &id).await.is_empty());
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn an_editors_prompts_are_kept_too() {
+    let mut agent = Agent::start().await;
+    let session = agent.new_session().await;
+    let gate = Gate::new();
+    agent.llm.reply(Reply::text("working").and_gate(&gate));
+    let _work = agent.send_prompt(&session, "work");
+    gate.reached().await;
+    let _queued = agent.send_prompt(&session, "later");
+    let list = json!({"sessionId": session});
+    // It is stored behind the prompt.
+    let title = json!({"sessionId": session, "title": "Kept"});
+    agent.request("_session/rename", title).await.unwrap();
+    agent.signal(Signal::SIGKILL);
+    agent.wait_exit().await;
+    drop(gate);
+    let agent = agent.restarted().await;
+    agent.load(&session).await;
+    let waiting = agent.request("_windlass/queue/list", list).await.unwrap();
+    assert_eq!(
+        (&waiting["prompts"][0]["text"], &waiting["prompts"][0]["parked"]),
+        (&json!("later"), &json!(true))
+    );
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_sent_again_under_its_id_is_carried_out_once() {
+    let server = Server::start().await;
+    let id = server.session().await;
+    server.llm.reply(Reply::text("once"));
+    let body =
+        json!({"messageID": "msg_zzretry0000000000000001", "parts": [{"type": "text", "text": "hello"}]});
+    let path = format!("/session/{id}/message");
+    let first = server.post(&path, body.clone()).await.ok();
+    assert_eq!(server.post(&path, body.clone()).await.ok(), first);
+    let again = server.post(&format!("/session/{id}/prompt_async"), body).await;
+    assert_eq!((again.status.as_u16(), server.llm.requests().len()), (204, 1));
+
+    // So it is while it waits, and behind an older id than those of the turn before it.
+    let gate = Gate::new();
+    server.llm.reply(Reply::text("working").and_gate(&gate));
+    let queued = json!({"id": "msg_000000000000000000000001", "prompt": {"text": "queued"}});
+    let admitted = format!("/api/session/{id}/prompt");
+    server.post(&admitted, json!({"prompt": {"text": "work"}})).await.ok();
+    gate.reached().await;
+    for _ in 0..2 {
+        assert_eq!(server.post(&admitted, queued.clone()).await.ok()["data"]["id"], queued["id"]);
+    }
+    assert_eq!(texts(&inbox(&server, &id).await), ["queued"]);
+    server.llm.reply(Reply::text("done"));
+    let mut events = server.events("/event").await;
+    gate.open();
+    events.until("session.idle").await;
+    events.until("session.idle").await;
+    server.post(&admitted, queued.clone()).await.ok();
+    assert_eq!(server.llm.requests().len(), 3);
+    server.finish().await;
+}
