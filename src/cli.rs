@@ -33,6 +33,7 @@ mod logging;
 mod lsp;
 mod mcp;
 mod models;
+mod other_agents;
 mod output;
 mod permission;
 mod plugin;
@@ -56,7 +57,6 @@ use serve::Purpose;
 #[command(
     name = "windlass",
     version,
-    about,
     after_help = "Without a command windlass chats in the terminal; with piped standard input it is `windlass acp`.",
     disable_version_flag = true
 )]

@@ -236,7 +236,7 @@ async fn commands_are_completed_and_mode_and_model_switched() {
     prompt(&terminal).await;
     terminal.types("/undo\r");
     terminal.shows_text("Undone:").await;
-    terminal.shows("the prompt in the line", |screen| is_at_prompt(screen, "› /gret Bo")).await;
+    terminal.shows("the prompt in the line", |screen| is_at_prompt(screen, "› /greet Bo")).await;
     terminal.types("\x15/new\r");
     terminal.shows_text("A new session, ses_").await;
     prompt(&terminal).await;
@@ -372,6 +372,7 @@ async fn a_line_of_any_length_that_was_typed_during_a_turn_is_whole_behind_it() 
     let line = format!("{}\tthe end", "0123456789".repeat(1_800));
     terminal.types_ahead(&format!("\x1b[200~{line}\x1b[201~")).await;
     gate.open();
+    terminal.shows_text("of its context").await;
     terminal.shows("the end of the line", |screen| is_wrapped(screen, "the end")).await;
     machine.llm.reply(Reply::text("Read it."));
     terminal.types("\r");

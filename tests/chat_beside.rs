@@ -138,6 +138,7 @@ async fn the_chat_says_where_it_is_and_what_answered() {
     machine.llm.reply(Reply::text("Hello."));
     terminal.types("hi\r");
     terminal.shows("the last row", |screen| has_row(screen, &["Mock · build · ", "% of its context"])).await;
+    prompt(&terminal).await;
     terminal.types("\x1b[Z");
     terminal.shows("the next agent", |screen| is_at_prompt(screen, "plan ›")).await;
     terminal.types("\x1b[Z");
@@ -171,8 +172,10 @@ async fn a_prompt_goes_on_in_the_persons_editor() {
         terminal.shows_text(&format!("Read {}.", keys.len())).await;
         assert_eq!(machine.llm.last_request().last_user(), "one and\nmore");
         prompt(&terminal).await;
-        terminal.types("/clear\r");
-        terminal.shows_text("A new session").await;
+        if keys.len() == 1 {
+            terminal.types("/clear\r");
+            terminal.shows_text("A new session").await;
+        }
     }
     leave(terminal, machine).await;
 }

@@ -630,13 +630,7 @@ async fn help_and_version_are_told() {
     assert!(!ended.stdout.contains('\x1b'), "{}", ended.stdout);
     let ended = machine.run(&["man"]).await;
     for heading in ["EXAMPLES", "\"EXIT STATUS\"", "\"FILES\"", "\"ENVIRONMENT\""] {
-        assert!(
-            ended.stdout.contains(&format!(
-                ".SH {heading}
-"
-            )),
-            "{heading}"
-        );
+        assert!(ended.stdout.contains(&format!(".SH {heading}\n")), "{heading}");
     }
     let ended = machine.run(&["run", "--help"]).await;
     for option in ["--format", "--model", "--agent", "--continue", "--session", "--auto", "--file"] {

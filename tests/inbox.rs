@@ -131,6 +131,63 @@ async fn what_waits_survives_a_restart_and_a_wake_lets_it_go_on() {
 }
 
 #[tokio::test]
+async fn a_retry_of_a_prompt_that_waits_since_a_death_lets_it_go_on_once() {
+    let server = Server::start().await;
+    let (id, gate) = at_work(&server).await;
+    let body =
+        json!({"messageID": "msg_000000000000000000000002", "parts": [{"type": "text", "text": "once"}]});
+    let path = format!("/session/{id}/prompt_async");
+    assert_eq!(server.post(&path, body.clone()).await.status, 204);
+    let server = server.killed().await;
+    drop(gate);
+    assert_eq!(texts(&inbox(&server, &id).await), ["once"]);
+    server.llm.reply(Reply::text("answered"));
+    let mut events = server.events("/event").await;
+    assert_eq!(server.post(&path, body.clone()).await.status, 204);
+    events.until("session.idle").await;
+    let answered = server.post(&format!("/session/{id}/message"), body).await.ok();
+    assert_eq!((&answered["parts"][1]["text"], server.llm.requests().len()), (&json!("answered"), 2));
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_that_has_begun_is_not_carried_out_again_behind_a_death() {
+    let server = Server::start().await;
+    let (id, gate) = at_work(&server).await;
+    let command = json!({"command": "init", "arguments": ""}).to_string();
+    let path = format!("/session/{id}/command");
+    let waiting = tokio::spawn(server.request("POST", &path).body(command).send());
+    while inbox(&server, &id).await.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let begun = Gate::new();
+    server.llm.reply(Reply::text("done"));
+    server.llm.reply(Reply::text("looking").and_gate(&begun));
+    gate.open();
+    begun.reached().await;
+    let server = server.killed().await;
+    assert!(inbox(&server, &id).await.is_empty());
+    waiting.abort();
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn sessions_keep_their_prompts_apart_whatever_their_ids() {
+    let server = Server::start().await;
+    let works = [at_work(&server).await, at_work(&server).await];
+    for (id, _) in &works {
+        let body = json!({"id": "msg_000000000000000000000003", "prompt": {"text": id}});
+        server.post(&format!("/api/session/{id}/prompt"), body).await.ok();
+    }
+    let path = format!("/api/session/{}/inbox/msg_000000000000000000000003", works[0].0);
+    assert_eq!(server.send("DELETE", &path, Value::Null).await.status, 204);
+    let server = server.killed().await;
+    assert!(inbox(&server, &works[0].0).await.is_empty());
+    assert_eq!(texts(&inbox(&server, &works[1].0).await), [works[1].0.as_str()]);
+    server.finish().await;
+}
+
+#[tokio::test]
 async fn an_editors_prompts_are_kept_too() {
     let mut agent = Agent::start().await;
     let session = agent.new_session().await;

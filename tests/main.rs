@@ -22,6 +22,7 @@ mod cancel;
 mod catalog;
 mod chat;
 mod chat_beside;
+mod ci_job;
 mod cli;
 mod client_profiles;
 mod client_prompt;

@@ -149,8 +149,8 @@ struct Chat {
     first: Option<String>,
     /// Text that the next line begins with.
     begun: String,
-    /// The last prompt, while it can be taken back by a key: its turn was stopped.
-    stopped: Option<String>,
+    /// The last turn was stopped here, so that a key takes its prompt back.
+    is_stopped: bool,
     environment: Environment,
     /// Ways to a model, where none is configured.
     offers: Vec<Offer>,
@@ -183,7 +183,7 @@ impl Chat {
             id: session.id,
             first: Some(first).filter(|first| !first.trim().is_empty()),
             begun: String::new(),
-            stopped: None,
+            is_stopped: false,
             environment,
             offers: Vec::new(),
             is_begun: false,
@@ -208,13 +208,19 @@ impl Chat {
         let place = self.sessions.place(&self.look.directory, self.environment.home.as_ref());
         self.shown.print_wrapped(&place).await?;
         self.catch_up(interrupts).await?;
-        let waiting = self.sessions.take_waiting(&self.id);
+        let (waiting, n_left) = self.sessions.take_waiting(&self.id);
         if !waiting.is_empty() {
             let prompts = figures::counted(waiting.len(), "prompt");
-            let text = format!("{prompts} did not begin before the session ended: it is in the line again.");
-            let text = if waiting.len() == 1 { text } else { text.replace("it is", "they are") };
+            let verb = if waiting.len() == 1 { "is" } else { "are" };
+            let text = format!("Not begun before the session ended, and in the line again {verb} {prompts}.");
             self.shown.print_wrapped(&text).await?;
             self.begun = waiting.join("\n");
+        }
+        if n_left > 0 {
+            let prompts = figures::counted(n_left, "prompt");
+            let text =
+                format!("With the next prompt, {prompts} with files will go on that did not begin before.");
+            self.shown.print_wrapped(&text).await?;
         }
         if !self.is_begun {
             self.shown.print_wrapped("/help lists the commands, Ctrl-D leaves.").await?;
@@ -270,6 +276,7 @@ impl Chat {
                 Happened::Begun if is_told => {}
                 Happened::Begun => {
                     (is_told, self.is_begun, self.is_elsewhere) = (true, true, true);
+                    self.is_stopped = false;
                     self.editor.notice(&line::wrapped_text(ELSEWHERE, output::columns()));
                 }
                 Happened::Ended => {
@@ -333,17 +340,16 @@ impl Chat {
                 Line::Unknown(name) => Err(Failure::Misuse(lines::unknown(&self.sessions, name))),
                 Line::Shell(command) => {
                     let input = self.sessions.shell(command);
-                    self.say(&line, input, interrupts).await
+                    self.say(input, interrupts).await
                 }
                 Line::Prompt => match self.sessions.prompt(&line, &self.look.directory) {
-                    Ok(input) => self.say(&line, input, interrupts).await,
+                    Ok(input) if line.split_whitespace().next() == Some("/undo") => {
+                        self.undo(input, interrupts).await
+                    }
+                    Ok(input) => self.say(input, interrupts).await,
                     Err(failure) => Err(failure),
                 },
             };
-            let is_undo = line.split_whitespace().next() == Some("/undo");
-            if is_undo && done.is_ok() {
-                self.begun = self.sessions.undone(&self.id).await.unwrap_or_default() + &self.begun;
-            }
             self.report(done).await?;
         }
     }
@@ -369,22 +375,18 @@ impl Chat {
                 Ok(())
             }
             Wish::TakeBack => {
-                let Some(prompt) = self.stopped.take() else { return Ok(()) };
+                if !std::mem::take(&mut self.is_stopped) {
+                    return Ok(());
+                }
                 let input = self.sessions.prompt("/undo", &self.look.directory)?;
-                self.say("/undo", input, interrupts).await?;
-                self.begun = prompt;
-                Ok(())
+                self.undo(input, interrupts).await
             }
         }
     }
 
     /// Has a prompt answered, or a command run.
-    async fn say(
-        &mut self,
-        line: &str,
-        input: PromptInput,
-        interrupts: &mut Interrupts,
-    ) -> Result<(), Failure> {
+    async fn say(&mut self, input: PromptInput, interrupts: &mut Interrupts) -> Result<(), Failure> {
+        self.offers.clear();
         if std::mem::take(&mut self.is_elsewhere) {
             // The server takes one prompt after another; the answer to the other client's is shown first.
             self.catch_up(interrupts).await?;
@@ -397,8 +399,18 @@ impl Chat {
         while let Some(next) = self.shown.next_turn(&self.id, &beside, interrupts).await? {
             last = next;
         }
-        self.stopped = last.is_interrupted.then(|| line.to_owned());
+        self.is_stopped = last.is_interrupted;
         Ok(self.shown.rest().await?)
+    }
+
+    /// Takes prompts back, the last of them into the line.
+    async fn undo(&mut self, input: PromptInput, interrupts: &mut Interrupts) -> Result<(), Failure> {
+        let before = self.sessions.undone(&self.id).await;
+        self.say(input, interrupts).await?;
+        let undone = self.sessions.undone(&self.id).await.filter(|undone| before.as_ref() != Some(undone));
+        let words = undone.map(|(_, words)| words).unwrap_or_default();
+        self.begun = words + &std::mem::take(&mut self.begun);
+        Ok(())
     }
 
     /// Says why something was not done, and goes on.
@@ -422,7 +434,7 @@ impl Chat {
             (self.id, self.is_new) = (session.id, is_new);
         }
         self.look.directory = PathBuf::from(session.directory);
-        (self.is_begun, self.is_elsewhere) = (false, false);
+        (self.is_begun, self.is_elsewhere, self.is_stopped) = (false, false, false);
         Ok(())
     }
 

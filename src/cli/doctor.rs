@@ -13,7 +13,7 @@ use windlass_core::config::{Environment, paths::Paths, secrets};
 use windlass_engine::{Engine, Finding, Health, Network};
 
 use super::{
-    editor, output, runtime,
+    editor, other_agents, output, runtime,
     view::line::{self, Line},
 };
 
@@ -46,7 +46,8 @@ pub fn run(environment: Environment, args: &DoctorArgs) -> ExitCode {
     };
     let paths = Paths::new(&environment);
     let is_coloured = output::is_coloured(&environment);
-    let of_editors = editor::findings(&environment);
+    let (of_editors, of_others) =
+        (editor::findings(&environment), other_agents::findings(&environment, &directory));
     let engine = Engine::new(environment, paths);
     runtime::block_on(async move {
         let network = if args.online { Network::IsAsked } else { Network::IsLeft };
@@ -55,6 +56,7 @@ pub fn run(environment: Environment, args: &DoctorArgs) -> ExitCode {
             Err(error) => return output::fail(&format!("{error}.")),
         };
         findings.extend(of_editors);
+        findings.extend(of_others);
         let code = match args.format {
             Format::Text => {
                 let columns = if io::stdout().is_terminal() { output::columns() } else { usize::MAX };

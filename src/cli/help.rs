@@ -45,18 +45,18 @@ pub fn grouped(command: Command) -> Command {
     let mut text = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
     for (heading, names) in GROUPS {
         // Writing to a string cannot fail.
-        let _ = write!(text, "\n\x1b[1m\x1b[4m{heading}:\x1b[0m\n");
+        let _ = write!(text, "\n{heading}:\n");
         for name in names {
             let about = command.find_subcommand(name).and_then(Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            let _ = writeln!(text, "  \x1b[1m{name:<12}\x1b[0m {about}");
+            let _ = writeln!(text, "  {name:<12} {about}");
         }
     }
-    text.push_str("\n\x1b[1m\x1b[4mExamples:\x1b[0m\n");
+    text.push_str("\nExamples:\n");
     for (line, what) in EXAMPLES {
         let _ = writeln!(text, "  {line:<40} {what}");
     }
-    text.push_str("\n\x1b[1m\x1b[4mOptions:\x1b[0m\n{options}\n{after-help}");
+    text.push_str("\nOptions:\n{options}{after-help}");
     command.help_template(text)
 }
 

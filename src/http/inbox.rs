@@ -6,7 +6,7 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_engine::{Delivery, PromptPart, WaitingPrompt};
+use windlass_engine::{Delivery, WaitingPrompt};
 use windlass_protocol::opencode::id::SessionId;
 
 use super::{
@@ -79,7 +79,7 @@ async fn list(State(server): State<Shared>, Path(id): Path<String>) -> Result<An
 #[serde(deny_unknown_fields)]
 struct Change {
     delivery: Option<When>,
-    /// The words that take the place of the prompt's.
+    /// The words that take the place of the prompt's; its files stay.
     text: Option<String>,
 }
 
@@ -89,13 +89,14 @@ async fn change(
     Payload(Change { delivery, text }): Payload<Change>,
 ) -> Result<StatusCode, Failure> {
     let (id, ticket) = waiting(&server, &session, &inbox).await?;
-    let parts = text.map(|text| vec![PromptPart::Text { text, is_synthetic: false, is_ignored: false }]);
     let sessions = server.engine.sessions();
-    if !sessions.change_prompt(&id, ticket, parts, delivery.map(Delivery::from)) {
+    let is_changed = text.is_none_or(|text| sessions.change_words(&id, ticket, text))
+        && sessions.change_prompt(&id, ticket, None, delivery.map(Delivery::from));
+    if !is_changed {
         return Err(gone(&inbox));
     }
     if matches!(delivery, Some(When::Steer)) {
-        sessions.wake(&id);
+        sessions.wake_prompt(&id, ticket);
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -105,10 +106,8 @@ async fn withdraw(
     Path((session, inbox)): Path<(String, String)>,
 ) -> Result<StatusCode, Failure> {
     let (id, ticket) = waiting(&server, &session, &inbox).await?;
-    match server.engine.sessions().withdraw_prompt(&id, ticket) {
-        true => Ok(StatusCode::NO_CONTENT),
-        false => Err(gone(&inbox)),
-    }
+    let is_withdrawn = server.engine.sessions().withdraw_prompt(&id, ticket);
+    if is_withdrawn { Ok(StatusCode::NO_CONTENT) } else { Err(gone(&inbox)) }
 }
 
 /// Lets the prompts go on that wait for the next one.

@@ -149,8 +149,7 @@ async fn prompt(
 pub async fn is_repeated(server: &Shared, id: &SessionId, message_id: &MessageId) -> Result<bool, Failure> {
     server.open(id).await?;
     let sessions = server.engine.sessions();
-    let is_under_way = sessions.end_of_prompt(id, message_id).is_some();
-    Ok(is_under_way || sessions.message_of_prompt(id, message_id).await?.is_some())
+    Ok(sessions.is_under_way(id, message_id) || sessions.message_of_prompt(id, message_id).await?.is_some())
 }
 
 /// Answers a prompt that came before with the last message of its turn, once that is over.
@@ -298,6 +297,9 @@ pub fn run(server: &Shared, id: &SessionId, input: PromptInput) -> Ended {
 async fn answer(server: &Shared, id: &SessionId, ended: Ended) -> Result<Answer<MessageWithParts>, Failure> {
     let ended = ended.await.map_err(|_| Failure::unknown("The server ended before the turn did."))?;
     let (named, error) = match ended {
+        Ok(TurnOutcome { is_repeat: true, message_id: Some(given), .. }) => {
+            return answer_again(server, id, &given).await;
+        }
         Ok(outcome) => (outcome.message_id, None),
         Err(error) => (None, Some(error)),
     };
@@ -351,6 +353,11 @@ async fn command(
         let names: Vec<&str> = names.map(String::as_str).collect();
         let message = format!("Command not found: \"{command}\". Available commands: {}", names.join(", "));
         return Err(Failure::bad_request(Piece::Payload, message));
+    }
+    if let Some(message_id) = &message_id
+        && is_repeated(&server, &id, message_id).await?
+    {
+        return answer_again(&server, &id, message_id).await;
     }
     require_free(&server, message_id.as_ref(), &[]).await?;
     let model = model.as_deref().map(parse_model).transpose()?;

@@ -19,6 +19,7 @@ use std::{
 
 use serde_json::{Value, json};
 use tokio::{
+    io::AsyncWriteExt,
     net::{TcpListener, TcpStream},
     sync::watch,
     time::timeout,

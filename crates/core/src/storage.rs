@@ -165,7 +165,10 @@ pub enum Write {
         todos: Arc<[Todo]>,
     },
     /// Removes a prompt that waited: its message is stored.
-    TakePrompt(MessageId),
+    TakePrompt {
+        session_id: SessionId,
+        id: MessageId,
+    },
     /// Inserts the costs of a removed answer, unless they are known.
     Spent {
         session_id: SessionId,
@@ -454,7 +457,7 @@ fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
             let insert = "INSERT INTO part_text (part_id, session_id, text) VALUES (?1, ?2, ?3)";
             connection.prepare_cached(insert)?.execute([part_id.as_str(), session_id.as_str(), text])?;
         }
-        Write::TakePrompt(id) => waiting::remove(connection, id)?,
+        Write::TakePrompt { session_id, id } => waiting::remove(connection, session_id, id)?,
         Write::Spent { session_id, answer } => spent::insert(connection, session_id, answer)?,
         Write::Todos { session_id, todos } => {
             connection

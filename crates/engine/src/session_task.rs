@@ -17,7 +17,7 @@ use crate::{
     session::{
         context::SessionCx,
         inbox::{self, Inbox},
-        request::Command,
+        request::{Command, TurnOutcome},
         state::SessionState,
         title::fallback,
     },
@@ -66,6 +66,7 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
             None => break,
             // It is sent again with the next prompt.
             Some(Command::Prompt { ticket }) if cx.tickets.is_parked(ticket) => Ok(()),
+            Some(Command::Prompt { ticket }) if was_taken_elsewhere(&cx, ticket).await => Ok(()),
             Some(Command::Prompt { ticket }) if cx.tickets.end_without_turn(ticket) => Ok(()),
             Some(Command::Prompt { ticket }) => answer(&cx, &mut state, &mut inbox, &mut title, ticket).await,
             Some(Command::Select { agent, model }) => {
@@ -104,14 +105,22 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
     }
 }
 
+/// Ends a prompt that another process has carried out: its row is gone. Returns true if it was.
+async fn was_taken_elsewhere(cx: &SessionCx, ticket: u64) -> bool {
+    let Some(row) = cx.tickets.restored_row(ticket) else { return false };
+    // A store that fails says so with the prompt's turn.
+    let is_there = cx.engine.storage().has_kept_prompt(cx.id.clone(), row).await.unwrap_or(true);
+    if !is_there {
+        cx.tickets.end(ticket, Ok(TurnOutcome::cancelled()));
+    }
+    !is_there
+}
+
 /// Answers all prompts of a session that cannot be loaded with the error.
 async fn refuse_all(cx: &SessionCx, inbox: &mut Inbox, error: &EngineError) {
     inbox.close();
-    while let Some(command) = inbox.next().await {
-        if let Command::Prompt { ticket } = command {
-            cx.tickets.end(ticket, Err(error.clone()));
-        }
-    }
+    while inbox.next().await.is_some() {}
+    cx.tickets.end_all(error.clone());
 }
 
 /// Runs a prompt's turn and ends its ticket. Fails if the task cannot go on.

@@ -111,18 +111,18 @@ impl Ahead {
     /// Ends when keys were typed, and taken. A signal that is typed behind more than the terminal holds would not be
     /// seen otherwise.
     pub async fn typed(&self) {
+        if let Some(pause) = self.unsure() {
+            // An escape may be the beginning of a key that comes in pieces.
+            let _ = tokio::time::timeout(pause, self.ready.readable()).await;
+            if self.take_in() {
+                return;
+            }
+        }
         while let Ok(mut ready) = self.ready.readable().await {
             if !self.take_in() {
                 break;
             }
             ready.clear_ready();
-            if lock(&self.state).bytes.last() == Some(&ESCAPE) {
-                // The beginning of a key that comes in pieces, or a key of its own.
-                let more = tokio::time::timeout(KEY_LIMIT, self.ready.readable()).await;
-                if more.is_ok_and(|ready| ready.is_ok()) && !self.take_in() {
-                    break;
-                }
-            }
             if !lock(&self.state).bytes.is_empty() {
                 return;
             }
@@ -130,9 +130,25 @@ impl Ahead {
         std::future::pending().await
     }
 
-    /// Takes the keys typed so far, as they are; an unfinished one stays.
+    /// Takes the keys typed so far, as they are; an unfinished one stays, and so does an escape that is new.
     pub fn keys(&self) -> Vec<Key> {
-        keyboard::decode(&mut lock(&self.state).bytes)
+        let is_unsure = self.unsure().is_some();
+        let mut state = lock(&self.state);
+        if is_unsure {
+            state.bytes.pop();
+        }
+        let keys = keyboard::decode(&mut state.bytes);
+        if is_unsure {
+            state.bytes.push(ESCAPE);
+        }
+        keys
+    }
+
+    /// Returns the time after which the escape that was typed last is a key of its own; `None` where there is none.
+    fn unsure(&self) -> Option<Duration> {
+        let state = lock(&self.state);
+        let at = state.last_at.filter(|_| state.bytes.last() == Some(&ESCAPE))?;
+        KEY_LIMIT.checked_sub(at.elapsed()).filter(|left| !left.is_zero())
     }
 
     /// Gives text back for the next line, before all that is typed from now on.

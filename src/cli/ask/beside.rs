@@ -31,12 +31,13 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Takes keys, and returns their wishes.
-    pub fn keys(&mut self, keys: &[Key]) -> Vec<Wish> {
-        keys.iter().filter_map(|key| self.key(*key)).collect()
+    /// Forgets a paste whose end went elsewhere.
+    pub fn end_paste(&mut self) {
+        self.is_pasting = false;
     }
 
-    fn key(&mut self, key: Key) -> Option<Wish> {
+    /// Takes a key, and returns its wish, which is to be fulfilled before the next key.
+    pub fn key(&mut self, key: Key) -> Option<Wish> {
         match key {
             Key::Char(char) if !text::is_hidden(char) => self.insert(char),
             Key::Enter if self.is_pasting => self.insert('\n'),
@@ -87,7 +88,8 @@ mod tests {
 
     fn typed(bytes: &str) -> (Vec<Wish>, String) {
         let mut beside = Beside::default();
-        let wishes = beside.keys(&decode(&mut bytes.as_bytes().to_vec()));
+        let keys = decode(&mut bytes.as_bytes().to_vec());
+        let wishes = keys.into_iter().filter_map(|key| beside.key(key)).collect();
         (wishes, beside.line.text())
     }
 

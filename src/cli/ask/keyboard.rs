@@ -18,6 +18,8 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 /// Bytes that are read at a time; a pasted text may come in several reads.
 const CHUNK: usize = 4096;
+/// Bytes of the longest key.
+const MAX_SEQUENCE: usize = 32;
 /// Columns where a terminal does not say.
 const USUAL_COLUMNS: usize = 80;
 
@@ -234,7 +236,10 @@ pub fn decode(bytes: &mut Vec<u8>) -> Vec<Key> {
                 [] | [0x1b, ..] => (Key::Escape, 1),
                 [b'\r' | b'\n', ..] => (Key::Line(LineKey::AltEnter), 2),
                 behind => {
-                    let n_bytes = sequence(behind);
+                    let Some(n_bytes) = sequence(behind) else {
+                        *bytes = rest.to_vec();
+                        break;
+                    };
                     let named = behind.get(..n_bytes).and_then(key_of);
                     (named.unwrap_or(Key::Other), 1 + n_bytes)
                 }
@@ -261,14 +266,15 @@ pub fn decode(bytes: &mut Vec<u8>) -> Vec<Key> {
     keys
 }
 
-/// Bytes that may follow an escape: `[` or `O`, parameters, and the letter that ends them; or one key with Alt.
-fn sequence(behind: &[u8]) -> usize {
+/// Bytes that follow an escape: `[` or `O`, parameters, and the letter that ends them; or one key with Alt. `None` while
+/// the end has not come.
+fn sequence(behind: &[u8]) -> Option<usize> {
     match behind {
-        [b'[' | b'O', rest @ ..] => {
-            let end = rest.iter().position(|byte| (0x40..=0x7e).contains(byte));
-            1 + end.map_or(rest.len(), |end| end + 1)
+        [b'[' | b'O', rest @ ..] if rest.len() < MAX_SEQUENCE => {
+            let end = rest.iter().position(|byte| (0x40..=0x7e).contains(byte))?;
+            Some(end + 2)
         }
-        _ => 1,
+        _ => Some(1),
     }
 }
 

@@ -51,16 +51,25 @@ impl Offer {
 /// Looks for servers of models where Ollama and LM Studio have them.
 pub async fn offers(environment: &Environment) -> Vec<Offer> {
     let ollama = environment.get("OLLAMA_HOST").map(str::trim).filter(|host| !host.is_empty());
-    let ollama = ollama.map_or("http://127.0.0.1:11434".to_owned(), |host| match host.contains("://") {
-        true => host.trim_end_matches('/').to_owned(),
-        // A server listens on all addresses there, and is asked at this one.
-        false => format!("http://{}", host.replace("0.0.0.0", "127.0.0.1")),
-    });
+    let ollama = ollama_address(ollama.unwrap_or("127.0.0.1"));
     let lm_studio = "http://127.0.0.1:1234".to_owned();
     let (ollama, lm_studio) =
         tokio::join!(local("ollama", "Ollama", ollama), local("lmstudio", "LM Studio", lm_studio));
     let local = ollama.into_iter().chain(lm_studio).map(Offer::Local);
     std::iter::once(Offer::LogIn).chain(local).chain([Offer::Demo]).collect()
+}
+
+/// Returns the address that Ollama's own variable means: a host, a port or both. A server that listens on all addresses is
+/// asked at this machine's own.
+fn ollama_address(host: &str) -> String {
+    let (scheme, host) = host.split_once("://").unwrap_or(("http", host));
+    let host = host.trim_end_matches('/').replace("0.0.0.0", "127.0.0.1");
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    match host.strip_prefix(':') {
+        Some(port) => format!("{scheme}://127.0.0.1:{port}"),
+        None if has_port => format!("{scheme}://{host}"),
+        None => format!("{scheme}://{host}:11434"),
+    }
 }
 
 #[derive(Deserialize)]
@@ -75,7 +84,10 @@ struct ListedModel {
 
 async fn local(id: &'static str, name: &'static str, address: String) -> Option<LocalServer> {
     let base_url = format!("{address}/v1");
-    let client = reqwest::Client::builder().no_proxy().timeout(LIMIT).build().ok()?;
+    // Fails if another part of the process has installed one, which serves as well.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+    let client = client.timeout(LIMIT).build().ok()?;
     let listed = client.get(format!("{base_url}/models")).send().await.ok()?.json::<Listed>().await.ok()?;
     let models: Vec<String> = listed.data.into_iter().map(|model| model.id).collect();
     (!models.is_empty()).then_some(LocalServer { id, name, base_url, models })
@@ -105,6 +117,19 @@ impl LocalServer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_variable_of_ollama_names_a_host_a_port_or_both() {
+        for (named, address) in [
+            ("127.0.0.1", "http://127.0.0.1:11434"),
+            ("0.0.0.0:8000", "http://127.0.0.1:8000"),
+            (":8000", "http://127.0.0.1:8000"),
+            ("https://models.example/", "https://models.example:11434"),
+            ("box:80", "http://box:80"),
+        ] {
+            assert_eq!(ollama_address(named), address);
+        }
+    }
 
     #[test]
     fn a_server_on_this_machine_becomes_a_provider() {

@@ -46,6 +46,9 @@ impl Chat {
                 }
                 Picked::List(list) => list,
             },
+            "login" if self.sessions.is_shared() => {
+                return Err(Failure::Misuse("Keys belong to the server: log in where it runs.".to_owned()));
+            }
             "login" => return self.log_in().await,
             "rename" if rest.is_empty() => {
                 return Err(Failure::Misuse("Give the title behind it: /rename TITLE.".to_owned()));
@@ -80,7 +83,7 @@ impl Chat {
             let chosen = self.sessions.choose_model(&self.id, wanted).await?;
             return Ok(format!("Model: {chosen}."));
         }
-        let rows = models.into_iter().map(|model| Row { id: model.clone(), text: model });
+        let rows = models.into_iter().map(|model| Row::of(model.clone(), model));
         match pick(&MODELS, rows.collect(), wanted)? {
             Picked::One(model) => {
                 let chosen = self.sessions.choose_model(&self.id, &model).await?;
@@ -93,14 +96,9 @@ impl Chat {
     async fn agent(&mut self, wanted: &str) -> Result<String, Failure> {
         let agents = self.sessions.choices().agents;
         let row = |(name, description): (String, Option<String>)| {
-            let text = format!("{name}  {}", plain(description.as_deref().unwrap_or_default()));
-            Row { id: name, text }
+            let description = plain(description.as_deref().unwrap_or_default());
+            Row { text: format!("{name}  {description}"), searched: name.clone(), id: name }
         };
-        // A word of a description chooses no agent.
-        let is_named = agents.iter().any(|(name, _)| name == wanted) || wanted.parse::<usize>().is_ok();
-        if !is_named && !wanted.is_empty() {
-            self.sessions.choose_agent(&self.id, wanted).await?;
-        }
         match pick(&AGENTS, agents.into_iter().map(row).collect(), wanted)? {
             Picked::One(agent) => {
                 self.sessions.choose_agent(&self.id, &agent).await?;
@@ -128,10 +126,10 @@ impl Chat {
             let mark = if session.id == self.id { "  (this one)" } else { "" };
             let (id, title) = (session.id.to_string(), plain(&session.title));
             let text = format!("{}  {title}  {id}{mark}", clock::short(session.time.updated));
-            Row { id, text }
+            Row::of(id, text)
         });
         let rows: Vec<Row> = rows.collect();
-        let is_listed = rows.iter().any(|row| row.text.to_lowercase().contains(&wanted.to_lowercase()));
+        let is_listed = rows.iter().any(|row| row.has(wanted));
         if !is_listed && wanted.parse::<usize>().is_err() {
             // Older ones, and those of other directories, are found by their ids alone.
             return Ok(Picked::One(wanted.to_owned()));
@@ -274,6 +272,20 @@ const SESSIONS: Kind = Kind { command: "sessions", one: "session", many: "sessio
 struct Row {
     id: String,
     text: String,
+    /// The part of the text in which words are looked for.
+    searched: String,
+}
+
+impl Row {
+    fn of(id: String, text: String) -> Self {
+        Self { id, searched: text.clone(), text }
+    }
+
+    /// Returns true if all of these words are in it.
+    fn has(&self, words: &str) -> bool {
+        let searched = self.searched.to_lowercase();
+        words.to_lowercase().split_whitespace().all(|word| searched.contains(word))
+    }
 }
 
 /// Outcome of a picker.
@@ -298,13 +310,8 @@ fn pick(kind: &Kind, rows: Vec<Row>, wanted: &str) -> Result<Picked, Failure> {
             || Failure::Misuse(format!("There is no number {number}; `/{command}` lists the {many}."));
         return row.map(|row| Picked::One(row.id.clone())).ok_or_else(unknown);
     }
-    let words = wanted.to_lowercase();
-    let fits = |row: &&(usize, &Row)| {
-        let text = row.1.text.to_lowercase();
-        words.split_whitespace().all(|word| text.contains(word))
-    };
     let numbered: Vec<(usize, &Row)> = rows.iter().enumerate().collect();
-    let found: Vec<&(usize, &Row)> = numbered.iter().filter(fits).collect();
+    let found: Vec<&(usize, &Row)> = numbered.iter().filter(|(_, row)| row.has(wanted)).collect();
     match found.as_slice() {
         [] => {
             let near = text::nearest(wanted, rows.iter().map(|row| row.id.as_str()));
@@ -326,7 +333,7 @@ mod tests {
     use super::*;
 
     fn picked(wanted: &str) -> String {
-        let rows = ["mock/one", "mock/two", "other/one"].map(|id| Row { id: id.into(), text: id.into() });
+        let rows = ["mock/one", "mock/two", "other/one"].map(|id| Row::of(id.into(), id.into()));
         match pick(&MODELS, rows.into(), wanted) {
             Ok(Picked::One(id)) => id,
             Ok(Picked::List(list)) => list,

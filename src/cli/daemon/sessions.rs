@@ -256,16 +256,22 @@ impl Sessions {
     }
 
     /// Takes the prompts back that wait for the next one since their turn was stopped or their process ended; returns
-    /// their words.
-    pub fn take_waiting(&self, id: &SessionId) -> Vec<String> {
-        let Self::Own { engine, .. } = self else { return Vec::new() };
-        let waiting = engine.sessions().waiting_prompts(id).into_iter().filter(|prompt| prompt.is_parked);
-        let taken = waiting.filter(|prompt| engine.sessions().withdraw_prompt(id, prompt.ticket));
-        taken.map(|prompt| prompt.words).collect()
+    /// them as they would be typed, and the number of those that cannot be typed and stay.
+    pub fn take_waiting(&self, id: &SessionId) -> (Vec<String>, usize) {
+        let Self::Own { engine, .. } = self else { return (Vec::new(), 0) };
+        let (mut lines, mut n_left) = (Vec::new(), 0);
+        for prompt in engine.sessions().waiting_prompts(id).into_iter().filter(|prompt| prompt.is_parked) {
+            match prompt.line {
+                Some(line) if engine.sessions().withdraw_prompt(id, prompt.ticket) => lines.push(line),
+                Some(_) => {}
+                None => n_left += 1,
+            }
+        }
+        (lines, n_left)
     }
 
-    /// Returns the words of the prompt that was taken back last.
-    pub async fn undone(&self, id: &SessionId) -> Option<String> {
+    /// Returns the prompt that was taken back last: its message, and its words.
+    pub async fn undone(&self, id: &SessionId) -> Option<(MessageId, String)> {
         let message_id = self.info(id).await.ok()?.revert?.message_id;
         let message = match self {
             Self::Own { engine, .. } => engine.sessions().message(id, &message_id).await.ok()??,
@@ -277,7 +283,7 @@ impl Sessions {
             PartKind::Text(text) if text.synthetic != Some(true) => Some(text.text.as_str()),
             _other => None,
         });
-        Some(texts.collect::<Vec<_>>().join("\n"))
+        Some((message_id, texts.collect::<Vec<_>>().join("\n")))
     }
 
     /// Returns the name of a model, and the tokens that its context takes.

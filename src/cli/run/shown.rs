@@ -573,7 +573,11 @@ impl Shown {
     /// Takes the keys that were typed beside the turn; returns true if they ask for its end.
     fn is_stop_typed(&mut self, id: &SessionId, lines: Option<&dyn Lines>) -> bool {
         let is_asked = self.person.as_ref().is_some_and(Person::is_asked);
-        let (Some(waiting), Some(lines), false) = (&mut self.waiting, lines, is_asked) else { return false };
+        let (Some(waiting), Some(lines)) = (&mut self.waiting, lines) else { return false };
+        if is_asked {
+            waiting.pause();
+            return false;
+        }
         let (printer, output) = (&mut self.printer, &mut self.output);
         waiting.take_typed(&mut Turn { daemon: &self.daemon, id, lines, printer, output })
     }

@@ -89,8 +89,14 @@ impl Waiting {
     pub fn begin(&mut self, label: &str, printer: &Printer) {
         label.clone_into(&mut self.label);
         self.ahead.mark_pastes(true);
+        self.typed.end_paste();
         self.typed.line.set(self.ahead.take().trim_start_matches('\n'));
         self.show(printer);
+    }
+
+    /// Leaves the keys to a dialogue, which may take the end of a paste too.
+    pub fn pause(&mut self) {
+        self.typed.end_paste();
     }
 
     /// Takes the line away; its text begins the next one.
@@ -104,12 +110,13 @@ impl Waiting {
     /// Takes the typed keys; returns true if they ask for the end of the turn.
     pub fn take_typed(&mut self, turn: &mut Turn<'_>) -> bool {
         let mut is_stopped = false;
-        for wish in self.typed.keys(&self.ahead.keys()) {
-            match wish {
-                Wish::Stop => is_stopped = true,
-                Wish::Steer(line) => self.send(turn, line, true),
-                Wish::Queue(line) => self.send(turn, line, false),
-                Wish::TakeBack => self.take_back(turn.daemon, turn.id),
+        for key in self.ahead.keys() {
+            match self.typed.key(key) {
+                Some(Wish::Stop) => is_stopped = true,
+                Some(Wish::Steer(line)) => self.send(turn, line, true),
+                Some(Wish::Queue(line)) => self.send(turn, line, false),
+                Some(Wish::TakeBack) => self.take_back(turn.daemon, turn.id),
+                None => {}
             }
         }
         self.show(turn.printer);

@@ -62,6 +62,10 @@ operations! {
         post "/api/session/{sessionID}/model" "v2.session.switchModel" -> Any;
         post "/api/session/{sessionID}/prompt" "v2.session.prompt" -> Any;
         post "/api/session/{sessionID}/interrupt" "v2.session.interrupt" -> Any;
+        get "/api/session/{sessionID}/inbox" "v2.session.inbox.list" -> Any;
+        patch "/api/session/{sessionID}/inbox/{inboxID}" "v2.session.inbox.update" -> Any;
+        delete "/api/session/{sessionID}/inbox/{inboxID}" "v2.session.inbox.cancel" -> Any;
+        post "/api/session/{sessionID}/wake" "v2.session.wake" -> Any;
         post "/api/session/{sessionID}/compact" "v2.session.compact" -> Any;
         post "/api/session/{sessionID}/wait" "v2.session.wait" -> Any;
         post "/api/session/{sessionID}/revert/stage" "v2.session.revert.stage" -> Any;

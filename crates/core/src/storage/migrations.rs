@@ -67,9 +67,8 @@ const STEPS: &[&str] = &[
 ",
     "
     CREATE TABLE waiting_prompt (
-        id TEXT PRIMARY KEY, session_id TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE,
-        data TEXT NOT NULL) WITHOUT ROWID;
-    CREATE INDEX waiting_prompt_by_session ON waiting_prompt (session_id);
+        session_id TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE, id TEXT NOT NULL,
+        data TEXT NOT NULL, PRIMARY KEY (session_id, id)) WITHOUT ROWID;
 ",
 ];
 

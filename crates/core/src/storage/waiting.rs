@@ -25,8 +25,18 @@ impl Storage {
     }
 
     /// Forgets a prompt that does not wait any more.
-    pub async fn forget_prompt(&self, id: MessageId) -> Result<(), StorageError> {
-        self.writer.write(move |connection| Ok(remove(connection, &id)?)).await
+    pub async fn forget_prompt(&self, session_id: SessionId, id: MessageId) -> Result<(), StorageError> {
+        self.writer.write(move |connection| Ok(remove(connection, &session_id, &id)?)).await
+    }
+
+    /// Returns true if a prompt is kept still: another process may have carried it out.
+    pub async fn has_kept_prompt(&self, session_id: SessionId, id: MessageId) -> Result<bool, StorageError> {
+        self.reader
+            .read(move |connection| {
+                let sql = "SELECT 1 FROM waiting_prompt WHERE session_id = ?1 AND id = ?2";
+                Ok(connection.prepare_cached(sql)?.exists([session_id.as_str(), id.as_str()])?)
+            })
+            .await
     }
 
     /// Reads the prompts that wait for turns of a session, in their order.
@@ -51,7 +61,12 @@ impl Storage {
 }
 
 /// Removes a prompt's row, if it has one.
-pub(super) fn remove(connection: &Connection, id: &MessageId) -> rusqlite::Result<()> {
-    connection.prepare_cached("DELETE FROM waiting_prompt WHERE id = ?1")?.execute([id.as_str()])?;
+pub(super) fn remove(
+    connection: &Connection,
+    session_id: &SessionId,
+    id: &MessageId,
+) -> rusqlite::Result<()> {
+    let sql = "DELETE FROM waiting_prompt WHERE session_id = ?1 AND id = ?2";
+    connection.prepare_cached(sql)?.execute([session_id.as_str(), id.as_str()])?;
     Ok(())
 }

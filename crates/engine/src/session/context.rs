@@ -167,6 +167,7 @@ impl TurnCx<'_> {
         });
         let message_id = message.id().clone();
         state.push_message(message, journal);
+        journal.taken(&state.info, state.turn.given.waiting_id.take());
         message_id
     }
 }

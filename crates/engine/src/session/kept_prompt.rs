@@ -24,6 +24,9 @@ struct Row {
     format: Option<OutputFormat>,
     system: Option<String>,
     delivery: Delivery,
+    no_reply: bool,
+    /// The mark of the key by which its client may send it again.
+    key: Option<String>,
     /// Milliseconds since the epoch.
     created: i64,
 }
@@ -38,6 +41,8 @@ enum Wish {
 /// The row of a prompt that waits. Where it is dropped without [`KeptPrompt::forget`], the row stays.
 pub struct KeptPrompt {
     pub id: MessageId,
+    /// It was read from the store.
+    pub is_restored: bool,
     wish: watch::Sender<Wish>,
 }
 
@@ -51,31 +56,22 @@ pub struct Keeper {
 
 impl KeptPrompt {
     /// Keeps a prompt from now on; `None` for one that is worth nothing after a restart.
-    pub fn new(
-        session_id: &SessionId,
-        id: &MessageId,
-        input: &PromptInput,
-        on_kept: Option<oneshot::Sender<()>>,
-    ) -> Option<(Self, Keeper)> {
-        let is_users = input.of_task.is_none() && !input.no_reply && input.delivery != Delivery::SteerOnly;
+    pub fn new(session_id: &SessionId, id: &MessageId, input: &PromptInput) -> Option<(Self, Keeper)> {
+        let is_users = input.of_task.is_none() && input.delivery != Delivery::SteerOnly;
         let row = is_users.then(|| row(input, clock::now_ms())).flatten()?;
-        Some(Self::with(session_id, id, Wish::Keep(Some(row)), on_kept))
+        Some(Self::with(session_id, id, Wish::Keep(Some(row))))
     }
 
     /// Takes the row of a prompt over that is in the store.
     pub fn stored(session_id: &SessionId, id: &MessageId) -> (Self, Keeper) {
-        Self::with(session_id, id, Wish::Keep(None), None)
+        Self::with(session_id, id, Wish::Keep(None))
     }
 
-    fn with(
-        session_id: &SessionId,
-        id: &MessageId,
-        wish: Wish,
-        on_kept: Option<oneshot::Sender<()>>,
-    ) -> (Self, Keeper) {
+    fn with(session_id: &SessionId, id: &MessageId, wish: Wish) -> (Self, Keeper) {
+        let is_restored = matches!(wish, Wish::Keep(None));
         let (wish, wishes) = watch::channel(wish);
-        let keeper = Keeper { session_id: session_id.clone(), id: id.clone(), wishes, on_kept };
-        (Self { id: id.clone(), wish }, keeper)
+        let keeper = Keeper { session_id: session_id.clone(), id: id.clone(), wishes, on_kept: None };
+        (Self { id: id.clone(), is_restored, wish }, keeper)
     }
 
     /// The prompt has begun, or was taken back.
@@ -92,6 +88,11 @@ impl KeptPrompt {
 }
 
 impl Keeper {
+    /// Tells when the row is there, or cannot be.
+    pub fn telling(self, on_kept: Option<oneshot::Sender<()>>) -> Self {
+        Self { on_kept, ..self }
+    }
+
     pub async fn run(mut self, storage: Storage) {
         loop {
             let (row, is_forgotten) = match &*self.wishes.borrow_and_update() {
@@ -100,7 +101,7 @@ impl Keeper {
             };
             let done = match row {
                 Some(row) => storage.keep_prompt(self.session_id.clone(), self.id.clone(), row).await,
-                None if is_forgotten => storage.forget_prompt(self.id.clone()).await,
+                None if is_forgotten => storage.forget_prompt(self.session_id.clone(), self.id.clone()).await,
                 None => Ok(()),
             };
             if let Err(error) = done {
@@ -117,11 +118,34 @@ impl Keeper {
     }
 }
 
-/// Returns the prompt of a row, and when it came; `None` for one of a newer version's form.
-pub fn read(row: Value) -> Option<(PromptInput, i64)> {
-    let row: Row = serde_json::from_value(row).ok()?;
-    let created = row.created;
-    Some((row.prompt(), created))
+/// A prompt that was read from the store.
+pub struct Restored {
+    pub input: PromptInput,
+    /// The mark of its key.
+    pub key: Option<String>,
+    /// Milliseconds since the epoch.
+    pub created: i64,
+}
+
+/// Reads the prompt of a row; `None` for one of a newer version's form.
+pub fn read(id: &MessageId, row: Value) -> Option<Restored> {
+    let Row { parts, agent, model, on_missing, invocation, format, system, delivery, no_reply, key, created } =
+        serde_json::from_value(row).ok()?;
+    let input = PromptInput {
+        parts,
+        agent,
+        model,
+        on_missing,
+        invocation,
+        format,
+        system,
+        delivery,
+        no_reply,
+        // A retry finds the message by it.
+        message_id: Some(id.clone()),
+        ..PromptInput::default()
+    };
+    Some(Restored { input, key, created })
 }
 
 fn row(input: &PromptInput, created: i64) -> Option<Value> {
@@ -134,24 +158,9 @@ fn row(input: &PromptInput, created: i64) -> Option<Value> {
         format: input.format.clone(),
         system: input.system.clone(),
         delivery: input.delivery,
+        no_reply: input.no_reply,
+        key: input.key.as_ref().map(|key| key.mark().to_owned()),
         created,
     };
     serde_json::to_value(row).ok()
-}
-
-impl Row {
-    fn prompt(self) -> PromptInput {
-        let Self { parts, agent, model, on_missing, invocation, format, system, delivery, created: _ } = self;
-        PromptInput {
-            parts,
-            agent,
-            model,
-            on_missing,
-            invocation,
-            format,
-            system,
-            delivery,
-            ..PromptInput::default()
-        }
-    }
 }

@@ -30,6 +30,11 @@ impl PromptKey {
         Self { session_id: session_id.clone(), mark: ids::mark(&digest) }
     }
 
+    /// Returns the key of a mark.
+    pub(crate) fn of_mark(session_id: &SessionId, mark: String) -> Self {
+        Self { session_id: session_id.clone(), mark }
+    }
+
     /// Makes an id for a message of this key.
     pub(crate) fn message_id(&self) -> MessageId {
         ids::marked_message(&self.mark)
@@ -61,6 +66,11 @@ pub struct EarlierPrompt {
 }
 
 impl KeyClaim {
+    /// Returns the mark of the key.
+    pub(crate) fn mark(&self) -> &str {
+        &self.key.mark
+    }
+
     /// Makes the id of the prompt's message.
     pub(crate) fn message_id(&self) -> MessageId {
         self.key.message_id()
@@ -114,6 +124,8 @@ impl Sessions<'_> {
     /// Waits for the message of a prompt that came before; `None` if it ended without one.
     pub async fn message_of_earlier(self, earlier: EarlierPrompt) -> Result<Option<MessageId>, EngineError> {
         let EarlierPrompt { key, mut message } = earlier;
+        // It may wait for the next prompt, which this one is.
+        self.wake(&key.session_id);
         if let Ok(stored) = message.wait_for(Option::is_some).await {
             return Ok(stored.clone());
         }

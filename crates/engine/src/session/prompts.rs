@@ -45,7 +45,6 @@ impl Sessions<'_> {
     ///
     /// The prompt is refused, or fails before its message is stored.
     pub async fn prompt_until_stored(self, id: &SessionId, input: PromptInput) -> Result<(), EngineError> {
-        let is_working = self.is_working(id);
         let ((on_stored, stored), (sender, mut ended)) = (oneshot::channel(), oneshot::channel());
         // The turn's events carry the end of one that was stored.
         let on_end: TurnEnd = Box::new(move |result| _ = sender.send(result));
@@ -57,10 +56,8 @@ impl Sessions<'_> {
             ..PromptWatch::until_end(on_end)
         };
         self.prompt_until(id, input, CancellationToken::new(), watch);
-        let ended = if is_working {
-            // Dropped where the prompt does not wait.
-            let _ = kept.await;
-            // A session that takes no more says so at once.
+        let ended = if kept.await.is_ok() {
+            // It waits behind others. A session that takes no more says so at once.
             ended.try_recv().ok()
         } else if stored.await.is_ok() {
             None
@@ -75,7 +72,18 @@ impl Sessions<'_> {
         self.tickets(id).map(|tickets| tickets.waiting()).unwrap_or_default()
     }
 
-    /// Changes the words, or the time, of a prompt that waits; false if it does not wait any more.
+    /// Puts other words in the place of a waiting prompt's; its files stay. False if it does not wait any more.
+    pub fn change_words(self, id: &SessionId, ticket: u64, text: String) -> bool {
+        let change = |input: &mut PromptInput| {
+            input.parts.retain(|part| !matches!(part, PromptPart::Text { is_synthetic: false, .. }));
+            let words = PromptPart::Text { text, is_synthetic: false, is_ignored: false };
+            input.parts.insert(0, words);
+            input.part_ids = Vec::new();
+        };
+        self.tickets(id).and_then(|tickets| tickets.change(ticket, change)).is_some()
+    }
+
+    /// Changes the parts, or the time, of a prompt that waits; false if it does not wait any more.
     pub fn change_prompt(
         self,
         id: &SessionId,
@@ -116,6 +124,14 @@ impl Sessions<'_> {
         });
     }
 
+    /// Returns true if a prompt waits or runs to which its client gave this id. One that waits for the next prompt goes on.
+    pub fn is_under_way(self, id: &SessionId, given: &MessageId) -> bool {
+        let mut sessions = lock(&self.engine.0.sessions.open);
+        let Some(open) = sessions.get_mut(id).filter(|open| open.tickets.has(given)) else { return false };
+        open.tickets.wake_of(given).into_iter().for_each(|ticket| self.send(id, open, ticket));
+        true
+    }
+
     /// Returns a receiver that fails when the prompt is answered to which its client gave this id; `None` if none waits or
     /// runs.
     pub fn end_of_prompt(self, id: &SessionId, given: &MessageId) -> Option<oneshot::Receiver<()>> {
@@ -130,11 +146,23 @@ impl Sessions<'_> {
         }
     }
 
+    /// Lets one prompt go on that waits for the next one.
+    pub fn wake_prompt(self, id: &SessionId, ticket: u64) {
+        let mut sessions = lock(&self.engine.0.sessions.open);
+        if let Some(open) = sessions.get_mut(id)
+            && open.tickets.unpark_one(ticket)
+        {
+            self.send(id, open, ticket);
+        }
+    }
+
     fn send_parked(self, id: &SessionId, open: &mut OpenSession) {
-        for ticket in open.tickets.unpark() {
-            if self.engine.inbox(id, open).try_send(Command::Prompt { ticket }).is_err() {
-                open.tickets.park(ticket);
-            }
+        open.tickets.unpark().into_iter().for_each(|ticket| self.send(id, open, ticket));
+    }
+
+    fn send(self, id: &SessionId, open: &mut OpenSession, ticket: u64) {
+        if self.engine.inbox(id, open).try_send(Command::Prompt { ticket }).is_err() {
+            open.tickets.park(ticket);
         }
     }
 
@@ -155,8 +183,15 @@ impl Sessions<'_> {
                 (watch.on_end)(Err(EngineError::session_not_found(id)));
                 return ticket;
             };
+            if let Some(given) = input.message_id.clone().filter(|given| open.tickets.has(given)) {
+                open.tickets.wake_of(&given).into_iter().for_each(|ticket| self.send(id, open, ticket));
+                drop(sessions);
+                (watch.on_end)(Ok(TurnOutcome::repeat(given)));
+                return ticket;
+            }
             let has_room = open.tickets.n_waiting() < MAX_QUEUED;
-            if has_room {
+            // Words of the daemon itself are no sign that somebody wants the work to go on.
+            if has_room && input.of_task.is_none() && !input.no_reply {
                 self.send_parked(id, open);
             }
             let mut identity = Identity::of(&input);

@@ -130,7 +130,7 @@ pub enum Begun {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingPrompt {
     pub ticket: u64,
-    /// The id that its message gets, if no later one is there by then.
+    /// The id that its client gave to it, or one made for it while it waits.
     pub id: MessageId,
     /// Milliseconds since the epoch.
     pub created: i64,
@@ -139,6 +139,8 @@ pub struct WaitingPrompt {
     pub delivery: Delivery,
     /// The user's words.
     pub words: String,
+    /// The prompt as it would be typed; `None` where it has more than words.
+    pub line: Option<String>,
 }
 
 /// Cost and tokens of a subagent's work, which count for the session above.
@@ -305,5 +307,6 @@ impl PromptWatch {
 /// Invoked when a prompt begins, before its first event; never for a prompt that is given up while it waits.
 pub type TurnBegin = Box<dyn FnOnce(Begun) + Send>;
 
-/// Invoked exactly once with a prompt's outcome, behind the last event of its turn.
+/// Invoked once with a prompt's outcome, behind the last event of its turn; never for one that stays in the store when its
+/// session is closed.
 pub type TurnEnd = Box<dyn FnOnce(Result<TurnOutcome, EngineError>) + Send>;

@@ -320,9 +320,9 @@ impl Journal {
     }
 
     /// Notes that a prompt does not wait any more, if it did.
-    pub fn taken(&mut self, waiting_id: Option<MessageId>) {
-        if let Some(waiting_id) = waiting_id {
-            self.write(Write::TakePrompt(waiting_id));
+    pub fn taken(&mut self, info: &Session, waiting_id: Option<MessageId>) {
+        if let Some(id) = waiting_id {
+            self.write(Write::TakePrompt { session_id: info.id.clone(), id });
         }
     }
 

@@ -9,7 +9,9 @@ use windlass_protocol::opencode::id::MessageId;
 
 use super::{
     kept_prompt::KeptPrompt,
-    request::{Begun, Delivery, PromptInput, PromptPart, PromptWatch, TurnOutcome, WaitingPrompt},
+    request::{
+        Begun, Delivery, Invocation, PromptInput, PromptPart, PromptWatch, TurnOutcome, WaitingPrompt,
+    },
 };
 use crate::{EngineError, EngineErrorKind};
 
@@ -96,6 +98,28 @@ impl Tickets {
         Some(ended)
     }
 
+    /// Returns the row of a waiting prompt that was read from the store: another process may have read it as well.
+    pub fn restored_row(&self, ticket: u64) -> Option<MessageId> {
+        let open = self.lock();
+        let kept = open.get(&ticket).filter(|entry| !entry.is_running())?.kept.as_ref();
+        kept.filter(|kept| kept.is_restored).map(|kept| kept.id.clone())
+    }
+
+    /// Lets the prompt of this id go on if it waits for the next one; returns its ticket then.
+    pub fn wake_of(&self, id: &MessageId) -> Option<u64> {
+        let mut open = self.lock();
+        let parked = open.iter_mut().find(|(_, entry)| entry.id == *id && entry.is_parked);
+        parked.map(|(ticket, entry)| {
+            entry.is_parked = false;
+            *ticket
+        })
+    }
+
+    /// Lets one prompt go on that waits for the next one; false if it does not.
+    pub fn unpark_one(&self, ticket: u64) -> bool {
+        self.lock().get_mut(&ticket).is_some_and(|entry| std::mem::take(&mut entry.is_parked))
+    }
+
     /// Lets a prompt wait for the next one.
     pub fn park(&self, ticket: u64) {
         if let Some(entry) = self.lock().get_mut(&ticket) {
@@ -174,6 +198,7 @@ impl Tickets {
         let listed = open.iter().filter_map(|(ticket, entry)| {
             let input = entry.waiting.as_deref().filter(|input| input.of_task.is_none())?;
             Some(WaitingPrompt {
+                line: line(input),
                 ticket: *ticket,
                 id: entry.id.clone(),
                 created: entry.created,
@@ -223,10 +248,13 @@ impl Tickets {
         }
     }
 
-    /// Tells that a message of the user was stored in the turns that run.
+    /// Tells that a message of the user was stored in the turns that run: none of them has to wait again.
     pub fn stored(&self) {
         let mut open = self.lock();
         for ticket in open.values_mut().filter(|it| it.is_running()) {
+            if let Some(kept) = &ticket.kept {
+                kept.forget();
+            }
             if let Some(on_stored) = ticket.watch.on_stored.take() {
                 // The one that asked may have gone.
                 let _ = on_stored.send(());
@@ -282,9 +310,15 @@ impl Tickets {
         }
     }
 
-    /// Answers all of them, in their order, but for those that wait for the next one.
+    /// Answers all of them, in their order. Those whose answer nobody waits for stay until the next prompt.
     pub fn end_all(&self, error: EngineError) {
-        let mut open: Vec<_> = self.lock().extract_if(|_, ticket| !ticket.is_parked).collect();
+        let mut open: Vec<_> = {
+            let mut open = self.lock();
+            for ticket in open.values_mut().filter(|ticket| ticket.watch.is_kept && !ticket.is_running()) {
+                ticket.is_parked = true;
+            }
+            open.extract_if(|_, ticket| !ticket.is_parked).collect()
+        };
         open.sort_unstable_by_key(|(ticket, _)| *ticket);
         for (_, ticket) in open {
             ticket.end(Err(error.clone()));
@@ -306,6 +340,22 @@ fn words(parts: &[PromptPart]) -> String {
         | PromptPart::Subtask { .. } => None,
     });
     texts.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns a prompt as it would be typed; `None` for one with more than words.
+fn line(input: &PromptInput) -> Option<String> {
+    let is_typed = |part: &PromptPart| {
+        matches!(part, PromptPart::Text { is_synthetic: false, .. } | PromptPart::Agent { .. })
+    };
+    let words = words(&input.parts);
+    if words.trim().is_empty() || !input.parts.iter().all(is_typed) {
+        return None;
+    }
+    Some(match &input.invocation {
+        Invocation::Shell => format!("!{words}"),
+        Invocation::Named(name) => format!("/{name} {words}"),
+        Invocation::None | Invocation::Slash => words,
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Keeps the prompts that wait in the store, and lists them again when a session is opened behind the end of its process.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -8,7 +8,8 @@ use windlass_base::lock::lock;
 use windlass_protocol::opencode::id::{MessageId, SessionId};
 
 use super::{
-    kept_prompt::{self, Keeper, KeptPrompt},
+    kept_prompt::{self, Keeper, KeptPrompt, Restored},
+    prompt_key::PromptKey,
     request::{PromptInput, PromptWatch},
     tickets::Identity,
 };
@@ -23,8 +24,12 @@ impl Sessions<'_> {
         input: &PromptInput,
         on_kept: Option<oneshot::Sender<()>>,
     ) -> Option<KeptPrompt> {
-        let (kept, keeper) = KeptPrompt::new(session_id, id, input, on_kept)?;
-        self.own(keeper);
+        let Some((kept, keeper)) = KeptPrompt::new(session_id, id, input) else {
+            // It waits without a row.
+            on_kept.map(|on_kept| on_kept.send(()));
+            return None;
+        };
+        self.own(keeper.telling(on_kept));
         Some(kept)
     }
 
@@ -49,9 +54,12 @@ impl Sessions<'_> {
         let sessions = lock(&self.engine.0.sessions.open);
         let Some(open) = sessions.get(session_id).filter(|_| is_alone) else { return };
         for (id, row) in rows {
-            let Some((input, created)) = kept_prompt::read(row).filter(|_| !open.tickets.has(&id)) else {
+            let Some(Restored { mut input, key, created }) = kept_prompt::read(&id, row) else { continue };
+            if open.tickets.has(&id) {
                 continue;
-            };
+            }
+            let claimed = key.and_then(|mark| self.claim_key(&PromptKey::of_mark(session_id, mark)).ok());
+            input.key = claimed.map(Arc::new);
             let (kept, keeper) = KeptPrompt::stored(session_id, &id);
             self.own(keeper);
             let ticket = self.engine.0.sessions.next_ticket.fetch_add(1, Ordering::Relaxed);

@@ -551,7 +551,6 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     hooks::message::change_prompt(cx, state, 0, &mut said).await?;
     journal.append(said);
     journal.known_files(&state.info, &known_files);
-    journal.taken(state.turn.given.waiting_id.take());
     cx.commit(&mut journal).await?;
     if let Some(key) = state.turn.given.key.take() {
         key.stored(message_id);

@@ -29,6 +29,7 @@ fn keys_are_told_apart() {
 fn a_character_may_come_in_pieces() {
     check(b"a\xc3", &[Key::Char('a')], b"\xc3");
     check(b"\xff\xe2\x86", &[Key::Other], b"\xe2\x86");
+    check(b"a\x1b[20", &[Key::Char('a')], b"\x1b[20");
     check(b"\xe2y", &[Key::Other, Key::Char('y')], b"");
 }
 
