@@ -48,7 +48,7 @@ async fn a_turn_is_driven_and_a_permission_answered_by_keys_alone() {
     prompt(&mut page, "run it").await;
     page.until("document.querySelector('#asks .ask pre').textContent === 'echo out'").await;
     let buttons = "[...document.querySelectorAll('#asks button')].map((it) => it.textContent).join()";
-    assert_eq!(page.read(buttons).await, "Allow once,Always allow bash: echo *,Reject");
+    assert_eq!(page.read(buttons).await, "Allow once,Always allow bash: echo *,Reject,Reject, and say why");
     // A key that was meant for the prompt allows nothing.
     page.press(" ", 0).await;
     assert_eq!(server.get("/permission").await.ok().as_array().unwrap().len(), 1);
@@ -102,6 +102,73 @@ async fn a_question_is_answered_and_what_is_typed_stays_while_others_ask() {
     page.until(&shows("Green it is.")).await;
     assert!(server.llm.last_request().tool_result("call_1").contains("green"));
     server.post(&format!("/session/{other}/abort"), json!({})).await.ok();
+    drop(page);
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn enter_sends_a_prompt_and_commands_and_files_are_completed() {
+    let Some(program) = program() else { return };
+    let server = Server::start().await;
+    let mut page = Page::open(program, &server.scratch.work, &server.link().await).await;
+    page.until(READY).await;
+    page.until("document.querySelectorAll('#model option').length > 1").await;
+    let prompt = "document.getElementById('prompt')";
+    page.read(&format!("{prompt}.focus()")).await;
+    server.llm.reply(Reply::text("Both lines."));
+    page.types("one").await;
+    page.press("Enter", 8).await;
+    page.types("two @a.t").await;
+    page.until("document.querySelector('#offers li')?.textContent === '@a.txt'").await;
+    page.press("Tab", 0).await;
+    assert_eq!(page.read(&format!("{prompt}.value")).await, "one\ntwo @a.txt ");
+    page.press("Enter", 0).await;
+    page.until(&shows("Both lines.")).await;
+    page.until(READY).await;
+    assert!(server.llm.last_request().last_user().contains("one\ntwo @a.txt"));
+    page.types("/und").await;
+    page.until("document.querySelector('#offers [aria-selected=true]')?.firstChild.textContent === '/undo'")
+        .await;
+    page.press("Enter", 0).await;
+    page.press("Enter", 0).await;
+    page.until(&shows("Undone:")).await;
+    // The habit is kept.
+    page.read("document.getElementById('enter').click()").await;
+    page.send("Page.reload", json!({})).await;
+    page.until(READY).await;
+    assert_eq!(page.read("document.getElementById('enter').checked").await, false);
+    drop(page);
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_change_is_drawn_and_refused_with_a_reason_and_the_session_renamed() {
+    let Some(program) = program() else { return };
+    let server = Server::asking("edit").await;
+    let mut page = Page::open(program, &server.scratch.work, &server.link().await).await;
+    page.until(READY).await;
+    server.llm.reply(Reply::call("call_1", "write", json!({"filePath": "new.txt", "content": "new line\n"})));
+    server.llm.reply(Reply::text("Then not."));
+    prompt(&mut page, "write it").await;
+    page.until("document.querySelector('#asks .diff .add')?.textContent === '+new line'").await;
+    assert_eq!(page.read("document.title.startsWith('(1) ')").await, true);
+    assert_eq!(page.read("document.querySelector('#asks .diff').textContent.includes('===')").await, false);
+    focus(&mut page, "Reject, and say why").await;
+    page.press("Enter", 0).await;
+    page.until("document.activeElement.ariaLabel === 'Reason'").await;
+    page.types("use another name").await;
+    page.press("Enter", 0).await;
+    page.until(&shows("Then not.")).await;
+    assert!(server.llm.last_request().tool_result("call_1").contains("use another name"));
+    page.until(READY).await;
+    page.read("document.getElementById('rename').click()").await;
+    page.until("document.activeElement.id === 'dialog-text'").await;
+    page.types("A better title").await;
+    page.press("Enter", 0).await;
+    page.until("document.getElementById('title').textContent === 'A better title'").await;
+    page.until("document.querySelector('#sessions button').textContent.startsWith('A better title')").await;
+    page.read("document.getElementById('undo').click()").await;
+    page.until("document.getElementById('prompt').value === 'write it'").await;
     drop(page);
     server.finish().await;
 }

@@ -167,7 +167,8 @@ impl Page {
         let text = if key == "Enter" { "\r" } else { key };
         let mut down = json!({"type": "keyDown", "key": key, "code": key, "modifiers": modifiers,
             "windowsVirtualKeyCode": code});
-        if !["ArrowDown", "Tab"].contains(&key) && modifiers == 0 {
+        // With Shift these keys write the same.
+        if !["ArrowDown", "Tab"].contains(&key) && [0, 8].contains(&modifiers) {
             down["text"] = text.into();
         }
         self.send("Input.dispatchKeyEvent", down).await;

@@ -270,9 +270,10 @@ pub fn decode(bytes: &mut Vec<u8>) -> Vec<Key> {
 /// the end has not come.
 fn sequence(behind: &[u8]) -> Option<usize> {
     match behind {
-        [b'[' | b'O', rest @ ..] if rest.len() < MAX_SEQUENCE => {
-            let end = rest.iter().position(|byte| (0x40..=0x7e).contains(byte))?;
-            Some(end + 2)
+        [b'[' | b'O', rest @ ..] => {
+            let end = rest.iter().take(MAX_SEQUENCE).position(|byte| (0x40..=0x7e).contains(byte));
+            let is_none = rest.len() >= MAX_SEQUENCE;
+            end.map(|end| end + 2).or(is_none.then_some(1))
         }
         _ => Some(1),
     }

@@ -130,7 +130,7 @@ impl Chat {
         });
         let rows: Vec<Row> = rows.collect();
         let is_listed = rows.iter().any(|row| row.has(wanted));
-        if !is_listed && wanted.parse::<usize>().is_err() {
+        if !wanted.is_empty() && !is_listed && wanted.parse::<usize>().is_err() {
             // Older ones, and those of other directories, are found by their ids alone.
             return Ok(Picked::One(wanted.to_owned()));
         }

@@ -6,6 +6,10 @@ let current = location.hash.slice(1) || null;
 let drawing = null;
 let busy = false;
 let statusEvents = 0;
+// Sessions as they were listed last, and the titles of others that ask.
+let sessions = [];
+// Commands that a prompt may begin with.
+let commands = [];
 // True while the newest part of the conversation is in view, where it then stays.
 let follows = true;
 
@@ -38,18 +42,41 @@ function element(name, text, attributes = {}) {
   return made;
 }
 
+const when = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+
 async function list() {
-  const sessions = await call('GET', '/session?roots=true&limit=100');
+  const wanted = $('search').value.trim();
+  const search = wanted ? '&search=' + encodeURIComponent(wanted) : '';
+  const listed = await call('GET', '/session?roots=true&limit=100' + search);
+  sessions = listed.filter((session) => !session.time.archived);
   const rows = sessions.map((session) => {
     const row = element('li');
     const button = element('button', session.title, { type: 'button' });
-    button.append(element('small', new Date(session.time.updated).toLocaleString()));
+    button.append(element('small', when.format(session.time.updated)));
     if (session.id === current) button.setAttribute('aria-current', 'true');
     button.addEventListener('click', () => open(session.id));
     row.append(button);
     return row;
   });
+  if (!rows.length && wanted) rows.push(element('li', 'No session has these words in its title.'));
   $('sessions').replaceChildren(...rows);
+}
+
+// Offers the other projects, where there are some.
+async function projects() {
+  const known = await call('GET', '/project');
+  const places = [...new Set(known.map((project) => project.worktree).filter((place) => place && place !== '/'))];
+  const box = $('project');
+  box.hidden = places.length < 2;
+  box.replaceChildren(...places.map((place) => element('option', place, { value: place })));
+  const here = directory ?? places.find((place) => place === box.dataset.here);
+  if (here) {
+    if (!places.includes(here)) box.prepend(element('option', here, { value: here }));
+    box.value = here;
+  } else {
+    box.prepend(element('option', 'Project…', { value: '' }));
+    box.value = '';
+  }
 }
 
 async function open(id, keepsChoice = false) {
@@ -71,7 +98,9 @@ async function draw() {
     if (!response.ok) say('The session is not there.');
     return;
   }
-  const drawn = new DOMParser().parseFromString(await response.text(), 'text/html');
+  // The page has these styles already, and its policy allows none beside them.
+  const text = (await response.text()).replace(/<style[^]*?<\/style>/g, '');
+  const drawn = new DOMParser().parseFromString(text, 'text/html');
   const box = $('conversation');
   const unfolded = new Set([...box.querySelectorAll('details')].flatMap((it, idx) => (it.open ? [idx] : [])));
   const parts = [drawn.querySelector('.figures'), drawn.querySelector('main')].filter(Boolean);
@@ -84,6 +113,20 @@ async function draw() {
   box.scrollTop = place;
   follow();
   $('title').textContent = drawn.querySelector('h1')?.textContent ?? 'Session';
+  $('more').hidden = false;
+  entitle();
+}
+
+// Says in the tab's title what waits and what works.
+function entitle() {
+  const waiting = $('asks').childElementCount;
+  const mark = waiting ? '(' + waiting + ') ' : busy ? '… ' : '';
+  document.title = mark + (current ? $('title').textContent + ' – windlass' : 'windlass');
+}
+
+// Calls somebody who looks at something else.
+function notify(words) {
+  if (document.hidden && globalThis.Notification?.permission === 'granted') new Notification('windlass', { body: words });
 }
 
 function follow() {
@@ -110,7 +153,10 @@ function redraw() {
 
 // Offers the agents and models of the directory; the first of each leaves the choice to the session.
 async function choices() {
-  const [agents, usable] = await Promise.all([call('GET', '/agent'), call('GET', '/config/providers')]);
+  const [agents, usable, offeredCommands] = await Promise.all([
+    call('GET', '/agent'), call('GET', '/config/providers'), call('GET', '/command'),
+  ]);
+  commands = offeredCommands;
   const offered = agents.filter((agent) => agent.mode !== 'subagent' && !agent.hidden);
   offer($('agent'), offered.map((agent) => element('option', agent.name, { value: agent.name })));
   offer($('model'), usable.providers.map((provider) => {
@@ -146,10 +192,12 @@ async function status() {
 }
 
 function show(isBusy) {
+  if (busy && !isBusy) notify('The work is done.');
   busy = isBusy;
   $('stop').hidden = !busy;
   say(busy ? 'Working…' : 'Ready');
   if (!busy) write('');
+  entitle();
 }
 
 async function asks() {
@@ -166,6 +214,9 @@ async function asks() {
   const isNew = cards.some((card) => !kept.has(card.id));
   for (const card of gone) card.remove();
   for (const card of cards) if (!card.isConnected) box.append(card);
+  for (const card of box.querySelectorAll('.diff')) card.scrollTop = Number(card.dataset.first) || card.scrollTop;
+  if (isNew) notify('A question waits for you.');
+  entitle();
   // Never a button: a key that was meant for something else must not allow anything.
   if (isNew && document.activeElement !== $('prompt')) cards[cards.length - 1].focus();
   else if (hadFocus && !box.contains(document.activeElement)) (cards[0] ?? $('prompt')).focus();
@@ -174,9 +225,9 @@ async function asks() {
 
 function permission(ask) {
   const card = element('section', undefined, { class: 'ask', id: ask.id, tabindex: '-1', 'aria-label': 'Permission: ' + ask.permission });
-  card.append(element('h2', 'Allow ' + ask.permission + '?'));
+  card.append(heading('Allow ' + ask.permission + '?', ask));
   card.append(element('pre', ask.words.title, { dir: 'auto' }));
-  if (ask.metadata?.diff) card.append(element('pre', ask.metadata.diff, { dir: 'auto', 'aria-label': 'Change' }));
+  if (ask.metadata?.diff) card.append(change(ask.metadata.diff));
   const row = element('div', undefined, { class: 'row' });
   const { always } = ask.words;
   const replies = [['once', 'Allow once'], ...(always ? [['always', 'Always allow ' + always]] : []), ['reject', 'Reject']];
@@ -185,12 +236,53 @@ function permission(ask) {
     button.addEventListener('click', () => call('POST', '/permission/' + ask.id + '/reply', { reply }).finally(asks));
     row.append(button);
   }
-  card.append(row);
+  const why = element('input', undefined, { type: 'text', placeholder: 'Why not? The model reads it and goes on.', 'aria-label': 'Reason' });
+  why.hidden = true;
+  const because = element('button', 'Reject, and say why', { type: 'button' });
+  const reject = () => call('POST', '/permission/' + ask.id + '/reply', { reply: 'reject', message: why.value.trim() }).finally(asks);
+  because.addEventListener('click', () => {
+    if (!why.hidden && why.value.trim()) return reject();
+    why.hidden = false;
+    why.focus();
+  });
+  why.addEventListener('keydown', (event) => {
+    if (event.key === 'Enter' && !event.isComposing && why.value.trim()) reject();
+  });
+  row.append(because);
+  card.append(row, why);
   return card;
+}
+
+// Names the session that asks, where it is another one.
+function heading(words, ask) {
+  const made = element('h2', words);
+  if (ask.sessionID !== current) {
+    const title = sessions.find((session) => session.id === ask.sessionID)?.title;
+    made.append(element('small', title ? 'in ' + title : 'in another session'));
+  }
+  return made;
+}
+
+// Draws a unified diff: its lines in colours, without the lines that only name files.
+function change(diff) {
+  const box = element('pre', undefined, { class: 'diff', dir: 'auto', 'aria-label': 'Change' });
+  const lines = diff.split('\n').filter((line) => !/^(Index: |={3,}|--- |\+\+\+ |\\ No newline)/.test(line));
+  while (lines.at(-1) === '') lines.pop();
+  for (const line of lines) {
+    const kind = { '+': 'add', '-': 'del', '@': 'place' }[line[0]] ?? '';
+    box.append(element('span', kind === 'place' ? '⋯' : line || ' ', { class: kind }));
+  }
+  // The first line that changes is in view.
+  requestAnimationFrame(() => {
+    const first = box.querySelector('.add, .del');
+    if (first) box.scrollTop = Math.max(0, first.offsetTop - box.offsetTop - 40);
+  });
+  return box;
 }
 
 function question(ask) {
   const card = element('form', undefined, { class: 'ask', id: ask.id, tabindex: '-1', 'aria-label': 'Question' });
+  if (ask.sessionID !== current) card.append(heading('A question', ask));
   const readers = ask.questions.map((one, at) => {
     const set = element('fieldset');
     set.append(element('legend', one.question));
@@ -256,7 +348,7 @@ function listen() {
 // What happened while nobody listened is read again.
 async function refresh() {
   try {
-    await Promise.all([list(), draw(), status(), asks(), choices()]);
+    await Promise.all([list(), draw(), status(), asks(), choices(), projects()]);
   } catch { /* said already */ }
 }
 
@@ -284,16 +376,161 @@ $('form').addEventListener('submit', async (event) => {
   if (!text) return;
   if (!current) await open((await call('POST', '/session', {})).id, true);
   const before = statusEvents;
-  await call('POST', '/session/' + current + '/prompt_async', { ...chosen(), parts: [{ type: 'text', text }] });
+  const [word, ...rest] = text.split(/\s/);
+  const command = word.startsWith('/') && commands.find(({ name }) => '/' + name === word);
+  if (command) {
+    const { agent, model } = chosen();
+    const named = { command: command.name, arguments: rest.join(' '), agent, model: model && model.providerID + '/' + model.modelID };
+    // Answered when its turn is over; the events show it meanwhile.
+    call('POST', '/session/' + current + '/command', named).catch(() => {});
+  } else {
+    await call('POST', '/session/' + current + '/prompt_async', { ...chosen(), parts: [{ type: 'text', text }] });
+  }
   $('prompt').value = '';
+  offers([]);
   // A short turn may have ended before its prompt is answered.
   if (before === statusEvents) show(true);
   follows = true;
   follow();
 });
 
-$('prompt').addEventListener('keydown', (event) => {
-  if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) $('form').requestSubmit();
+// Completions of the word that is typed: commands at the beginning, files behind an @.
+let offered = { items: [], at: 0, from: 0 };
+
+function offers(items, from = 0) {
+  offered = { items, at: 0, from };
+  const box = $('offers');
+  box.replaceChildren(...items.map(({ word, words }, idx) => {
+    const row = element('li', word, { role: 'option', id: 'offer-' + idx });
+    if (words) row.append(element('small', words));
+    // The prompt keeps the focus.
+    row.addEventListener('mousedown', (event) => { event.preventDefault(); take(idx); });
+    return row;
+  }));
+  box.hidden = !items.length;
+  mark(0);
+}
+
+function mark(at) {
+  offered.at = at;
+  for (const [idx, row] of [...$('offers').children].entries()) row.setAttribute('aria-selected', String(idx === at));
+  $('offers').children[at]?.scrollIntoView({ block: 'nearest' });
+  if (offered.items.length) $('prompt').setAttribute('aria-activedescendant', 'offer-' + at);
+  else $('prompt').removeAttribute('aria-activedescendant');
+}
+
+function take(at) {
+  const prompt = $('prompt');
+  const { word } = offered.items[at];
+  const behind = prompt.value.slice(prompt.selectionStart);
+  prompt.value = prompt.value.slice(0, offered.from) + word + ' ' + behind.trimStart();
+  prompt.selectionStart = prompt.selectionEnd = offered.from + word.length + 1;
+  offers([]);
+}
+
+let looking = 0;
+$('prompt').addEventListener('input', async () => {
+  const before = $('prompt').value.slice(0, $('prompt').selectionStart);
+  const slash = /^\/(\S*)$/.exec(before);
+  if (slash) {
+    const fits = commands.filter(({ name }) => name.startsWith(slash[1]));
+    return offers(fits.map(({ name, description }) => ({ word: '/' + name, words: description })));
+  }
+  const file = /(?:^|\s)@(\S*)$/.exec(before);
+  if (!file) return offers([]);
+  const number = ++looking;
+  const found = await call('GET', '/find/file?limit=8&query=' + encodeURIComponent(file[1])).catch(() => []);
+  if (number === looking) offers(found.map((path) => ({ word: '@' + path })), before.length - file[1].length - 1);
 });
+
+$('prompt').addEventListener('keydown', (event) => {
+  if (event.isComposing) return;
+  const { items, at } = offered;
+  if (items.length && ['ArrowDown', 'ArrowUp'].includes(event.key)) {
+    event.preventDefault();
+    return mark((at + (event.key === 'ArrowDown' ? 1 : items.length - 1)) % items.length);
+  }
+  // A command that is typed whole is sent.
+  const isWhole = items.length && $('prompt').value.trim() === items[at].word;
+  if (items.length && (event.key === 'Tab' || (event.key === 'Enter' && !event.ctrlKey && !event.metaKey && !isWhole))) {
+    event.preventDefault();
+    return take(at);
+  }
+  if (items.length && event.key === 'Escape') return offers([]);
+  if (event.key !== 'Enter') return;
+  const isPlain = !event.shiftKey && !event.altKey && $('enter').checked;
+  if (event.ctrlKey || event.metaKey || isPlain) {
+    event.preventDefault();
+    $('form').requestSubmit();
+  }
+});
+$('prompt').addEventListener('blur', () => offers([]));
+
+// The keyboard of a phone has one Enter, which begins a line there.
+const habit = localStorage.getItem('enter') ?? String(!matchMedia('(pointer: coarse)').matches);
+$('enter').checked = habit === 'true';
+const hint = () => {
+  $('prompt').placeholder = $('enter').checked ? 'Enter sends, Shift+Enter begins a line; / for commands, @ for files' : 'Ctrl+Enter sends; / for commands, @ for files';
+};
+hint();
+$('enter').addEventListener('change', () => { localStorage.setItem('enter', String($('enter').checked)); hint(); });
+
+$('search').addEventListener('input', () => list().catch(() => {}));
+$('project').addEventListener('change', () => {
+  if ($('project').value) location.href = '/?directory=' + encodeURIComponent($('project').value);
+});
+
+// Asks for a line of text; null where it was given up.
+function ask(words, text) {
+  const [dialog, input] = [$('dialog'), $('dialog-text')];
+  $('dialog-title').textContent = words;
+  input.value = text;
+  dialog.showModal();
+  input.select();
+  return new Promise((done) => {
+    const end = (value) => { dialog.close(); $('prompt').focus(); done(value); };
+    $('dialog-yes').onclick = () => end(input.value.trim() || null);
+    $('dialog-no').onclick = () => end(null);
+    input.onkeydown = (event) => { if (event.key === 'Enter' && !event.isComposing) end(input.value.trim() || null); };
+    dialog.oncancel = () => done(null);
+  });
+}
+
+// Runs a command of the session's menu.
+function onMenu(name, work) {
+  $(name).addEventListener('click', async () => {
+    $('more').open = false;
+    if (current) await work(current).catch(() => {});
+  });
+}
+
+onMenu('rename', async (id) => {
+  const title = await ask('Title of the session', $('title').textContent);
+  if (title) await call('PATCH', '/session/' + id, { title });
+  await Promise.all([draw(), list()]);
+});
+onMenu('undo', async (id) => {
+  const messages = await call('GET', '/session/' + id + '/message');
+  const revert = (await call('GET', '/session/' + id)).revert?.messageID;
+  const prompts = messages.filter(({ info }) => info.role === 'user' && (!revert || info.id < revert));
+  const last = prompts.at(-1);
+  if (!last) return say('There is nothing to undo.');
+  await call('POST', '/session/' + id + '/revert', { messageID: last.info.id });
+  const words = last.parts.filter((part) => part.type === 'text' && !part.synthetic).map((part) => part.text);
+  if (!$('prompt').value) $('prompt').value = words.join('\n');
+  $('prompt').focus();
+  await draw();
+});
+onMenu('redo', async (id) => { await call('POST', '/session/' + id + '/unrevert'); await draw(); });
+onMenu('fork', async (id) => { await open((await call('POST', '/session/' + id + '/fork', {})).id); });
+onMenu('archive', async (id) => {
+  await call('PATCH', '/session/' + id, { time: { archived: Date.now() } });
+  [current, $('title').textContent, $('more').hidden] = [null, 'No session', true];
+  history.replaceState(null, '', location.pathname + location.search);
+  $('conversation').replaceChildren(element('p', 'The session is archived. Choose another, or begin one by typing below.', { class: 'empty' }));
+  entitle();
+  await list();
+});
+onMenu('notify', async () => { say(await globalThis.Notification?.requestPermission() === 'granted' ? 'You will be notified.' : 'The browser does not allow it.'); });
 
 listen();

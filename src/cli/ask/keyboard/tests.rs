@@ -29,6 +29,8 @@ fn keys_are_told_apart() {
 fn a_character_may_come_in_pieces() {
     check(b"a\xc3", &[Key::Char('a')], b"\xc3");
     check(b"\xff\xe2\x86", &[Key::Other], b"\xe2\x86");
+    let pasted = format!("\x1b[200~{}", "x".repeat(100));
+    assert_eq!(decode(&mut pasted.into_bytes())[..2], [Key::Line(LineKey::PasteBegins), Key::Char('x')]);
     check(b"a\x1b[20", &[Key::Char('a')], b"\x1b[20");
     check(b"\xe2y", &[Key::Other, Key::Char('y')], b"");
 }
