@@ -27,6 +27,7 @@ mod tests;
 mod wanted;
 
 use planted::Before;
+pub use planted::moved_names;
 use real_paths::{Named, RealPaths};
 use repository::Repository;
 pub use wanted::{

@@ -84,6 +84,10 @@ const PLAIN: [(&str, &str); 26] = [
     ("submodule", "alternateerrorstrategy"),
     ("lfs", "repositoryformatversion"),
 ];
+/// End of the name that a path gets which may not stay; git reads nothing of such a name.
+const MOVED: &str = ".refused";
+/// Names that are tried for one.
+const MAX_MOVED_NAMES: usize = 100;
 /// The steps of a rebase that are still to be done.
 const STEPS: &str = "rebase-merge/git-rebase-todo";
 
@@ -148,6 +152,7 @@ impl Before {
             commands.iter().any(|command| before.is_none_or(|it| !it.contains(command)))
         });
         found.extend(new.map(|(file, _)| file));
+        found.retain(|path| !is_moved(path));
         found
     }
 
@@ -157,6 +162,24 @@ impl Before {
         let files = directories.map(|it| it.join(STEPS)).filter(|it| it.symlink_metadata().is_ok());
         files.map(|file| (file.clone(), commands(&file))).collect()
     }
+}
+
+/// Returns the names that a path may get which may not stay.
+pub fn moved_names(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    (0..MAX_MOVED_NAMES).map(move |idx| match idx {
+        0 => path.with_file_name(format!("{name}{MOVED}")),
+        _more => path.with_file_name(format!("{name}{MOVED}-{idx}")),
+    })
+}
+
+/// Returns true for a path that an earlier look has moved.
+fn is_moved(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let end = name.rsplit_once(MOVED).map(|(_, end)| end);
+    end.is_some_and(|end| {
+        end.is_empty() || end.strip_prefix('-').is_some_and(|idx| idx.parse::<u32>().is_ok())
+    })
 }
 
 fn existing(directory: &Path, names: &[&str]) -> impl Iterator<Item = PathBuf> {
@@ -245,6 +268,13 @@ mod tests {
             // Of a rebase that was there before.
             &[("rebase-merge/git-rebase-todo", "pick 2\nexec make\n")],
             &[("own-tool", "changed")],
+            // Moved by a look before.
+            &[("remotes.refused/origin", ""), ("remotes.refused-2", "")],
+            &[
+                ("modules/a/HEAD", ""),
+                ("modules/a/config", "[core]\n\tbare = false\n"),
+                ("modules/a/hooks/pre-push.refused", ""),
+            ],
         ] {
             assert_eq!(planted(files), [""; 0], "{files:?}");
         }

@@ -25,7 +25,8 @@ use windlass_core::{
         Config,
         policy::LEAVE_SANDBOX,
         sandbox::{
-            Drawn, Sketch, Wanted, Watch, is_left_open, narrowest, placeholders, secret_variables, wanted,
+            Drawn, Sketch, Wanted, Watch, is_left_open, moved_names, narrowest, placeholders,
+            secret_variables, wanted,
         },
     },
     permission::{self, Ask, Verdict},
@@ -48,8 +49,6 @@ const OUT_OF_REACH: &str = "Other processes and the sockets of services are out 
                             only a rule of the user for `sandbox` lets it run outside.";
 /// Bytes of the line that says so.
 const MAX_SIGN: usize = 300;
-/// Other names that are tried for a file that is moved aside.
-const MAX_NAMES: usize = 100;
 
 /// Sandbox of a command.
 pub struct Sandbox {
@@ -477,18 +476,10 @@ fn told_of_moved(moved: &[String]) -> Option<String> {
 }
 
 fn move_aside(paths: &[PathBuf]) -> Vec<String> {
+    let free_name = |path| moved_names(path).find(|name| name.symlink_metadata().is_err());
     let moved = paths.iter().map(|path| match free_name(path) {
         Some(name) if fs::rename(path, &name).is_ok() => format!("{} to {}", display(path), display(&name)),
         Some(_) | None => format!("{} (which could not be moved)", display(path)),
     });
     moved.collect()
-}
-
-fn free_name(path: &Path) -> Option<PathBuf> {
-    let name = path.file_name()?.to_string_lossy();
-    let names = (0..MAX_NAMES).map(|idx| match idx {
-        0 => path.with_file_name(format!("{name}.refused")),
-        _more => path.with_file_name(format!("{name}.refused-{idx}")),
-    });
-    names.into_iter().find(|name| name.symlink_metadata().is_err())
 }
