@@ -59,18 +59,19 @@ async fn it_is_offered_by_our_setting_or_else_by_opencodes_variables() {
         }
         let agent = builder.start().await;
         agent.llm.reply(Reply::call("call_1", "task", in_background("CHILD")));
+        let gate = Gate::new();
+        let found = if expected { Reply::hang(&gate) } else { Reply::text("found").and_gate(&gate) };
         if !expected {
-            agent.llm.reply_to("CHILD", Reply::text("found"));
-        } else {
-            let gate = Gate::new();
-            agent.llm.reply_to("CHILD", Reply::hang(&gate));
+            gate.open();
         }
+        agent.llm.reply_to("CHILD", found);
         agent.llm.reply(Reply::text("done"));
         let session = agent.new_session().await;
         agent.prompt(&session, "go").await;
         let parent = agent.llm.requests().into_iter().next().unwrap().body["tools"].to_string();
         let names_it = parent.contains("In the background") && parent.contains("\"background\":");
         assert_eq!(names_it, expected, "{setting} {variable:?}");
+        gate.reached().await;
         agent.request("session/close", json!({"sessionId": session})).await.unwrap();
         agent.finish().await;
     }

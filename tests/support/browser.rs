@@ -36,6 +36,9 @@ pub async fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().await
 }
 
+/// Times that a browser is started at most.
+const MAX_TRIES: usize = 3;
+
 /// A page in a browser of its own, the only one.
 pub struct Page {
     socket: WebSocketStream<Upgraded>,
@@ -49,12 +52,25 @@ pub struct Page {
 impl Page {
     pub async fn open(program: &str, home: &Path, url: &str) -> Self {
         let alone = alone().await;
+        // A browser that ends while it starts is no fault of the page.
+        let mut said = String::new();
+        for n_tries in 0..MAX_TRIES {
+            match Self::start(program, &home.join(format!("browser-{n_tries}")), home).await {
+                Ok((child, address)) => return Self::connect(child, &address, url, alone).await,
+                Err(lines) => said.push_str(&lines),
+            }
+        }
+        panic!("the browser ended: {said}");
+    }
+
+    /// Starts a browser; its address, or what it said before it ended.
+    async fn start(program: &str, profile: &Path, home: &Path) -> Result<(Child, String), String> {
         let mut child = Command::new(program)
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
             .args(["--no-first-run", "--no-proxy-server", "--remote-debugging-port=0"])
             // A browser looks up hosts of its maker otherwise, many at a time where there is no network.
             .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-            .arg(format!("--user-data-dir={}", home.join("browser").display()))
+            .arg(format!("--user-data-dir={}", profile.display()))
             .arg("about:blank")
             .env("HOME", home)
             .stdin(Stdio::null())
@@ -64,15 +80,21 @@ impl Page {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let address = loop {
-            let line =
-                timeout(DEADLINE, lines.next_line()).await.unwrap().unwrap().expect("the browser runs");
+        let mut said = String::new();
+        while let Some(line) = timeout(DEADLINE, lines.next_line()).await.unwrap().unwrap() {
             if let Some(address) = line.strip_prefix("DevTools listening on ws://") {
-                break address.split('/').next().unwrap().to_owned();
+                let address = address.split('/').next().unwrap().to_owned();
+                // Its later output must not fill the pipe.
+                tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+                return Ok((child, address));
             }
-        };
-        // Its later output must not fill the pipe.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+            said.push_str(&line);
+            said.push('\n');
+        }
+        Err(format!("{said}{:?}\n", child.wait().await))
+    }
+
+    async fn connect(child: Child, address: &str, url: &str, alone: MutexGuard<'static, ()>) -> Self {
         // Several clients may install it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder().no_proxy().http1_only().build().unwrap();
