@@ -138,17 +138,18 @@ impl Sessions<'_> {
     }
 
     async fn tell_end(self, id: &SessionId, job: &Job, end: &JobEnd) {
-        job.left_alone().await;
-        if !job.note_end_known() {
-            return;
-        }
         let stored = self.engine.0.storage.session(id.clone()).await.ok().flatten();
         let model = stored.and_then(|info| info.model).map(|model| ModelRef {
             provider_id: model.provider_id,
             model_id: model.id,
             variant: model.variant,
         });
-        let output = job.read(MAX_TOLD).await.shown();
+        job.left_alone().await;
+        // Without a wait from here to the prompt: a call that looks meanwhile would tell of the end as well.
+        if !job.note_end_known() {
+            return;
+        }
+        let output = job.read_at_end(end, MAX_TOLD).shown();
         let saved =
             end.saved.as_ref().map(|file| format!("\nAll of its output is in {file}.")).unwrap_or_default();
         let text = format!(

@@ -143,7 +143,15 @@ impl Job {
 
     /// Returns the last bytes of the output that was not read before. Output beyond `max_bytes` counts as not read.
     pub async fn read(&self, max_bytes: usize) -> Unread {
-        let printed = self.printed().await;
+        self.unread(&self.printed().await, max_bytes)
+    }
+
+    /// Does the same behind its end, without a wait.
+    pub fn read_at_end(&self, end: &JobEnd, max_bytes: usize) -> Unread {
+        self.unread(&end.printed, max_bytes)
+    }
+
+    fn unread(&self, printed: &Printed, max_bytes: usize) -> Unread {
         let mut n_read = lock(&self.n_read);
         let n_new = printed.n_bytes.saturating_sub(*n_read);
         let start = printed.text.ceil_char_boundary(printed.text.len().saturating_sub(n_new));
