@@ -20,6 +20,8 @@ fail() {
 kind=${WINDLASS_JOB_KIND:-review}
 out=${WINDLASS_JOB_OUT:-${RUNNER_TEMP:-${TMPDIR:-/tmp}}/windlass-job}
 mkdir -p "$out"
+# Nothing of an earlier job counts as this one's.
+rm -f "$out/answer.md" "$out/result.json"
 
 if ! command -v windlass >/dev/null; then
     [ -n "${WINDLASS_JOB_ARCHIVE:-}" ] || fail "there is no windlass on the PATH; name a release by WINDLASS_JOB_ARCHIVE"
@@ -32,6 +34,27 @@ if ! command -v windlass >/dev/null; then
     PATH=$out/bin:$PATH
 fi
 
+# Bytes of a change that are given to the model at once.
+most=400000
+
+# Hands answer.md on, with the reason and the cost.
+publish() {
+    if [ -n "${GITHUB_OUTPUT:-}" ]; then
+        # No text can end the value: the mark is new each time.
+        mark=end-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+        {
+            echo "reason=$1"
+            echo "cost=$2"
+            echo "directory=$out"
+            echo "answer<<$mark"
+            cat "$out/answer.md"
+            echo "$mark"
+        } >>"$GITHUB_OUTPUT"
+    fi
+    [ -z "${GITHUB_STEP_SUMMARY:-}" ] || cat "$out/answer.md" >>"$GITHUB_STEP_SUMMARY"
+    cat "$out/answer.md"
+}
+
 reads='"read":{"*":"allow","*.env":"deny","*.env.*":"deny"},"glob":"allow","grep":"allow","list":"allow"'
 case $kind in
 review)
@@ -43,7 +66,21 @@ it where you need them. Begin with the most serious finding, name file and line 
     # Only this is allowed: words in a change cannot make a review write, run or send anything.
     rules="{\"*\":\"deny\",$reads}"
     set -- --no-ask
-    git diff --no-ext-diff --no-textconv "$base...HEAD" >"$out/input"
+    git diff --no-ext-diff --no-textconv "$base...HEAD" >"$out/diff"
+    size=$(wc -c <"$out/diff" | tr -d ' ')
+    if [ "$size" -eq 0 ]; then
+        told="Nothing was changed: there is nothing to review."
+        echo "$told" >"$out/answer.md"
+        printf '{"reason":"end_turn","answer":"%s","cost":0}\n' "$told" >"$out/result.json"
+        publish end_turn 0
+        exit 0
+    fi
+    # A prompt is UTF-8, and files may be something else. Not everything may fit into a model.
+    head -c "$most" "$out/diff" >"$out/part"
+    iconv -c -f UTF-8 -t UTF-8 "$out/part" >"$out/input" 2>/dev/null || [ -s "$out/input" ] || cp "$out/part" "$out/input"
+    [ "$size" -le "$most" ] || printf '\n[The change has %s bytes; these are the first %s. Read the other files of it.]\n' \
+        "$size" "$most" >>"$out/input"
+    rm -f "$out/diff" "$out/part"
     ;;
 fix)
     prompt=${WINDLASS_JOB_PROMPT:-}
@@ -77,19 +114,6 @@ field() {
 }
 if [ -s "$out/result.json" ]; then
     field .answer >"$out/answer.md"
-    if [ -n "${GITHUB_OUTPUT:-}" ]; then
-        # No text can end the value: the mark is new each time.
-        mark=end-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
-        {
-            echo "reason=$(field .reason)"
-            echo "cost=$(field .cost)"
-            echo "directory=$out"
-            echo "answer<<$mark"
-            cat "$out/answer.md"
-            echo "$mark"
-        } >>"$GITHUB_OUTPUT"
-    fi
-    [ -z "${GITHUB_STEP_SUMMARY:-}" ] || cat "$out/answer.md" >>"$GITHUB_STEP_SUMMARY"
-    cat "$out/answer.md"
+    publish "$(field .reason)" "$(field .cost)"
 fi
 exit "$status"

@@ -48,6 +48,7 @@ mod stdio;
 mod trace;
 mod trust;
 mod view;
+mod worktree;
 
 use auth::LoginArgs;
 use serve::Purpose;
@@ -203,6 +204,8 @@ enum Command {
     Import(import::ImportArgs),
     /// Find, check and repair the store.
     Db(db::DbArgs),
+    /// List and throw away the worktrees of `--worktree`.
+    Worktree(worktree::WorktreeArgs),
     /// Show token use and cost by day, model, project and tool.
     Stats(stats::StatsArgs),
     /// Manage provider keys.
@@ -344,6 +347,7 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         Some(Command::Export(args)) => session::export_json(environment, args),
         Some(Command::Import(args)) => import::run(environment, args),
         Some(Command::Db(args)) => db::run(environment, args),
+        Some(Command::Worktree(args)) => worktree::run(environment, args),
         Some(Command::Stats(args)) => stats::run(environment, args),
         // A client that spawns a bare call with a pipe speaks JSON-RPC.
         None if cli.bare == Bare::default() && !std::io::stdin().is_terminal() => {

@@ -113,6 +113,50 @@ async fn escape_stops_the_turn_and_again_takes_the_prompt_back() {
 }
 
 #[tokio::test]
+async fn escape_again_takes_back_what_the_stopped_turn_took_in_too() {
+    let machine = Machine::new().await;
+    let (terminal, gate) = at_work(&machine).await;
+    let stopped = Gate::new();
+    machine.llm.reply(Reply::hang(&stopped));
+    terminal.types("mind the tests\r");
+    terminal.shows("what waits", |screen| has_row(screen, &["next step", "mind the tests"])).await;
+    gate.open();
+    stopped.reached().await;
+    terminal.types("\x1b");
+    terminal.shows_text("Cancelled.").await;
+    prompt(&terminal).await;
+    terminal.types("\x1b");
+    terminal.shows_text("Undone:").await;
+    terminal.shows("the first prompt in the line", |screen| is_at_prompt(screen, "› go")).await;
+    terminal.types("\x15");
+    leave(terminal, machine).await;
+}
+
+#[tokio::test]
+async fn a_refusal_gives_back_what_waits() {
+    let machine = Machine::new().await.with("permission", json!({"bash": "ask"}));
+    let (terminal, gate) = at_work(&machine).await;
+    terminal.types("afterwards\x1b\r");
+    terminal.shows("what waits", |screen| has_row(screen, &["queued", "afterwards"])).await;
+    gate.open();
+    terminal.shows_text("[y] once").await;
+    terminal.types("n");
+    terminal.shows("the line", |screen| is_at_prompt(screen, "› afterwards")).await;
+    assert_eq!(machine.llm.requests().len(), 1);
+    terminal.shows_text("of its context").await;
+    terminal.shows("the line", |screen| is_at_prompt(screen, "› afterwards")).await;
+    // A command of the chat would lose the lines behind it.
+    terminal.types("\x15/exit\\\r");
+    terminal.types("more\r");
+    terminal.shows_text("/exit stands on a line of its own").await;
+    let are_back = |screen: &Screen| screen.lines().iter().filter(|line| line.trim() == "more").count() == 2;
+    terminal.shows("the lines", are_back).await;
+    terminal.types("\x03");
+    prompt(&terminal).await;
+    leave(terminal, machine).await;
+}
+
+#[tokio::test]
 async fn commands_wait_for_the_end_of_the_turn_and_unknown_ones_stay_in_the_line() {
     let machine = Machine::new().await;
     let (terminal, gate) = at_work(&machine).await;
@@ -227,6 +271,16 @@ async fn without_a_model_the_chat_offers_a_server_of_this_machine_and_the_demo()
     assert!(has_row(&screen, &["1  log in at a provider"]), "{screen}");
     assert!(has_row(&screen, &["2  use Ollama, which runs on this machine: mock, other"]), "{screen}");
     assert!(has_row(&screen, &["3  look at the demo"]), "{screen}");
+    prompt(&terminal).await;
+    // Words wait for the choice.
+    terminal.types("hi there\r");
+    terminal
+        .shows("the words in the line, below the offers again", |screen| {
+            is_at_prompt(screen, "› hi there")
+                && screen.lines().iter().filter(|line| line.contains("Type its number.")).count() == 2
+        })
+        .await;
+    terminal.types("\x15");
     prompt(&terminal).await;
     terminal.types("2\r");
     terminal.shows_text("Model: ollama/mock, from now on in your settings.").await;

@@ -85,6 +85,27 @@ async fn a_review_reads_the_change_and_may_do_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_review_takes_a_change_that_is_no_text_and_ends_where_nothing_is_changed() {
+    let machine = Machine::new().await;
+    std::fs::write(machine.scratch.work.join("latin.txt"), b"caf\xe9 au lait\n".repeat(30_000)).unwrap();
+    git(&machine, &["add", "-A"]);
+    git(&machine, &["commit", "-qm", "after"]);
+    machine.llm.reply(Reply::text("No finding."));
+    let (ended, _) = job(&machine, &[("WINDLASS_JOB_BASE", "HEAD~1")]).await;
+    assert!(ended.status.success(), "{ended:?}");
+    let asked = machine.llm.requests()[0].last_user();
+    assert!(asked.contains("+caf au lait\n"), "{}", &asked[..200]);
+    assert!(asked.contains("these are the first 400000. Read the other files of it.]"));
+    let (ended, out) = job(&machine, &[("WINDLASS_JOB_BASE", "HEAD")]).await;
+    assert!(ended.status.success(), "{ended:?}");
+    assert!(read(out.join("answer.md")).contains("there is nothing to review"));
+    let result: Value = serde_json::from_str(&read(out.join("result.json"))).unwrap();
+    assert_eq!(result["reason"], "end_turn");
+    assert_eq!(machine.llm.requests().len(), 1);
+    machine.finish().await;
+}
+
+#[tokio::test]
 async fn a_fix_changes_files_and_a_job_that_cannot_begin_says_why() {
     let machine = Machine::new().await;
     machine.llm.reply(Reply::call("call_1", "write", json!({"filePath": "fixed.txt", "content": "fixed\n"})));

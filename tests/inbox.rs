@@ -63,6 +63,7 @@ async fn prompts_that_wait_are_listed_changed_and_withdrawn() {
     server.send("DELETE", &path(3), Value::Null).await.refused(409);
     server.send("PATCH", &path(2), json!({"delivery": "now"})).await.refused(400);
     server.send("PATCH", &path(2), json!({"when": "now"})).await.refused(400);
+    server.send("PATCH", &path(2), json!({"text": " "})).await.refused(400);
     server.get("/api/session/ses_none/inbox").await.refused(404);
     assert_eq!(texts(&inbox(&server, &id).await), ["mind the tests", "ONE, better", "two"]);
 
@@ -188,7 +189,13 @@ async fn sessions_keep_their_prompts_apart_whatever_their_ids() {
 }
 
 #[tokio::test]
-async fn an_editors_prompts_are_kept_too() {
+async fn an_editors_prompts_are_kept_when_the_program_is_killed_or_told_to_end() {
+    for signal in [Signal::SIGKILL, Signal::SIGTERM] {
+        keeps_a_prompt_behind(signal).await;
+    }
+}
+
+async fn keeps_a_prompt_behind(signal: Signal) {
     let mut agent = Agent::start().await;
     let session = agent.new_session().await;
     let gate = Gate::new();
@@ -200,16 +207,15 @@ async fn an_editors_prompts_are_kept_too() {
     // It is stored behind the prompt.
     let title = json!({"sessionId": session, "title": "Kept"});
     agent.request("_session/rename", title).await.unwrap();
-    agent.signal(Signal::SIGKILL);
+    agent.signal(signal);
     agent.wait_exit().await;
     drop(gate);
     let agent = agent.restarted().await;
     agent.load(&session).await;
     let waiting = agent.request("_windlass/queue/list", list).await.unwrap();
-    assert_eq!(
-        (&waiting["prompts"][0]["text"], &waiting["prompts"][0]["parked"]),
-        (&json!("later"), &json!(true))
-    );
+    let kept: Vec<_> =
+        waiting["prompts"].as_array().unwrap().iter().map(|it| (&it["text"], &it["parked"])).collect();
+    assert_eq!(kept, [(&json!("later"), &json!(true))], "behind {signal}");
     agent.finish().await;
 }
 
@@ -225,6 +231,10 @@ async fn a_prompt_that_is_sent_again_under_its_id_is_carried_out_once() {
     assert_eq!(server.post(&path, body.clone()).await.ok(), first);
     let again = server.post(&format!("/session/{id}/prompt_async"), body).await;
     assert_eq!((again.status.as_u16(), server.llm.requests().len()), (204, 1));
+    for id in ["", "zz", "prt_1", "msg_", "msg_a/b"] {
+        let body = json!({"messageID": id, "parts": [{"type": "text", "text": "hello"}]});
+        server.post(&path, body).await.refused(400);
+    }
 
     // So it is while it waits, and behind an older id than those of the turn before it.
     let gate = Gate::new();

@@ -140,3 +140,4 @@ mod trust_hidden;
 mod trust_table;
 mod undo;
 mod web;
+mod worktree;

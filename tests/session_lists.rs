@@ -21,6 +21,11 @@ async fn a_client_hears_of_sessions_that_come_change_and_go() {
     assert_eq!((&come["subscriptionId"], &come["removed"]), (&watched["subscriptionId"], &json!([])));
     agent.request("_session/rename", json!({"sessionId": session, "title": "Bees"})).await.unwrap();
     change(&agent, "the new title", |it| it["sessions"][0]["title"] == "Bees").await;
+    // A session that this client does not hold any more is in the list as well.
+    agent.request("session/archive", json!({"sessionId": session})).await.unwrap();
+    change(&agent, "the archived session", |it| it["sessions"][0]["archived"] == true).await;
+    agent.request("session/unarchive", json!({"sessionId": session})).await.unwrap();
+    agent.load(&session).await;
     // Subagents are in no list.
     agent.llm.reply(Reply::call(
         "call_1",

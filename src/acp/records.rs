@@ -53,7 +53,10 @@ pub fn subscribe(
 ) -> Result<(), ErrorObjectOwned> {
     let directory = decode::list_directory(params).map_err(|reason| invalid_params(&reason))?;
     match connection.encoder.lists.watch(PathBuf::from(directory)) {
-        Some(id) => call.succeed(&json!({ "subscriptionId": id })),
+        Some(id) => {
+            connection.lease.watch_lists(true);
+            call.succeed(&json!({ "subscriptionId": id }))
+        }
         None => {
             let data = json!({ "reason": "too_many_subscriptions" });
             let message = "The client watches as many lists as it can.";
@@ -69,7 +72,8 @@ pub fn unsubscribe(
     params: Option<&str>,
 ) -> Result<(), ErrorObjectOwned> {
     let id = decode::subscription(params).map_err(|reason| invalid_params(&reason))?;
-    connection.encoder.lists.unwatch(&id);
+    let is_any_left = connection.encoder.lists.unwatch(&id);
+    connection.lease.watch_lists(is_any_left);
     call.succeed(&json!({}))
 }
 

@@ -27,6 +27,7 @@ use super::{
     },
     runtime::{self, Interrupts},
     view::{self, Draw, line, look::Look},
+    worktree,
 };
 
 mod editor;
@@ -67,7 +68,7 @@ impl From<RunArgs> for ChatArgs {
     }
 }
 
-pub fn run(mut environment: Environment, args: ChatArgs) -> ExitCode {
+pub fn run(mut environment: Environment, mut args: ChatArgs) -> ExitCode {
     args.talk.bound(&mut environment);
     if !is_at_terminal() {
         let reason =
@@ -79,11 +80,24 @@ pub fn run(mut environment: Environment, args: ChatArgs) -> ExitCode {
     runtime::block_on(async move {
         let engine = Engine::new(environment.clone(), paths);
         runtime::serve_plugins(&engine);
+        let worktree = match worktree::enter(&engine, &mut args.talk).await {
+            Ok(worktree) => worktree,
+            Err(failure) => {
+                engine.abort().await;
+                return failure.report();
+            }
+        };
         let first = args.prompt.unwrap_or_else(|| args.message.join(" "));
         let sessions = Sessions::own(&engine, &args.talk);
+        let leave = async {
+            if let Some(worktree) = worktree {
+                worktree.leave().await;
+            }
+        };
         match converse(sessions, &args.talk, first, look, environment).await {
             Ok(id) => {
                 engine.finish().await;
+                leave.await;
                 if let Some(id) = id {
                     output::note(&format!("Continue with: windlass chat -s {id}"));
                 }
@@ -91,6 +105,7 @@ pub fn run(mut environment: Environment, args: ChatArgs) -> ExitCode {
             }
             Err(code) => {
                 engine.abort().await;
+                leave.await;
                 code
             }
         }
@@ -149,8 +164,8 @@ struct Chat {
     first: Option<String>,
     /// Text that the next line begins with.
     begun: String,
-    /// The last turn was stopped here, so that a key takes its prompt back.
-    is_stopped: bool,
+    /// Prompts of the last turn if it was stopped here, so that a key takes them back.
+    n_stopped: usize,
     environment: Environment,
     /// Ways to a model, where none is configured.
     offers: Vec<Offer>,
@@ -183,7 +198,7 @@ impl Chat {
             id: session.id,
             first: Some(first).filter(|first| !first.trim().is_empty()),
             begun: String::new(),
-            is_stopped: false,
+            n_stopped: 0,
             environment,
             offers: Vec::new(),
             is_begun: false,
@@ -231,7 +246,7 @@ impl Chat {
     /// Shows the session's last messages since it was shown, and a turn of another client to its end.
     async fn catch_up(&mut self, interrupts: &mut Interrupts) -> Result<(), Failure> {
         // Before the messages are read: everything behind it comes as events.
-        let running = self.shown.running(&self.id, &self.look.directory).await;
+        let running = self.sessions.daemon().running(&self.id, &self.look.directory).await;
         let mut past = self.sessions.past(&self.id, self.shown.newest()).await?;
         let unfinished = past.messages.pop_if(|last| running.is_some() && is_unfinished(last));
         self.is_begun |= running.is_some() || past.is_begun;
@@ -276,7 +291,7 @@ impl Chat {
                 Happened::Begun if is_told => {}
                 Happened::Begun => {
                     (is_told, self.is_begun, self.is_elsewhere) = (true, true, true);
-                    self.is_stopped = false;
+                    self.n_stopped = 0;
                     self.editor.notice(&line::wrapped_text(ELSEWHERE, output::columns()));
                 }
                 Happened::Ended => {
@@ -337,10 +352,18 @@ impl Chat {
                 Line::Nothing => Ok(()),
                 Line::Leave => return Ok(()),
                 Line::Own(name, rest) => self.own(name, rest, interrupts).await,
+                Line::Joined(name) => {
+                    self.begun.clone_from(&line);
+                    Err(Failure::Misuse(texts::joined(name)))
+                }
                 Line::Unknown(name) => Err(Failure::Misuse(lines::unknown(&self.sessions, name))),
                 Line::Shell(command) => {
                     let input = self.sessions.shell(command);
                     self.say(input, interrupts).await
+                }
+                Line::Prompt if self.is_to_choose(&line) => {
+                    self.begun.clone_from(&line);
+                    self.offer().await
                 }
                 Line::Prompt => match self.sessions.prompt(&line, &self.look.directory) {
                     Ok(input) if line.split_whitespace().next() == Some("/undo") => {
@@ -375,10 +398,11 @@ impl Chat {
                 Ok(())
             }
             Wish::TakeBack => {
-                if !std::mem::take(&mut self.is_stopped) {
+                let n_stopped = std::mem::take(&mut self.n_stopped);
+                if n_stopped == 0 {
                     return Ok(());
                 }
-                let input = self.sessions.prompt("/undo", &self.look.directory)?;
+                let input = self.sessions.prompt(&format!("/undo {n_stopped}"), &self.look.directory)?;
                 self.undo(input, interrupts).await
             }
         }
@@ -386,7 +410,9 @@ impl Chat {
 
     /// Has a prompt answered, or a command run.
     async fn say(&mut self, input: PromptInput, interrupts: &mut Interrupts) -> Result<(), Failure> {
-        self.offers.clear();
+        if !self.sessions.is_unconfigured() {
+            self.offers.clear();
+        }
         if std::mem::take(&mut self.is_elsewhere) {
             // The server takes one prompt after another; the answer to the other client's is shown first.
             self.catch_up(interrupts).await?;
@@ -399,7 +425,7 @@ impl Chat {
         while let Some(next) = self.shown.next_turn(&self.id, &beside, interrupts).await? {
             last = next;
         }
-        self.is_stopped = last.is_interrupted;
+        self.n_stopped = if last.is_interrupted { 1 + last.n_steered } else { 0 };
         Ok(self.shown.rest().await?)
     }
 
@@ -434,7 +460,7 @@ impl Chat {
             (self.id, self.is_new) = (session.id, is_new);
         }
         self.look.directory = PathBuf::from(session.directory);
-        (self.is_begun, self.is_elsewhere, self.is_stopped) = (false, false, false);
+        (self.is_begun, self.is_elsewhere, self.n_stopped) = (false, false, 0);
         Ok(())
     }
 

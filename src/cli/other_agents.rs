@@ -14,7 +14,7 @@ use super::output::plain;
 
 const TOPIC: &str = "other agents";
 /// Bytes of a settings file that are read.
-const MAX_SETTINGS: u64 = 1 << 20;
+const MAX_SETTINGS: u64 = 16 << 20;
 /// Files of one kind that are looked for.
 const MAX_FILES: usize = 500;
 /// Names of one kind that are told.
@@ -31,6 +31,7 @@ pub fn findings(environment: &Environment, directory: &Path) -> Vec<Finding> {
         codex(root, &mut findings);
     }
     mcp_file(directory, &mut findings);
+    claude_state(home, directory, &mut findings);
     findings
 }
 
@@ -49,7 +50,7 @@ fn claude(root: &Path, findings: &mut Vec<Finding>) {
         }
     }
     for name in ["settings.json", "settings.local.json"] {
-        let Some(settings) = settings(&place.join(name)) else { continue };
+        let Some(settings) = settings(&place.join(name), findings) else { continue };
         rules(&format!("{shown}/{name}"), &settings, findings);
         if settings.get("hooks").and_then(Value::as_object).is_some_and(|hooks| !hooks.is_empty()) {
             let text = format!("hooks of {shown}/{name}: not used");
@@ -78,14 +79,24 @@ fn rules(place: &str, settings: &Map<String, Value>, findings: &mut Vec<Finding>
 
 fn mcp_file(directory: &Path, findings: &mut Vec<Finding>) {
     let place = directory.join(".mcp.json");
-    if let Some(settings) = settings(&place) {
+    if let Some(settings) = settings(&place, findings) {
         servers(&shown(&place), settings.get("mcpServers"), findings);
     }
 }
 
+/// The servers that Claude Code's own file has for its user, and for this directory alone.
+fn claude_state(home: &Path, directory: &Path, findings: &mut Vec<Finding>) {
+    let place = home.join(".claude.json");
+    let Some(settings) = settings(&place, findings) else { return };
+    servers(&shown(&place), settings.get("mcpServers"), findings);
+    let project = settings.get("projects").and_then(|it| it.get(directory.to_string_lossy().as_ref()));
+    let here = project.and_then(|project| project.get("mcpServers"));
+    servers(&format!("{} for this directory", shown(&place)), here, findings);
+}
+
 fn gemini(root: &Path, findings: &mut Vec<Finding>) {
     let place = root.join(".gemini");
-    if let Some(settings) = settings(&place.join("settings.json")) {
+    if let Some(settings) = settings(&place.join("settings.json"), findings) {
         servers(&format!("{}/settings.json", shown(&place)), settings.get("mcpServers"), findings);
     }
     if root.join("GEMINI.md").is_file() || place.join("GEMINI.md").is_file() {
@@ -101,7 +112,18 @@ fn codex(root: &Path, findings: &mut Vec<Finding>) {
         let text = format!("{} of {}/prompts: not used", counted(&prompts, "prompt"), shown(&place));
         findings.push(Finding::warning(TOPIC, text, "copy those you want to .opencode/command"));
     }
-    let Ok(text) = fs::read_to_string(place.join("config.toml")) else { return };
+    let Some(text) = read(&place.join("config.toml"), findings) else { return };
+    let text = String::from_utf8_lossy(&text);
+    // Keys behind the first table are of that table.
+    let top = text.split("\n[").next().unwrap_or_default();
+    let named = |line: &str| line.split('=').next().map(|key| key.trim().to_owned());
+    let restricting = |key: &String| ["sandbox_mode", "approval_policy"].contains(&key.as_str());
+    let rules: Vec<String> = top.lines().filter_map(named).filter(restricting).collect();
+    if !rules.is_empty() {
+        let text = format!("{} of {}/config.toml: not used", rules.join(" and "), shown(&place));
+        let way = "write rules into `permission` of opencode.json; commands run in windlass's own sandbox";
+        findings.push(Finding::warning(TOPIC, text, way));
+    }
     let servers =
         text.lines().filter_map(|line| line.trim().strip_prefix("[mcp_servers.")?.strip_suffix(']'));
     // A table of a server, such as its variables, is not another one.
@@ -132,11 +154,33 @@ fn shown(path: &Path) -> String {
     plain(&path.display().to_string())
 }
 
-fn settings(path: &Path) -> Option<Map<String, Value>> {
-    if fs::metadata(path).ok()?.len() > MAX_SETTINGS {
+fn settings(path: &Path, findings: &mut Vec<Finding>) -> Option<Map<String, Value>> {
+    let settings = serde_json::from_slice(&read(path, findings)?);
+    if settings.is_err() {
+        unreadable(path, "it is no JSON object", findings);
+    }
+    settings.ok()
+}
+
+/// Reads a file that may be absent.
+fn read(path: &Path, findings: &mut Vec<Finding>) -> Option<Vec<u8>> {
+    let length = fs::metadata(path).ok().filter(fs::Metadata::is_file)?.len();
+    if length > MAX_SETTINGS {
+        unreadable(path, "it is too large", findings);
         return None;
     }
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    match fs::read(path) {
+        Ok(bytes) => Some(bytes),
+        Err(error) => {
+            unreadable(path, &error.to_string(), findings);
+            None
+        }
+    }
+}
+
+fn unreadable(path: &Path, reason: &str, findings: &mut Vec<Finding>) {
+    let text = format!("{} cannot be read: {reason}", shown(path));
+    findings.push(Finding::warning(TOPIC, text, "rules may be in it, which windlass does not follow"));
 }
 
 /// Returns the names of a directory's Markdown files, those of folders below it as `folder/name`.
@@ -189,8 +233,12 @@ mod tests {
         write(".mcp.json", r#"{"mcpServers": {"files": {}}}"#);
         write(
             ".codex/config.toml",
-            "[mcp_servers.docs]\ncommand = \"x\"\n[mcp_servers.docs.env]\nA = \"1\"\n",
+            "approval_policy = \"untrusted\"\n[mcp_servers.docs]\ncommand = \"x\"\n[mcp_servers.docs.env]\nA = \"1\"\n",
         );
+        write(".gemini/settings.json", "// a comment");
+        let state =
+            serde_json::json!({"projects": {project.display().to_string(): {"mcpServers": {"own": {}}}}});
+        fs::write(home.path().join(".claude.json"), state.to_string()).expect("written");
         let environment = Environment { home: home.path().to_owned(), ..Environment::default() };
         let found = findings(&environment, &project);
         let texts: Vec<&str> = found.iter().map(|finding| finding.text.as_str()).collect();
@@ -202,9 +250,12 @@ mod tests {
             "1 rule (Read)",
             "1 MCP server (files)",
             "1 MCP server (docs)",
+            "1 MCP server (own)",
+            "approval_policy of ",
+            ".gemini/settings.json cannot be read: it is no JSON object",
         ] {
             assert_eq!(texts.iter().filter(|text| text.contains(part)).count(), 1, "{part}: {texts:?}");
         }
-        assert!(findings(&environment, home.path()).is_empty());
+        assert!(findings(&environment, &home.path().join("elsewhere")).is_empty());
     }
 }

@@ -16,10 +16,12 @@ use super::{
     output,
     runtime::{self, Interrupts},
     view::look::Look,
+    worktree,
 };
 
 pub mod args;
 pub mod attach;
+pub mod dropped;
 pub mod failure;
 pub mod open;
 mod outcome;
@@ -42,7 +44,7 @@ const TIMED_OUT: u8 = 124;
 /// The exit code after Ctrl-C: 128 and the number of SIGINT.
 const INTERRUPTED: u8 = 128 + 2;
 
-pub fn run(mut environment: Environment, args: RunArgs) -> ExitCode {
+pub fn run(mut environment: Environment, mut args: RunArgs) -> ExitCode {
     args.talk.bound(&mut environment);
     // In a pipeline nobody sees a command that sends them away.
     environment.hide_keys();
@@ -62,6 +64,13 @@ pub fn run(mut environment: Environment, args: RunArgs) -> ExitCode {
     let code = runtime::block_on(async move {
         let engine = Engine::new(environment, paths);
         runtime::serve_plugins(&engine);
+        let worktree = match worktree::enter(&engine, &mut args.talk).await {
+            Ok(worktree) => worktree,
+            Err(failure) => {
+                engine.abort().await;
+                return failure.report();
+            }
+        };
         let mut shown = Shown::new(&Daemon::own(&engine), args.shown_as(), &args.talk, look);
         let mut signalled = std::pin::pin!(runtime::signalled());
         let ended = tokio::select! {
@@ -79,6 +88,11 @@ pub fn run(mut environment: Environment, args: RunArgs) -> ExitCode {
         };
         // The events have no reader any more, so the turn must not wait for one.
         drop(shown);
+        let leave = async {
+            if let Some(worktree) = worktree {
+                worktree.leave().await;
+            }
+        };
         match result {
             Ok(code) => tokio::select! {
                 biased;
@@ -86,11 +100,13 @@ pub fn run(mut environment: Environment, args: RunArgs) -> ExitCode {
                     engine.abort().await;
                     ExitCode::from(128 + signal)
                 }
-                () = engine.finish() => code,
+                () = async { engine.finish().await; leave.await } => code,
             },
             Err(failure) => {
                 engine.abort().await;
-                failure.report()
+                let code = failure.report();
+                leave.await;
+                code
             }
         }
     });

@@ -19,7 +19,7 @@ use windlass_protocol::opencode::{
 use super::{
     api_session::{find, session_view},
     ask,
-    body::{Answer, Ids, Payload},
+    body::{self, Answer, Ids, Payload},
     error::Failure,
     history,
     inbox::When,
@@ -112,6 +112,7 @@ async fn choose_model(
 
 #[derive(Debug, Deserialize)]
 struct AdmitBody {
+    #[serde(default, deserialize_with = "body::message_id")]
     id: Option<MessageId>,
     prompt: Words,
     #[serde(default)]

@@ -9,7 +9,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{DeserializeOwned, Error as _},
+};
 use serde_json::json;
 use windlass_protocol::opencode::id::{MessageId, PartId, PermissionId, QuestionId, SessionId};
 
@@ -64,6 +67,12 @@ path_id!(
     PermissionId "requestID",
     QuestionId "requestID"
 );
+
+/// Reads the id that a client gives to a message.
+pub fn message_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<MessageId>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    text.map(|text| MessageId::parse(&text).map_err(D::Error::custom)).transpose()
+}
 
 pub fn id<T: PathId>(text: &str) -> Result<T, Failure> {
     T::read(text).ok_or_else(|| {

@@ -12,7 +12,7 @@ use windlass_protocol::opencode::id::SessionId;
 use super::{
     api_session::find,
     body::{Answer, Payload},
-    error::Failure,
+    error::{Failure, Piece},
     routes::{Routes, delete, get, post},
     server::Shared,
 };
@@ -89,6 +89,9 @@ async fn change(
     Payload(Change { delivery, text }): Payload<Change>,
 ) -> Result<StatusCode, Failure> {
     let (id, ticket) = waiting(&server, &session, &inbox).await?;
+    if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+        return Err(Failure::bad_request(Piece::Payload, "A prompt has to have words\n  at [\"text\"]"));
+    }
     let sessions = server.engine.sessions();
     let is_changed = text.is_none_or(|text| sessions.change_words(&id, ticket, text))
         && sessions.change_prompt(&id, ticket, None, delivery.map(Delivery::from));

@@ -17,7 +17,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    body::{Answer, Id, Payload},
+    body::{self, Answer, Id, Payload},
     error::{Failure, Piece},
     routes::{Routes, post},
     server::Shared,
@@ -39,7 +39,7 @@ pub fn routes() -> Routes {
 #[serde(rename_all = "camelCase")]
 pub struct PromptBody {
     parts: Vec<PartInput>,
-    #[serde(rename = "messageID")]
+    #[serde(rename = "messageID", default, deserialize_with = "body::message_id")]
     message_id: Option<MessageId>,
     model: Option<ModelRef>,
     agent: Option<String>,
@@ -332,7 +332,7 @@ struct CommandBody {
     /// `provider/model`.
     model: Option<String>,
     variant: Option<String>,
-    #[serde(rename = "messageID")]
+    #[serde(rename = "messageID", default, deserialize_with = "body::message_id")]
     message_id: Option<MessageId>,
     #[serde(default)]
     parts: Vec<PartInput>,
@@ -395,7 +395,7 @@ struct ShellBody {
     agent: Option<String>,
     command: String,
     model: Option<ModelRef>,
-    #[serde(rename = "messageID")]
+    #[serde(rename = "messageID", default, deserialize_with = "body::message_id")]
     message_id: Option<MessageId>,
 }
 

@@ -63,7 +63,7 @@ impl Page {
         panic!("the browser ended: {said}");
     }
 
-    /// Starts a browser; its address, or what it said before it ended.
+    /// Starts a browser; its address, or its words before it ended.
     async fn start(program: &str, profile: &Path, home: &Path) -> Result<(Child, String), String> {
         let mut child = Command::new(program)
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])

@@ -14,6 +14,8 @@ const RANDOM_CHARS: usize = 14;
 const POOL: usize = 1024;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const LOW_48_BITS: u64 = (1 << 48) - 1;
+/// Stamps of a day.
+const DAY: u64 = 24 * 60 * 60 * 1000 * 4096;
 
 /// Makes a session id; newer ones sort first.
 pub fn session() -> SessionId {
@@ -96,14 +98,29 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// Makes later ids sort behind this ascending one, which another process or another clock has made.
 pub fn follow(id: &str) {
-    let digits = id.split_once('_').and_then(|(_, body)| body.get(..12));
-    let Some(stamp) = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()) else { return };
     let now = clock_stamp();
-    // The digits begin anew every two years, so a stamp counts as ahead if it is less than half of that away.
-    let ahead = stamp.wrapping_sub(now) & LOW_48_BITS;
-    if ahead < 1 << 47 {
+    if let Some(ahead) = ahead(id, now).filter(|ahead| is_future(*ahead)) {
         LAST.fetch_max(now.saturating_add(ahead), Ordering::Relaxed);
     }
+}
+
+/// Returns true if an ascending id begins as those made here do, and no clock that goes wrong by less than a day has made
+/// it ahead of its time: others would not sort with the ids around them.
+pub fn is_in_order(id: &str) -> bool {
+    ahead(id, clock_stamp()).is_some_and(|ahead| !is_future(ahead) || ahead < DAY)
+}
+
+/// Returns the steps from a stamp to the one that an id has; past ones are beyond the half.
+fn ahead(id: &str, now: u64) -> Option<u64> {
+    let digits = id.split_once('_')?.1.get(..12)?;
+    let is_stamp = digits.bytes().all(|digit| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit));
+    let stamp = u64::from_str_radix(digits, 16).ok().filter(|_| is_stamp)?;
+    Some(stamp.wrapping_sub(now) & LOW_48_BITS)
+}
+
+/// The digits begin anew every two years, so a stamp counts as ahead if it is less than half of that away.
+fn is_future(ahead: u64) -> bool {
+    ahead < 1 << 47
 }
 
 fn clock_stamp() -> u64 {

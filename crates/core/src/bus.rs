@@ -3,7 +3,10 @@
 use std::{
     collections::{HashMap, HashSet},
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use futures_util::future::{self, BoxFuture, Either};
@@ -50,7 +53,18 @@ pub enum Filter {
 
 /// The sessions that a front end holds. Their subagents' sessions belong to them.
 #[derive(Debug, Default)]
-pub struct Scope(Mutex<HashSet<SessionId>>);
+pub struct Scope {
+    held: Mutex<HashSet<SessionId>>,
+    /// Changes of other sessions' titles and places are wanted too.
+    watches_lists: AtomicBool,
+}
+
+impl Scope {
+    /// Has changes of every session's row delivered too, or not any more.
+    pub fn watch_lists(&self, is_wanted: bool) {
+        self.watches_lists.store(is_wanted, Ordering::Relaxed);
+    }
+}
 
 /// The event bus. Cloning it shares it.
 #[derive(Clone, Default)]
@@ -131,14 +145,14 @@ impl Bus {
 
     /// Adds a session to a scope; false when it was there by itself already.
     pub fn hold(&self, scope: &Scope, id: &SessionId) -> bool {
-        let is_new = lock(&scope.0).insert(id.clone());
+        let is_new = lock(&scope.held).insert(id.clone());
         self.0.changed.notify_waiters();
         is_new
     }
 
     /// Takes a session out of a scope.
     pub fn release(&self, scope: &Scope, id: &SessionId) {
-        lock(&scope.0).remove(id);
+        lock(&scope.held).remove(id);
         self.0.changed.notify_waiters();
     }
 
@@ -190,7 +204,7 @@ impl State {
     }
 
     fn is_in_scope(&self, id: &SessionId, scope: &Scope) -> bool {
-        self.line(id).any(|id| lock(&scope.0).contains(id))
+        self.line(id).any(|id| lock(&scope.held).contains(id))
     }
 
     /// Returns the subscribers that read a session's turns.
@@ -221,7 +235,8 @@ impl State {
                 Filter::Lossy => true,
                 Filter::Only(kinds) => kinds.contains(&kind),
                 Filter::All | Filter::Scope(_) => {
-                    session_id.is_none() || is_about_sessions || readers.contains(&idx)
+                    let is_listed = matches!(payload, EventPayload::SessionUpdated(_)) && it.filter.lists();
+                    session_id.is_none() || is_about_sessions || is_listed || readers.contains(&idx)
                 }
             };
             if !is_wanted {
@@ -255,6 +270,13 @@ fn is_whole(payload: &EventPayload, is_behind: bool, gaps: &mut HashSet<PartId>)
         gaps.remove(&part.id);
     }
     true
+}
+
+impl Filter {
+    /// Returns true if changes of every session's row are wanted.
+    fn lists(&self) -> bool {
+        matches!(self, Self::Scope(scope) if scope.watches_lists.load(Ordering::Relaxed))
+    }
 }
 
 impl Subscriber for Queue<Arc<Event>> {

@@ -381,12 +381,13 @@ impl Engine {
         self.close_workspaces().await;
     }
 
-    /// Ends the engine now: turns are cancelled and get a moment to say so.
+    /// Ends the engine now: turns are cancelled and get a moment to say so, and prompts that wait stay in the store.
     pub async fn abort(&self) {
         self.0.jobs.end_all();
         let sessions = std::mem::take(&mut *lock(&self.0.sessions.open));
         let finishing = std::mem::take(&mut *lock(&self.0.sessions.finishing));
         for tickets in finishing.iter().chain(sessions.values().map(|open| &open.tickets)) {
+            tickets.leave_to_store();
             tickets.cancel_all();
         }
         // The rows of prompts that stay have an owner for as long as these are there.

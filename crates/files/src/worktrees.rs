@@ -56,12 +56,104 @@ impl Projects<'_> {
         Ok(listed.into_iter().map(|(directory, _)| directory.display().to_string()).collect())
     }
 
+    /// Returns a project's worktrees that were made for tasks, with their names and branches.
+    pub async fn task_worktrees(self, workspace: &Workspace) -> Result<Vec<Worktree>, WorktreeError> {
+        let Some(folder) = self.folder(workspace).await else { return Ok(Vec::new()) };
+        let listed = folder.list().await.map_err(|GitError(reason)| WorktreeError::List(reason))?;
+        let worktree = |(directory, branch): (PathBuf, Option<String>)| Worktree {
+            name: directory.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            branch,
+            directory: directory.display().to_string(),
+        };
+        Ok(listed.into_iter().map(worktree).collect())
+    }
+
     /// Makes a worktree on a branch of its own. Its files follow, and the event `worktree.ready` behind them.
     pub async fn create_worktree(
         self,
         workspace: &Workspace,
         create: WorktreeCreate,
     ) -> Result<Worktree, WorktreeError> {
+        let (worktree, filling) = self.begin_worktree(workspace, create).await?;
+        // Its end is an event; a process that ends meanwhile leaves a worktree that can be reset.
+        self.0.spawn(filling.run());
+        Ok(worktree)
+    }
+
+    /// Returns the worktree of a name, or makes one, with all its files; true for one that was made.
+    pub async fn enter_worktree(
+        self,
+        workspace: &Workspace,
+        name: Option<String>,
+    ) -> Result<(Worktree, bool), WorktreeError> {
+        let folder = self.folder(workspace).await.ok_or(WorktreeError::NotGit)?;
+        if let Some(name) = name.as_deref().map(slug).filter(|name| !name.is_empty()) {
+            let listed = folder.list().await.map_err(|GitError(reason)| WorktreeError::List(reason))?;
+            let known = listed.into_iter().find(|(directory, _)| directory.ends_with(&name));
+            if let Some((directory, branch)) = known {
+                if !directory.is_dir() {
+                    let reason = format!(
+                        "the directory of {name} has gone; `windlass worktree remove {name}` forgets it, with its branch"
+                    );
+                    return Err(WorktreeError::Create(reason));
+                }
+                return Ok((Worktree { name, branch, directory: directory.display().to_string() }, false));
+            }
+        }
+        let create = WorktreeCreate { name, start_command: None };
+        let (worktree, filling) = self.begin_worktree(workspace, create).await?;
+        if let Err(reason) = filling.fill().await {
+            // Half a worktree is no use to the next one that asks for it.
+            let removed = self.remove_worktree(workspace, &worktree.directory).await;
+            let and = removed.err().map(|error| format!("; {error}")).unwrap_or_default();
+            return Err(WorktreeError::Create(reason + &and));
+        }
+        Ok((worktree, true))
+    }
+
+    /// Returns the files that are changed, new or ignored in a worktree, as git lists them.
+    pub async fn worktree_files(
+        self,
+        workspace: &Workspace,
+        worktree: &Worktree,
+    ) -> Result<String, WorktreeError> {
+        let failed = |GitError(reason)| WorktreeError::List(reason);
+        let git = self.worktree_git(workspace, worktree).await.map_err(failed)?;
+        git.line(&["status", "--porcelain", "--ignored"]).await.map_err(failed)
+    }
+
+    async fn worktree_git(self, workspace: &Workspace, worktree: &Worktree) -> Result<Git, GitError> {
+        Git::open(workspace.git(), Path::new(&worktree.directory), &self.0.paths().cache()).await
+    }
+
+    /// Returns true if nothing is in a worktree that is not elsewhere: no commit, and no files but those that it had
+    /// `before`.
+    pub async fn is_unchanged(
+        self,
+        workspace: &Workspace,
+        worktree: &Worktree,
+        before: &str,
+    ) -> Result<bool, WorktreeError> {
+        if self.worktree_files(workspace, worktree).await? != before {
+            return Ok(false);
+        }
+        let failed = |GitError(reason)| WorktreeError::List(reason);
+        let git = self.worktree_git(workspace, worktree).await.map_err(failed)?;
+        // Commits may be on another branch by now, or on none.
+        let head = git.line(&["symbolic-ref", "--quiet", "--short", "HEAD"]).await.ok();
+        let Some(branch) = head.filter(|head| worktree.branch.as_ref() == Some(head)) else {
+            return Ok(false);
+        };
+        let others = format!("--exclude={branch}");
+        let own = ["rev-list", "--count", branch.as_str(), "--not", &others, "--branches", "--remotes"];
+        Ok(git.line(&own).await.map_err(failed)? == "0")
+    }
+
+    async fn begin_worktree(
+        self,
+        workspace: &Workspace,
+        create: WorktreeCreate,
+    ) -> Result<(Worktree, Filling), WorktreeError> {
         let folder = self.folder(workspace).await.ok_or(WorktreeError::NotGit)?;
         let wanted = create.name.as_deref().map(slug).filter(|name| !name.is_empty());
         let (name, directory, branch) = folder.free(wanted).await?;
@@ -85,9 +177,7 @@ impl Projects<'_> {
             directory,
             lines: lines.into_iter().filter(|line| !line.trim().is_empty()).collect(),
         };
-        // Its end is an event; a process that ends meanwhile leaves a worktree that can be reset.
-        self.0.spawn(filling.run());
-        Ok(Worktree { name, branch: Some(branch), directory: text })
+        Ok((Worktree { name, branch: Some(branch), directory: text }, filling))
     }
 
     /// Removes a worktree with its branch. One that is gone already is removed.

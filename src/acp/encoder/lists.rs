@@ -43,12 +43,14 @@ impl Lists {
         Some(id)
     }
 
-    pub fn unwatch(&mut self, id: &str) {
+    /// Watches a list no more; returns true if another one is watched.
+    pub fn unwatch(&mut self, id: &str) -> bool {
         self.watched.remove(id);
         if self.watched.is_empty() {
             self.changed.clear();
             (self.first, self.last) = (None, None);
         }
+        !self.watched.is_empty()
     }
 
     /// Notes an event about a session.

@@ -19,7 +19,7 @@ use nix::{
 use tokio::io::unix::AsyncFd;
 use windlass_base::lock::lock;
 
-use super::keyboard::{self, Key};
+use super::keyboard::{self, Key, LineKey};
 
 /// Bytes of typed text that are kept; the terminal holds the rest back.
 const MAX_BYTES: usize = 1 << 20;
@@ -138,6 +138,10 @@ impl Ahead {
             state.bytes.pop();
         }
         let keys = keyboard::decode(&mut state.bytes);
+        if matches!(keys.last(), Some(Key::Enter | Key::Line(LineKey::AltEnter))) {
+            // The text is sent: a key behind it is not one of it.
+            state.last_at = None;
+        }
         if is_unsure {
             state.bytes.push(ESCAPE);
         }

@@ -55,6 +55,11 @@ impl PermissionDialog {
         self.reason.is_none() && step::is_text(keys, is_typed, is_answer)
     }
 
+    /// Returns true for a letter that settles the question at once, and may be the first of a word as well.
+    pub fn may_begin_word(&self, keys: &[Key]) -> bool {
+        self.reason.is_none() && matches!(keys, [Key::Char(key)] if "yYnNaA".contains(*key))
+    }
+
     pub fn keys(&mut self, keys: &[Key]) -> Step {
         if let Some(line) = &mut self.reason {
             let (shown, state) = line.keys(keys);

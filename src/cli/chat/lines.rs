@@ -23,6 +23,8 @@ pub enum Line<'a> {
     /// A command of the chat itself, and the words behind it.
     Own(&'a str, &'a str),
     Unknown(&'a str),
+    /// More lines stand behind a command of the chat itself, which would be lost.
+    Joined(&'a str),
     /// A command for the shell.
     Shell(&'a str),
     Prompt,
@@ -39,6 +41,7 @@ pub fn read<'a>(sessions: &Sessions, line: &'a str) -> Line<'a> {
     }
     let (word, rest) = line.trim_end().split_once(char::is_whitespace).unwrap_or((line.trim_end(), ""));
     match word.strip_prefix('/').filter(|word| names::is_own(word)) {
+        Some(name) if line.trim().contains('\n') => Line::Joined(name),
         Some("exit" | "quit") => Line::Leave,
         Some(name) => Line::Own(name, rest.trim()),
         None => match sessions.slash(line) {
@@ -76,6 +79,7 @@ impl Lines for Beside<'_> {
             _ if self.sessions.is_shared() => Meaning::Later,
             Line::Nothing | Line::Leave | Line::Own(..) => Meaning::Later,
             Line::Unknown(name) => Meaning::Refused(unknown(self.sessions, name)),
+            Line::Joined(name) => Meaning::Refused(texts::joined(name)),
             Line::Shell(command) => Meaning::Turn(self.sessions.shell(command).into()),
             Line::Prompt if self.sessions.slash(line).is_some() => sent(prompt(), Meaning::Turn),
             Line::Prompt => sent(prompt(), Meaning::Words),

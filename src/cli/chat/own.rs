@@ -185,6 +185,11 @@ impl Chat {
         Ok(self.shown.print(&text).await?)
     }
 
+    /// Returns true for words that nothing can answer before an offer is chosen.
+    pub(super) fn is_to_choose(&self, line: &str) -> bool {
+        !self.offers.is_empty() && self.sessions.slash(line).is_none() && self.sessions.is_unconfigured()
+    }
+
     /// Returns the offer that a line chooses.
     pub(super) fn chosen_offer(&self, line: &str) -> Option<Offer> {
         let number: usize = line.trim().parse().ok()?;

@@ -20,6 +20,11 @@ pub fn help(commands: &[CommandChoice]) -> String {
     lines.join("\n")
 }
 
+/// Says why a command of the chat is not carried out that other lines follow.
+pub fn joined(name: &str) -> String {
+    format!("/{name} stands on a line of its own; the lines are back.")
+}
+
 /// Returns the sentence about an unknown command, with the way to send it all the same.
 pub fn unknown(sentence: &str) -> String {
     let end = if sentence.ends_with('?') { "" } else { "." };

@@ -24,6 +24,10 @@ pub async fn connect(
             "`--no-sandbox` is for commands of this process; the server's settings say how its own run.";
         return Err(Failure::Misuse(reason.to_owned()));
     }
+    if args.worktree.is_some() {
+        let reason = "`--worktree` is for sessions of this process; a server makes worktrees by POST /experimental/worktree.";
+        return Err(Failure::Misuse(reason.to_owned()));
+    }
     if args.system_prompt.is_some() || args.append_system_prompt.is_some() {
         let reason = "`--system-prompt` and `--append-system-prompt` are for sessions of this process; the agents of the \
                       server's configuration have prompts of their own.";

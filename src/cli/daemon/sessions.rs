@@ -23,7 +23,7 @@ use super::{
         output,
         run::{
             args::TalkArgs,
-            attach,
+            attach, dropped,
             failure::Failure,
             open::{self, Place},
         },
@@ -488,6 +488,16 @@ impl Sessions {
         let mut parts = files(words, directory)?;
         if let Self::Own { place, .. } = self {
             place.check_files(&parts)?;
+        }
+        let pictures: Vec<PromptPart> =
+            dropped::pictures(words).iter().filter_map(|path| attach::attach(path).ok()).collect();
+        // A model that takes none may still read them by their paths.
+        let are_taken = match self {
+            Self::Own { place, .. } => place.check_files(&pictures).is_ok(),
+            Self::Remote { .. } => true,
+        };
+        if are_taken {
+            parts.extend(pictures);
         }
         parts.push(text(words));
         parts.extend(engine::mentions(words, &self.choices().subagents));

@@ -82,6 +82,9 @@ pub struct TalkArgs {
     /// Directory to work in.
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
+    /// Work in a git worktree of its own, which is removed if nothing was changed in it; `--worktree=NAME` returns to one.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub worktree: Option<String>,
     /// Show the model's thoughts.
     #[arg(long)]
     pub thinking: bool,

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
+use windlass_engine::Limits;
 use windlass_protocol::opencode::{
     event::EventPayload,
     file_diff::FileDiff,
@@ -45,6 +46,17 @@ impl Reason {
             Self::Cancelled => "cancelled",
             Self::Error => "error",
         }
+    }
+}
+
+/// Says which limit ended a turn's work.
+pub fn cut_by(limits: Limits, cost: f64) -> &'static str {
+    if limits.cost.is_some_and(|max| cost >= max) {
+        "The work was cut: it has cost what --max-cost allows."
+    } else if limits.steps.is_some() {
+        "The work was cut: the steps that --max-steps or the agent allows are used up."
+    } else {
+        "The work was cut: the agent's `steps` are used up."
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     collections::{HashSet, VecDeque},
     io::{self, IsTerminal},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
@@ -14,7 +14,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use windlass_base::{figures, ids, queue::Queue};
-use windlass_engine::{self as engine, Answerable, PromptInput, StopReason};
+use windlass_engine::{self as engine, Answerable, Limits, PromptInput, StopReason};
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{MessageId, PartId, SessionId},
@@ -39,7 +39,7 @@ use super::{
         },
     },
     args::{Format, TalkArgs},
-    outcome::{Reason, Tally},
+    outcome::{self, Reason, Tally},
     policy::Policy,
     printer::Printer,
     waiting::{Lines, Turn, Waiting},
@@ -60,6 +60,7 @@ pub struct Shown {
     /// Time at which the turn is cancelled.
     deadline: Option<Instant>,
     is_timed_out: bool,
+    limits: Limits,
     policy: Policy,
     /// Absent if no user can be asked.
     person: Option<Person>,
@@ -109,6 +110,8 @@ pub struct Ended {
     pub is_timed_out: bool,
     /// The answer in the form that was asked for.
     pub structured: Option<Value>,
+    /// Prompts that it took in.
+    pub n_steered: usize,
 }
 
 impl Shown {
@@ -146,6 +149,7 @@ impl Shown {
             tally: Tally::default(),
             deadline: None,
             is_timed_out: false,
+            limits: Limits::default(),
             daemon: daemon.clone(),
             policy: Policy { is_auto: args.auto, leaves_sandbox: args.leave_sandbox, is_strict: args.strict },
             person,
@@ -308,6 +312,7 @@ impl Shown {
             };
             match typed {
                 Some(Typed::Text(text)) => self.unshown.push_str(&text),
+                Some(Typed::Answered { text, .. }) => self.give_answer(&text),
                 Some(Typed::Interrupted(text)) => {
                     self.unshown.push_str(&text);
                     for request in self.attended.iter().flat_map(|id| self.daemon.pending_permissions(id)) {
@@ -346,6 +351,7 @@ impl Shown {
         self.events.take(&mut self.batch);
         self.batch.clear();
         self.begin(id).await?;
+        self.limits = input.limits;
         let (ended, end) = oneshot::channel();
         // The receiver is dropped only when the process ends.
         self.daemon.prompt(id, input, Box::new(|outcome| _ = ended.send(outcome)));
@@ -384,24 +390,15 @@ impl Shown {
         }
         let outcome = self.watch(id, end, lines, interrupts).await?;
         self.settle_turn(id).await?;
-        let mut structured = None;
-        let stop = match outcome {
-            Some(Ok(outcome)) => {
-                structured = outcome.structured;
-                Some(outcome.stop)
-            }
-            Some(Err(reason)) => {
-                self.printer.fail(&reason, &mut self.output);
-                None
-            }
-            None => {
-                self.printer.fail("The turn was lost.", &mut self.output);
-                None
-            }
-        };
+        let outcome = outcome.unwrap_or_else(|| Err("The turn was lost.".to_owned()));
+        if let Err(reason) = &outcome {
+            self.printer.fail(reason, &mut self.output);
+        }
+        let (stop, structured) =
+            outcome.map_or((None, None), |outcome| (Some(outcome.stop), outcome.structured));
         let remark = match stop {
             Some(StopReason::MaxTokens) => Some("The answer was cut: it reached the model's output limit."),
-            Some(StopReason::MaxTurnRequests) => Some("The work was cut: the agent's `steps` are used up."),
+            Some(StopReason::MaxTurnRequests) => Some(outcome::cut_by(self.limits, self.tally.cost())),
             Some(_) if self.is_timed_out => Some("The time of --timeout is over."),
             Some(StopReason::Cancelled) if self.is_interrupted => Some("Cancelled."),
             Some(StopReason::Cancelled) if self.policy.is_strict && self.was_refused => {
@@ -411,7 +408,7 @@ impl Shown {
         };
         if let Some(waiting) = self.waiting.as_mut().filter(|_| lines.is_some()) {
             if self.is_interrupted || stop.is_none() {
-                waiting.give_back(&self.daemon, id);
+                waiting.give_back(&self.daemon, id, &self.printer);
             }
             waiting.end(&self.printer);
         }
@@ -421,12 +418,15 @@ impl Shown {
         self.printer.end(remark, &mut self.output).await?;
         self.output.flush().await?;
         let (was_refused, is_interrupted) = (self.was_refused, self.is_interrupted);
-        Ok(Ended { stop, was_refused, is_interrupted, is_timed_out: self.is_timed_out, structured })
-    }
-
-    /// Returns the end of the turn that another client began in a session of this directory.
-    pub async fn running(&self, id: &SessionId, directory: &Path) -> Option<oneshot::Receiver<TurnEnd>> {
-        self.daemon.running(id, directory).await
+        let n_steered = self.waiting.as_ref().map_or(0, |waiting| waiting.n_within);
+        Ok(Ended {
+            stop,
+            was_refused,
+            is_interrupted,
+            is_timed_out: self.is_timed_out,
+            structured,
+            n_steered,
+        })
     }
 
     /// Shows the rest of a turn that another client began: its unfinished message as it was read, and all that follows.
@@ -555,6 +555,13 @@ impl Shown {
             match typed {
                 None => self.note_batch(),
                 Some(Typed::Text(text)) => self.unshown.push_str(&text),
+                Some(Typed::Answered { text, ended }) => {
+                    let is_end = ended.as_ref() == Some(id) && lines.is_some();
+                    if let Some(waiting) = self.waiting.as_mut().filter(|_| is_end) {
+                        waiting.give_back(&self.daemon, id, &self.printer);
+                    }
+                    self.give_answer(&text);
+                }
                 Some(Typed::Interrupted(text)) => {
                     self.unshown.push_str(&text);
                     self.is_interrupted = true;
@@ -568,6 +575,11 @@ impl Shown {
             self.show_dialogue().await?;
             self.output.flush().await?;
         }
+    }
+
+    fn give_answer(&mut self, text: &str) {
+        self.unshown.push_str(text);
+        self.person.as_mut().map(Person::answer);
     }
 
     /// Takes the keys that were typed beside the turn; returns true if they ask for its end.

@@ -51,6 +51,8 @@ pub struct Waiting {
     typed: Beside,
     label: String,
     prompts: VecDeque<Prompt>,
+    /// Prompts that the turn took in.
+    pub n_within: usize,
     /// The rows that the screen has.
     shown: Option<Below>,
 }
@@ -82,12 +84,14 @@ pub struct Turn<'a> {
 
 impl Waiting {
     pub fn new(ahead: Arc<Ahead>) -> Self {
-        Self { ahead, typed: Beside::default(), label: String::new(), prompts: VecDeque::new(), shown: None }
+        let (typed, label, prompts) = (Beside::default(), String::new(), VecDeque::new());
+        Self { ahead, typed, label, prompts, n_within: 0, shown: None }
     }
 
     /// Shows the line below a turn that begins, with the text that was typed before.
     pub fn begin(&mut self, label: &str, printer: &Printer) {
         label.clone_into(&mut self.label);
+        self.n_within = 0;
         self.ahead.mark_pastes(true);
         self.typed.end_paste();
         self.typed.line.set(self.ahead.take().trim_start_matches('\n'));
@@ -109,8 +113,13 @@ impl Waiting {
 
     /// Takes the typed keys; returns true if they ask for the end of the turn.
     pub fn take_typed(&mut self, turn: &mut Turn<'_>) -> bool {
+        let keys = self.ahead.keys();
+        if keys.is_empty() {
+            // A line of a megabyte is not copied for each event.
+            return false;
+        }
         let mut is_stopped = false;
-        for key in self.ahead.keys() {
+        for key in keys {
             match self.typed.key(key) {
                 Some(Wish::Stop) => is_stopped = true,
                 Some(Wish::Steer(line)) => self.send(turn, line, true),
@@ -173,6 +182,7 @@ impl Waiting {
             let Place::Engine { begun, is_steer: true, .. } = &mut prompt.place else { return true };
             let is_within = matches!(begun.try_recv(), Ok(Begun::Within));
             if is_within {
+                self.n_within += 1;
                 printer.said(&prompt.words);
             }
             !is_within
@@ -203,7 +213,7 @@ impl Waiting {
     }
 
     /// Takes all that has not begun back into the line, behind a turn that did not come to its end.
-    pub fn give_back(&mut self, daemon: &Daemon, id: &SessionId) {
+    pub fn give_back(&mut self, daemon: &Daemon, id: &SessionId, printer: &Printer) {
         let mut words = Vec::new();
         self.prompts.retain_mut(|prompt| {
             let is_kept = match &mut prompt.place {
@@ -224,6 +234,7 @@ impl Waiting {
         words.push(self.typed.line.take());
         words.retain(|text| !text.is_empty());
         self.typed.line.set(&words.join("\n"));
+        self.show(printer);
     }
 
     fn show(&mut self, printer: &Printer) {

@@ -82,6 +82,11 @@ impl Client {
         self.engine.bus().subscribe(Filter::Scope(self.lease.scope.clone()), subscriber);
     }
 
+    /// Has changes of the titles and places of every session delivered too, or not any more.
+    pub fn watch_lists(&self, is_wanted: bool) {
+        self.lease.scope.watch_lists(is_wanted);
+    }
+
     /// Returns a plain queue of the held sessions' events. It is closed when the client is dropped, or when it
     /// is read so slowly that another reader of the same session would have to wait.
     pub fn listen(&self) -> Arc<Queue<Arc<Event>>> {

@@ -147,7 +147,7 @@ impl TurnCx<'_> {
         let is_newest = |id: &MessageId| state.history.last().is_none_or(|last| id > last.info.id());
         // Later messages and parts get later ids, even if the client's clock is wrong.
         let id = match given {
-            Some(id) if is_newest(&id) => {
+            Some(id) if is_newest(&id) && ids::is_in_order(id.as_str()) => {
                 ids::follow(id.as_str());
                 id
             }

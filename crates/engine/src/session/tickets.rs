@@ -275,6 +275,19 @@ impl Tickets {
         }
     }
 
+    /// Leaves the prompts that wait to the store, where the next start finds them, and says so to those that wait for the
+    /// answers.
+    pub fn leave_to_store(&self) {
+        let is_left = |_: &u64, ticket: &mut Ticket| {
+            !ticket.is_running() && ticket.kept.is_some() && !ticket.cancel.is_cancelled()
+        };
+        let left: Vec<_> = self.lock().extract_if(is_left).collect();
+        for (_, ticket) in left {
+            let message = "windlass ends; the prompt is kept, and goes on with the next one of its session";
+            (ticket.watch.on_end)(Err(EngineError::new(EngineErrorKind::SessionBusy, message)));
+        }
+    }
+
     /// Cancels one prompt: a running turn stops, and a prompt behind others is answered at once, or waits for the next one
     /// where nobody waits for its answer. The next to begin does so and ends: its words are on a screen already, so they
     /// are kept.

@@ -84,7 +84,7 @@ const PLAIN: [(&str, &str); 26] = [
     ("submodule", "alternateerrorstrategy"),
     ("lfs", "repositoryformatversion"),
 ];
-/// End of the name that a path gets which may not stay; git reads nothing of such a name.
+/// End of the name that a path gets which may not stay. Git reads no file of its own of such a name, nor such a hook.
 const MOVED: &str = ".refused";
 /// Names that are tried for one.
 const MAX_MOVED_NAMES: usize = 100;
@@ -118,7 +118,8 @@ impl Before {
     pub(super) fn planted(&self) -> Vec<PathBuf> {
         let both = git_directories(&self.git, &self.common).flat_map(|directory| entries(directory));
         let new: BTreeSet<PathBuf> = both.filter(|path| !self.entries.contains(path)).collect();
-        let mut found: Vec<PathBuf> = new.into_iter().filter(|path| !is_written(path)).collect();
+        let mut found: Vec<PathBuf> =
+            new.into_iter().filter(|path| !is_written(path) && !is_moved(path)).collect();
         let worktrees = subdirectories(&self.common.join("worktrees"));
         for worktree in worktrees.iter().filter(|it| !self.worktrees.contains(it)) {
             let shared = text_file::read(&worktree.join("commondir")).unwrap_or_default();
@@ -139,7 +140,8 @@ impl Before {
             }
             found.extend(existing(module, &["commondir", "config.worktree"]));
             let hooks = entries(&module.join("hooks"));
-            found.extend(hooks.into_iter().filter(|it| it.extension().is_none_or(|it| it != "sample")));
+            let runs = |hook: &PathBuf| hook.extension().is_none_or(|it| it != "sample") && !is_moved(hook);
+            found.extend(hooks.into_iter().filter(runs));
             let config = module.join("config");
             if !has_plain_settings(&config) {
                 found.push(config);
@@ -152,7 +154,6 @@ impl Before {
             commands.iter().any(|command| before.is_none_or(|it| !it.contains(command)))
         });
         found.extend(new.map(|(file, _)| file));
-        found.retain(|path| !is_moved(path));
         found
     }
 

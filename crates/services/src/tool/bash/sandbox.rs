@@ -1,6 +1,7 @@
 //! A command's sandbox: when it is used, and the words and questions after a refusal.
 
 use std::{
+    collections::HashSet,
     fs, io,
     path::{Path, PathBuf},
     sync::{
@@ -66,7 +67,11 @@ pub struct Sandbox {
     keys: Option<Keys>,
     /// The way out of the last command's network, where that is one by name.
     gate: Mutex<Option<Arc<Gate>>>,
+    moved: Moved,
 }
+
+/// Names that files have got which were moved away; they are not moved again.
+type Moved = Arc<Mutex<HashSet<PathBuf>>>;
 
 /// A sandbox whose boundary is being drawn, on a thread of its own: the command's questions are asked meanwhile.
 pub(in crate::tool) struct Drawing {
@@ -248,7 +253,7 @@ fn missing(found: &Found) -> String {
 impl Drop for Sandbox {
     fn drop(&mut self) {
         if self.has_run.load(Ordering::Relaxed) {
-            for moved in move_aside(&self.drawn.watch.left()) {
+            for moved in move_aside(&self.drawn.watch.left(), &self.moved) {
                 tracing::warn!("what ran in a sandbox made a file that decides, which was moved: {moved}");
             }
         }
@@ -291,6 +296,7 @@ impl Drawing {
             has_run: AtomicBool::new(false),
             keys,
             gate: Mutex::default(),
+            moved: Moved::default(),
         })
     }
 
@@ -342,16 +348,16 @@ impl Sandbox {
 
     /// Takes files away that would decide and that the commands made; returns a sentence about them.
     pub async fn clear(&mut self) -> Result<Option<String>, ToolError> {
-        let watch = std::mem::take(&mut self.drawn.watch);
-        let moved = blocking(move || Ok(move_aside(&watch.left()))).await?;
+        let (watch, moved) = (std::mem::take(&mut self.drawn.watch), self.moved.clone());
+        let moved = blocking(move || Ok(move_aside(&watch.left(), &moved))).await?;
         Ok(told_of_moved(&moved))
     }
 
     /// Takes such files away while a command goes on; returns their names.
     pub(super) async fn sweep(&self) -> Vec<String> {
-        let watch = self.drawn.watch.clone();
+        let (watch, moved) = (self.drawn.watch.clone(), self.moved.clone());
         // Without a thread for it they are taken away at the end.
-        blocking(move || Ok(move_aside(&watch.left()))).await.unwrap_or_default()
+        blocking(move || Ok(move_aside(&watch.left(), &moved))).await.unwrap_or_default()
     }
 
     /// Takes such files away at the end of a command in the background; returns sentences about them, those that were
@@ -475,11 +481,18 @@ fn told_of_moved(moved: &[String]) -> Option<String> {
     (!moved.is_empty()).then(told)
 }
 
-fn move_aside(paths: &[PathBuf]) -> Vec<String> {
-    let free_name = |path| moved_names(path).find(|name| name.symlink_metadata().is_err());
-    let moved = paths.iter().map(|path| match free_name(path) {
-        Some(name) if fs::rename(path, &name).is_ok() => format!("{} to {}", display(path), display(&name)),
-        Some(_) | None => format!("{} (which could not be moved)", display(path)),
-    });
-    moved.collect()
+fn move_aside(paths: &[PathBuf], moved: &Moved) -> Vec<String> {
+    let mut known = lock(moved);
+    let mut told = Vec::new();
+    for path in paths.iter().filter(|path| !known.contains(*path)).collect::<Vec<_>>() {
+        let free = moved_names(path).find(|name| name.symlink_metadata().is_err());
+        match free {
+            Some(name) if fs::rename(path, &name).is_ok() => {
+                told.push(format!("{} to {}", display(path), display(&name)));
+                known.insert(name);
+            }
+            Some(_) | None => told.push(format!("{} (which could not be moved)", display(path))),
+        }
+    }
+    told
 }
