@@ -91,8 +91,9 @@ pub struct McpTool {
     /// The name that the server uses.
     pub name: String,
     pub description: String,
-    /// JSON schema of an object without further properties.
-    pub schema: Arc<Value>,
+    /// JSON schema of an object without further properties, as text: servers bring hundreds, and a tree is several times
+    /// as large. It is read where a model is sent it.
+    pub schema: Arc<str>,
     /// Bytes of the definition that a model is sent.
     pub n_bytes: usize,
     slot_id: usize,

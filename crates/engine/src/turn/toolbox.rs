@@ -199,7 +199,7 @@ impl Toolbox {
             .map(|(name, tool)| ToolSpec {
                 name: Cow::Borrowed(name),
                 description: Cow::Borrowed(&tool.text),
-                schema: Cow::Borrowed(tool.schema()),
+                schema: tool.schema(),
             })
             .collect()
     }

@@ -210,7 +210,7 @@ async fn all_pages_are_listed_and_tools_called() {
         ("my_server_add_numbers", "my server", "add numbers", "Adds.")
     );
     assert_eq!(
-        *add.schema,
+        serde_json::from_str::<Value>(&add.schema).unwrap(),
         json!({"type": "object", "properties": {"a": {}}, "additionalProperties": false})
     );
     assert_eq!(text(&servers, "my_server_add_numbers", json!({"a": 1, "b": 2})).await, "3");

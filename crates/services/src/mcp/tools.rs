@@ -6,7 +6,7 @@ use rmcp::{
     Peer, RoleClient, ServiceError,
     model::{ClientRequest, ErrorCode, ListToolsRequest, PaginatedRequestParams, ServerResult, Tool},
 };
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use windlass_base::json_schema::JsonSchema;
 
@@ -37,7 +37,8 @@ pub(super) async fn list(
             Ok(_) => return Err(ServiceError::UnexpectedResponse),
             Err(error) => return Err(error),
         };
-        tools.extend(page.into_iter().filter_map(|tool| offered(tool, server, slot_id)));
+        let page = page.into_iter().filter_map(|tool| offered(server, tool)).collect();
+        tools.extend(apart(page).into_iter().map(|definition| definition.tool(server, slot_id)));
         if tools.len() > MAX_TOOLS {
             tracing::warn!(server, "the MCP server lists more than {MAX_TOOLS} tools; the rest is left out");
             tools.truncate(MAX_TOOLS);
@@ -74,8 +75,41 @@ pub(super) fn well_formed<T: DeserializeOwned>(
     Ok((read, next_cursor))
 }
 
-/// Returns a tool as the model sees it; `None` where its schema is none, for which providers would refuse every request.
-fn offered(tool: Tool, server: &str, slot_id: usize) -> Option<McpTool> {
+/// What is kept of a tool that a server lists.
+#[derive(Serialize, Deserialize)]
+struct Definition {
+    name: String,
+    description: String,
+    /// A JSON object, as text.
+    schema: String,
+}
+
+impl Definition {
+    fn tool(self, server: &str, slot_id: usize) -> McpTool {
+        let key = key(server, &self.name);
+        McpTool {
+            n_bytes: key.len() + self.description.len() + self.schema.len(),
+            key,
+            server: server.to_owned(),
+            name: self.name,
+            description: self.description,
+            schema: self.schema.into(),
+            slot_id,
+        }
+    }
+}
+
+/// Copies definitions to where they lie beside each other. Those of a page lie between the trees that they were read
+/// from, and would keep every page of that memory from going back to the system: 500 tools took 3.5 MB, not 1.
+fn apart(definitions: Vec<Definition>) -> Vec<Definition> {
+    let Ok(text) = serde_json::to_string(&definitions) else { return definitions };
+    drop(definitions);
+    // It was written from the same type.
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// Returns what is kept of a tool; `None` where its schema is none, for which providers would refuse every request.
+fn offered(server: &str, tool: Tool) -> Option<Definition> {
     let schema = schema(Arc::unwrap_or_clone(tool.input_schema));
     if let Err(reason) = usable(&schema) {
         let tool = &*tool.name;
@@ -86,16 +120,10 @@ fn offered(tool: Tool, server: &str, slot_id: usize) -> Option<McpTool> {
         );
         return None;
     }
-    let description = tool.description.map(Cow::into_owned).unwrap_or_default();
-    let key = key(server, &tool.name);
-    Some(McpTool {
-        n_bytes: key.len() + description.len() + schema.to_string().len(),
-        key,
-        server: server.to_owned(),
-        schema: Arc::new(schema),
-        description,
+    Some(Definition {
         name: tool.name.into_owned(),
-        slot_id,
+        description: tool.description.map(Cow::into_owned).unwrap_or_default(),
+        schema: schema.to_string(),
     })
 }
 
@@ -147,7 +175,7 @@ mod tests {
     fn a_tool_whose_schema_is_none_is_left_out() {
         let is_offered = |schema: Value| {
             let tool = json!({"name": "t", "inputSchema": schema});
-            offered(serde_json::from_value(tool).unwrap(), "s", 0).is_some()
+            offered("s", serde_json::from_value(tool).unwrap()).is_some()
         };
         let string = json!({"type": "string"});
         for taken in [

@@ -31,7 +31,7 @@ pub fn row(tool: Arc<McpTool>, place: usize) -> Tool {
     Tool {
         name,
         text: Cow::Owned(tool.description.clone()),
-        schema: Schema::Shared(tool.schema.clone()),
+        schema: Schema::Text(tool.schema.clone()),
         permission,
         look: Look::OTHER,
         offered: Offered::Always,

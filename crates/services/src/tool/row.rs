@@ -32,6 +32,8 @@ pub struct Tool {
 pub enum Schema {
     Of(fn() -> Value),
     Shared(Arc<Value>),
+    /// A JSON object that is kept as its text.
+    Text(Arc<str>),
 }
 
 /// The function of a tool.
@@ -101,10 +103,11 @@ impl Tool {
     }
 
     /// Returns the schema of the arguments.
-    pub fn schema(&self) -> &Value {
+    pub fn schema(&self) -> Cow<'_, Value> {
         match &self.schema {
-            Schema::Of(_) => schema(&self.name),
-            Schema::Shared(schema) => schema,
+            Schema::Of(_) => Cow::Borrowed(schema(&self.name)),
+            Schema::Shared(schema) => Cow::Borrowed(schema),
+            Schema::Text(text) => Cow::Owned(read(text)),
         }
     }
 
@@ -137,8 +140,14 @@ impl Schema {
         match self {
             Self::Of(make) => make(),
             Self::Shared(schema) => Value::clone(schema),
+            Self::Text(text) => read(text),
         }
     }
+}
+
+/// Reads a schema that was written from a tree, and so is well formed.
+fn read(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_default()
 }
 
 impl Offer<'_> {

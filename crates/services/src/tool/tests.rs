@@ -89,7 +89,7 @@ fn schemas_are_plain_objects() {
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
             }
         }
-        let mut schema = find(name).expect("there").schema().clone();
+        let mut schema = find(name).expect("there").schema().into_owned();
         strip(&mut schema);
         schema
     };
