@@ -1,6 +1,12 @@
 //! A running `windlass serve`, and a client of it.
 
-use std::{process::Stdio, sync::Arc};
+use std::{
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
 use nix::sys::signal::Signal;
 use reqwest::{Method, RequestBuilder, Response, StatusCode, header::HeaderMap};
@@ -106,6 +112,10 @@ impl Builder {
             config[key] = value.clone();
         }
         self.llm = Some(llm);
+        let is_placed = self.config.get("server").is_some() || self.arguments.iter().any(|it| it == "--port");
+        if !is_placed {
+            self.arguments.extend(["--port".to_owned(), own_port().to_string()]);
+        }
         Command::new(binary())
             .arg(self.command)
             .args(&self.arguments)
@@ -227,12 +237,7 @@ impl Server {
     }
 
     async fn at_the_same_port(&self) -> Self {
-        let port = self.url.rsplit(':').next().unwrap().to_owned();
-        let mut again = self.again.clone();
-        if !again.arguments.contains(&"--port".to_owned()) {
-            again = again.arguments(&["--port", &port]);
-        }
-        again.start().await
+        self.again.clone().start().await
     }
 
     /// Kills the server and starts it again at the same address.
@@ -262,6 +267,20 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         assert!(self.is_finished || std::thread::panicking(), "call `finish`");
+    }
+}
+
+/// Returns a port that no other test takes while a server is started again: each test is a process, and the system hands
+/// out no ports below 32 768 by itself. Servers that choose a port all try the usual one first.
+fn own_port() -> u16 {
+    static N_SERVERS: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id() * 4;
+    loop {
+        let n = N_SERVERS.fetch_add(1, Ordering::Relaxed);
+        let port = u16::try_from(10_000 + (first + n) % 20_000).unwrap();
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
     }
 }
 
