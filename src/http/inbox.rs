@@ -93,11 +93,13 @@ async fn change(
         return Err(Failure::bad_request(Piece::Payload, "A prompt has to have words\n  at [\"text\"]"));
     }
     let sessions = server.engine.sessions();
+    let settling = sessions.settling(&id, ticket);
     let is_changed = text.is_none_or(|text| sessions.change_words(&id, ticket, text))
         && sessions.change_prompt(&id, ticket, None, delivery.map(Delivery::from));
     if !is_changed {
         return Err(gone(&inbox));
     }
+    settling.settled().await;
     if matches!(delivery, Some(When::Steer)) {
         sessions.wake_prompt(&id, ticket);
     }
@@ -109,8 +111,12 @@ async fn withdraw(
     Path((session, inbox)): Path<(String, String)>,
 ) -> Result<StatusCode, Failure> {
     let (id, ticket) = waiting(&server, &session, &inbox).await?;
-    let is_withdrawn = server.engine.sessions().withdraw_prompt(&id, ticket);
-    if is_withdrawn { Ok(StatusCode::NO_CONTENT) } else { Err(gone(&inbox)) }
+    let settling = server.engine.sessions().settling(&id, ticket);
+    if !server.engine.sessions().withdraw_prompt(&id, ticket) {
+        return Err(gone(&inbox));
+    }
+    settling.settled().await;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Lets the prompts go on that wait for the next one.

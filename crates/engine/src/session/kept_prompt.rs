@@ -43,14 +43,27 @@ pub struct KeptPrompt {
     pub id: MessageId,
     /// It was read from the store.
     pub is_restored: bool,
-    wish: watch::Sender<Wish>,
+    /// Behind the number of wishes.
+    wish: watch::Sender<(u64, Wish)>,
+    /// The number of wishes that the store has heard.
+    n_heard: watch::Receiver<u64>,
 }
+
+/// The way to learn when the store agrees with what was done to a prompt.
+pub struct Settling {
+    /// None for a prompt that the store does not have.
+    kept: Option<(Wishes, watch::Receiver<u64>)>,
+}
+
+/// What is wished of a row, behind the number of wishes.
+type Wishes = watch::Receiver<(u64, Wish)>;
 
 /// The owner of a row, until it is forgotten or nobody can forget it.
 pub struct Keeper {
     session_id: SessionId,
     id: MessageId,
-    wishes: watch::Receiver<Wish>,
+    wishes: Wishes,
+    n_heard: watch::Sender<u64>,
     on_kept: Option<oneshot::Sender<()>>,
 }
 
@@ -69,21 +82,42 @@ impl KeptPrompt {
 
     fn with(session_id: &SessionId, id: &MessageId, wish: Wish) -> (Self, Keeper) {
         let is_restored = matches!(wish, Wish::Keep(None));
-        let (wish, wishes) = watch::channel(wish);
-        let keeper = Keeper { session_id: session_id.clone(), id: id.clone(), wishes, on_kept: None };
-        (Self { id: id.clone(), is_restored, wish }, keeper)
+        let (wish, wishes) = watch::channel((1, wish));
+        let (hearing, n_heard) = watch::channel(0);
+        let (session_id, id) = (session_id.clone(), id.clone());
+        let kept = Self { id: id.clone(), is_restored, wish, n_heard };
+        (kept, Keeper { session_id, id, wishes, n_heard: hearing, on_kept: None })
     }
 
     /// The prompt has begun, or was taken back.
     pub fn forget(&self) {
-        self.wish.send_replace(Wish::Forget);
+        self.say(Wish::Forget);
     }
 
     /// The prompt was changed.
     pub fn rewrite(&self, input: &PromptInput, created: i64) {
         if let Some(row) = row(input, created) {
-            self.wish.send_replace(Wish::Keep(Some(row)));
+            self.say(Wish::Keep(Some(row)));
         }
+    }
+
+    fn say(&self, wish: Wish) {
+        self.wish.send_modify(|said| *said = (said.0 + 1, wish));
+    }
+}
+
+impl Settling {
+    /// Returns the way for a prompt that may be in the store.
+    pub fn of(kept: Option<&KeptPrompt>) -> Self {
+        Self { kept: kept.map(|kept| (kept.wish.subscribe(), kept.n_heard.clone())) }
+    }
+
+    /// Waits until the store has heard all that was wished by now, or cannot.
+    pub async fn settled(self) {
+        let Some((wishes, mut n_heard)) = self.kept else { return };
+        let n_wishes = wishes.borrow().0;
+        // One that has ended hears no more.
+        _ = n_heard.wait_for(|n_heard| *n_heard >= n_wishes).await;
     }
 }
 
@@ -95,9 +129,9 @@ impl Keeper {
 
     pub async fn run(mut self, storage: Storage) {
         loop {
-            let (row, is_forgotten) = match &*self.wishes.borrow_and_update() {
-                Wish::Keep(row) => (row.clone(), false),
-                Wish::Forget => (None, true),
+            let (n_wishes, row, is_forgotten) = match &*self.wishes.borrow_and_update() {
+                (n_wishes, Wish::Keep(row)) => (*n_wishes, row.clone(), false),
+                (n_wishes, Wish::Forget) => (*n_wishes, None, true),
             };
             let done = match row {
                 Some(row) => storage.keep_prompt(self.session_id.clone(), self.id.clone(), row).await,
@@ -107,6 +141,7 @@ impl Keeper {
             if let Err(error) = done {
                 tracing::warn!(session = %self.session_id, %error, "a prompt that waits is not kept in the store");
             }
+            self.n_heard.send_replace(n_wishes);
             if let Some(on_kept) = self.on_kept.take() {
                 // The one that asked may have gone.
                 let _ = on_kept.send(());

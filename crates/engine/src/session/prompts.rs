@@ -9,6 +9,7 @@ use windlass_protocol::opencode::id::{MessageId, SessionId};
 
 use super::{
     inbox::MAX_QUEUED,
+    kept_prompt::Settling,
     prompt_key::KeyClaim,
     request::{
         Command, Delivery, PromptInput, PromptPart, PromptWatch, TurnBegin, TurnEnd, TurnOutcome,
@@ -107,6 +108,12 @@ impl Sessions<'_> {
     /// Takes a prompt back that waits, as if it had never come; false if it does not wait any more.
     pub fn withdraw_prompt(self, id: &SessionId, ticket: u64) -> bool {
         self.tickets(id).is_some_and(|tickets| tickets.withdraw(ticket))
+    }
+
+    /// Returns the way to learn when the store agrees with what is done to a prompt that waits, for a front end that says
+    /// that it is done.
+    pub fn settling(self, id: &SessionId, ticket: u64) -> Settling {
+        self.tickets(id).map_or(Settling::of(None), |tickets| tickets.settling(ticket))
     }
 
     fn tickets(self, id: &SessionId) -> Option<Arc<Tickets>> {

@@ -8,7 +8,7 @@ use windlass_base::{clock, ids, lock::lock};
 use windlass_protocol::opencode::id::MessageId;
 
 use super::{
-    kept_prompt::KeptPrompt,
+    kept_prompt::{KeptPrompt, Settling},
     request::{
         Begun, Delivery, Invocation, PromptInput, PromptPart, PromptWatch, TurnOutcome, WaitingPrompt,
     },
@@ -222,6 +222,11 @@ impl Tickets {
             kept.rewrite(input, *created);
         }
         Some(done)
+    }
+
+    /// Returns the way to learn when the store agrees with what is done to a prompt that waits.
+    pub fn settling(&self, ticket: u64) -> Settling {
+        Settling::of(self.lock().get(&ticket).and_then(|ticket| ticket.kept.as_ref()))
     }
 
     /// Answers a user's prompt that waits as a cancelled one, and forgets it; false if it has begun.
