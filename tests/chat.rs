@@ -427,7 +427,9 @@ async fn lines_that_were_typed_before_ctrl_z_are_the_chats_and_never_the_shells(
     terminal.shows("the turn again", is_drawn).await;
     terminal.types_ahead("lf").await;
     gate.open();
-    let screen = terminal.shows("the lines", |screen| is_wrapped(screen, "and half")).await;
+    // The lines stand below the turn too; an Enter is theirs once the turn is closed.
+    let is_asked = |screen: &Screen| screen.contains("of its context") && is_wrapped(screen, "and half");
+    let screen = terminal.shows("the lines", is_asked).await;
     assert!(screen.contains("› touch pwned"), "{screen}");
     machine.llm.reply(Reply::text("Read both."));
     terminal.types("\r");
