@@ -7,6 +7,7 @@ mod busy;
 mod errors;
 mod limits;
 mod opening;
+mod pairing;
 mod prompt;
 mod services;
 mod session;

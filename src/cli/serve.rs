@@ -20,6 +20,8 @@ use windlass_protocol::opencode::settings::ServerSettings;
 use super::{acp::login_command, output, runtime, server_keys::ServerKeys};
 use crate::http::{self, Access, Announcement, Entry, Listener, Options, Password};
 
+mod pairing;
+
 /// User name where the environment gives none.
 const USER: &str = "opencode";
 /// Address where none is given.
@@ -66,6 +68,10 @@ pub struct WebArgs {
     /// Leave the browser alone; the address is printed.
     #[arg(long)]
     no_open: bool,
+    /// Let a phone or another device of this network in: shows a link and a QR code that one device can follow, and listens on
+    /// all addresses unless --hostname names one.
+    #[arg(long)]
+    pair: bool,
 }
 
 /// The clients that the server is started for.
@@ -76,9 +82,14 @@ pub enum Purpose {
     Browser {
         is_opened: bool,
     },
+    /// A device elsewhere, which enters by a link.
+    Device,
 }
 
 pub fn run_for_browser(environment: Environment, args: WebArgs) -> ExitCode {
+    if args.pair {
+        return run(environment, args.serve, Purpose::Device);
+    }
     let has_display = cfg!(target_os = "macos")
         || ["DISPLAY", "WAYLAND_DISPLAY"]
             .iter()
@@ -96,7 +107,8 @@ pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitC
         Ok(announced) => announced,
         Err(code) => return code,
     };
-    let usual_hostname = if announced.is_some() { EVERYWHERE } else { LOOPBACK };
+    let is_pairing = purpose == Purpose::Device;
+    let usual_hostname = if announced.is_some() || is_pairing { EVERYWHERE } else { LOOPBACK };
     let hostname = args.hostname.clone().or(settings.hostname).unwrap_or_else(|| usual_hostname.to_owned());
     let port = args.port.or(settings.port).unwrap_or_default();
     let address = match address(&hostname) {
@@ -104,7 +116,12 @@ pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitC
         Err(code) => return code,
     };
     let password = password(&environment);
-    if password.is_none() && !address.is_loopback() {
+    if is_pairing && address.is_loopback() {
+        return output::misuse(&format!(
+            "No other device reaches {address}: leave --hostname out, or name another."
+        ));
+    }
+    if password.is_none() && !address.is_loopback() && !is_pairing {
         return output::misuse(&format!(
             "Anybody who reaches {address} could run commands here: set OPENCODE_SERVER_PASSWORD, or leave --hostname at \
              127.0.0.1."
@@ -131,7 +148,7 @@ pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitC
             Err(code) => return code,
         };
         let bound = listeners.first().and_then(Listener::address);
-        let (access, _keys) = match access(password, origins, &paths, bound) {
+        let (access, _keys) = match access((password, is_pairing), origins, &paths, bound) {
             Ok(made) => made,
             Err(code) => return code,
         };
@@ -147,7 +164,10 @@ pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitC
             if let Err(code) = output::print(&line(scheme, &hostname, bound)) {
                 return code;
             }
-            show_page(purpose, &page, &access);
+            match purpose {
+                Purpose::Device => pairing::show(scheme, bound, &access),
+                Purpose::Programs | Purpose::Browser { .. } => show_page(purpose, &page, &access),
+            }
         }
         let announcement = bound.zip(announced).and_then(|(bound, name)| announce(bound, &name));
         let stop = CancellationToken::new();
@@ -221,6 +241,7 @@ fn show_page(purpose: Purpose, address: &str, access: &Access) {
         Purpose::Programs if !io::stderr().is_terminal() => return,
         Purpose::Programs => return output::note(&format!("The page, for one browser: {}", link())),
         Purpose::Browser { is_opened } => is_opened,
+        Purpose::Device => false,
     };
     if is_opened {
         match desktop::open(&link()) {
@@ -254,18 +275,18 @@ fn password(environment: &Environment) -> Option<Password> {
 
 /// Returns the rules of access, and the keys that last as long as the server; one with a password needs none.
 fn access(
-    password: Option<Password>,
+    (password, is_pairing): (Option<Password>, bool),
     origins: Vec<String>,
     paths: &Paths,
     bound: Option<SocketAddr>,
 ) -> Result<(Arc<Access>, Option<ServerKeys>), ExitCode> {
     if password.is_some() {
-        return Ok((Arc::new(Access::new(password, origins)), None));
+        return Ok((Arc::new(Access::new(password, origins).pairing(is_pairing)), None));
     }
     let keys = ServerKeys::new(&paths.data, bound)
         .map_err(|error| output::fail(&format!("The server's keys could not be written: {error}.")))?;
     let entry = Entry::new(keys.cookie.clone(), keys.secret.clone());
-    Ok((Arc::new(Access::with_entry(None, origins, entry)), Some(keys)))
+    Ok((Arc::new(Access::with_entry(None, origins, entry).pairing(is_pairing)), Some(keys)))
 }
 
 async fn listen(

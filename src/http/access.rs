@@ -65,6 +65,8 @@ pub struct Access {
     origins: Vec<String>,
     /// The ways in without a password.
     entry: Entry,
+    /// Devices elsewhere come in by a link and its cookie too.
+    is_pairing: bool,
     failed: Mutex<HashMap<Option<IpAddr>, Tries>>,
     /// Tickets for terminals, each of which stands for the password once.
     pub tickets: Tickets,
@@ -82,7 +84,14 @@ impl Access {
     }
 
     pub fn with_entry(password: Option<Password>, origins: Vec<String>, entry: Entry) -> Self {
-        Self { password, origins, entry, failed: Mutex::default(), tickets: Tickets::default() }
+        let (failed, tickets) = (Mutex::default(), Tickets::default());
+        Self { password, origins, entry, is_pairing: false, failed, tickets }
+    }
+
+    /// Lets devices elsewhere in that have followed a link.
+    #[must_use]
+    pub fn pairing(self, is_pairing: bool) -> Self {
+        Self { is_pairing, ..self }
     }
 
     pub fn has_password(&self) -> bool {
@@ -92,6 +101,11 @@ impl Access {
     /// Returns the path of a link that gives a browser the page's cookie once.
     pub fn link(&self) -> String {
         self.entry.link()
+    }
+
+    /// Returns the path of a link for a device elsewhere, which holds for five minutes.
+    pub fn pairing_link(&self) -> String {
+        self.entry.pairing_link()
     }
 
     /// Uses a link up, and returns the header that sets the page's cookie.
@@ -176,6 +190,23 @@ impl Access {
         // Any page of this machine can send requests that need no preflight, with a password that the browser has kept.
         let is_known = self.is_known_origin(origin) && is_asked_about_first(request);
         if is_own(request, origin) || is_allowed || is_known { Ok(()) } else { Err(Refusal::ForeignOrigin) }
+    }
+
+    /// Judges a device elsewhere that may have followed a link: its cookie counts, or the password where there is one. The
+    /// name by which it calls the server does not: a page elsewhere that takes the name has no cookie of it.
+    fn check_device(&self, request: &Request, peer: Option<IpAddr>) -> Result<(), Refusal> {
+        self.check_site(request)?;
+        let is_read = [Method::GET, Method::HEAD].contains(request.method());
+        if is_read && request.uri().path() == entry::PATH {
+            return Ok(());
+        }
+        if own_host(request).is_some_and(|host| self.entry.has_cookie(request.headers(), host)) {
+            return self.check_origin(request);
+        }
+        if self.password.is_none() {
+            return Err(Refusal::NotPaired);
+        }
+        self.check_password(request, peer).and_then(|()| self.check_origin(request))
     }
 
     /// Lets in requests of the user's own programs, of pages by their cookie, and of pages of allowed origins.
@@ -275,11 +306,18 @@ enum Refusal {
     OtherUser,
     NoCookie,
     NoSecret,
+    NotPaired,
 }
 
 /// Lets a request through to its route if its caller may make it.
 pub async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().cloned().unwrap_or_else(Peer::nobody);
+    if access.is_pairing && peer.address().is_some_and(|it| !it.is_loopback()) {
+        return match access.check_device(&request, peer.address()) {
+            Ok(()) => next.run(request).await,
+            Err(refusal) => refusal.answer(request.uri().path().starts_with("/api/")),
+        };
+    }
     let standing = if access.has_password() {
         None
     } else {
@@ -345,6 +383,11 @@ impl Refusal {
                 let message = "The server cannot tell that this is a program of its user: show the secret in the file \
                                server-ADDRESS-PORT.secret of windlass's data directory as the password, or start it with \
                                OPENCODE_SERVER_PASSWORD.";
+                refuse(StatusCode::FORBIDDEN, message)
+            }
+            Self::NotPaired => {
+                let message =
+                    "This device has not been let in: follow the link that `windlass web --pair` shows.";
                 refuse(StatusCode::FORBIDDEN, message)
             }
         }

@@ -17,6 +17,8 @@ pub const CHARS: usize = 40;
 const MAX_LINKS: usize = 16;
 /// Time in which a link can be followed.
 const LIFETIME: Duration = Duration::from_secs(600);
+/// The same of one that is shown for another device.
+const PAIRING_LIFETIME: Duration = Duration::from_secs(300);
 /// Beginning of the cookie's name. Ports share their cookies, so that the server's port follows.
 const COOKIE: &str = "windlass_";
 
@@ -24,6 +26,7 @@ const COOKIE: &str = "windlass_";
 pub struct Entry {
     cookie: String,
     secret: String,
+    /// Keys, and the times until which they hold.
     links: Mutex<Vec<(String, Instant)>>,
 }
 
@@ -41,12 +44,21 @@ impl Entry {
 
     /// Returns the path and query of a link that can be followed once.
     pub fn link(&self) -> String {
+        self.link_for(LIFETIME)
+    }
+
+    /// Returns a link that another device can follow once.
+    pub fn pairing_link(&self) -> String {
+        self.link_for(PAIRING_LIFETIME)
+    }
+
+    fn link_for(&self, lifetime: Duration) -> String {
         let key = ids::random(CHARS);
         let mut links = lock(&self.links);
         if links.len() >= MAX_LINKS {
             links.remove(0);
         }
-        links.push((key.clone(), Instant::now()));
+        links.push((key.clone(), Instant::now() + lifetime));
         format!("{PATH}?key={key}")
     }
 
@@ -54,8 +66,8 @@ impl Entry {
     pub fn enter(&self, key: &str, host: &str) -> Option<String> {
         let mut links = lock(&self.links);
         let place = links.iter().position(|(it, _)| is_same(it, key))?;
-        let (_, made) = links.remove(place);
-        if made.elapsed() >= LIFETIME {
+        let (_, end) = links.remove(place);
+        if Instant::now() >= end {
             return None;
         }
         Some(format!("{}={}; Path=/; HttpOnly; SameSite=Strict", name(host), self.cookie))
