@@ -15,6 +15,11 @@ fn main() {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={ORDER}");
+    println!("cargo::rustc-env=WINDLASS_TARGET={}", variable("TARGET"));
+    // A build for tests would be made anew with each commit.
+    if variable("PROFILE") == "release" {
+        tell_commit();
+    }
     if variable("PROFILE") != "release" || variable("CARGO_CFG_TARGET_OS") != "linux" {
         return;
     }
@@ -29,5 +34,21 @@ fn main() {
         println!("cargo::rustc-link-arg-bins=-Wl,--no-warn-symbol-ordering");
         // A thirtieth of the code stands there more than once, by other types of the same shape.
         println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
+    }
+}
+
+/// Names the commit that is built, and its day; sources without a repository have none.
+fn tell_commit() {
+    let git = |arguments: &[&str]| {
+        let output = std::process::Command::new("git").args(arguments).output().ok()?;
+        let text = output.status.success().then(|| String::from_utf8(output.stdout).ok()).flatten()?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    };
+    let log = git(&["rev-parse", "--git-path", "logs/HEAD"]);
+    if let Some(log) = log.filter(|log| std::path::Path::new(log).exists()) {
+        println!("cargo::rerun-if-changed={log}");
+    }
+    if let Some(commit) = git(&["log", "-1", "--format=%h (%cs)"]) {
+        println!("cargo::rustc-env=WINDLASS_COMMIT={commit}");
     }
 }

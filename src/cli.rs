@@ -65,8 +65,11 @@ struct Cli {
     #[command(flatten)]
     global: Global,
     /// Print the version.
-    #[arg(long, short = 'v', short_alias = 'V', action = clap::ArgAction::Version)]
-    version: Option<bool>,
+    #[arg(long, short = 'v', short_alias = 'V')]
+    version: bool,
+    /// Print the commit and the system that it was built for too.
+    #[arg(long, requires = "version")]
+    verbose: bool,
     /// Store a provider key (editors use this for their login).
     #[arg(long)]
     login: bool,
@@ -106,7 +109,8 @@ impl Cli {
         let is_plain = arguments.into_iter().skip(1).eq(["acp"]);
         is_plain.then(|| Self {
             global: Global::default(),
-            version: None,
+            version: false,
+            verbose: false,
             login: false,
             bare: Bare::default(),
             command: Some(Command::Acp(acp::AcpArgs::default())),
@@ -237,6 +241,18 @@ enum Command {
 }
 
 /// Runs the command that the arguments name.
+/// Returns the version, in words for a report of a fault if they are asked for.
+fn version(is_verbose: bool) -> String {
+    let short = concat!("windlass ", env!("CARGO_PKG_VERSION"));
+    if !is_verbose {
+        return short.to_owned();
+    }
+    let commit = option_env!("WINDLASS_COMMIT").unwrap_or("unknown: not a release build of a repository");
+    let (target, profile) =
+        (env!("WINDLASS_TARGET"), if cfg!(debug_assertions) { "without optimization" } else { "release" });
+    format!("{short}\ncommit: {commit}\nsystem: {target}\nbuild: {profile}")
+}
+
 pub fn run() -> ExitCode {
     // First of all: a reaper is to be small.
     if let Some(daemon) = reap::daemon(std::env::args_os()) {
@@ -258,6 +274,9 @@ pub fn run() -> ExitCode {
             return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
         }
     };
+    if cli.version {
+        return output::print_answer(&version(cli.verbose));
+    }
     let cli = cli.with_prompt_as_command();
     let mut environment = environment::read();
     if cli.global.pure {

@@ -619,6 +619,11 @@ async fn help_and_version_are_told() {
         let version = format!("windlass {}\n", env!("CARGO_PKG_VERSION"));
         assert_eq!((ended.code, ended.stdout), (Some(0), version));
     }
+    let ended = machine.run(&["--version", "--verbose"]).await;
+    for words in ["windlass ", "\ncommit: ", "\nsystem: ", "\nbuild: "] {
+        assert!(ended.code == Some(0) && ended.stdout.contains(words), "{ended:?}");
+    }
+    assert_eq!(machine.run(&["--verbose"]).await.code, Some(2));
     let ended = machine.run(&["--help"]).await;
     assert_eq!(ended.code, Some(0));
     for command in ["acp", "run", "models", "session", "auth", "demo"] {
