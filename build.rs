@@ -15,7 +15,7 @@ fn main() {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={ORDER}");
-    println!("cargo::rustc-env=WINDLASS_TARGET={}", variable("TARGET"));
+    println!("cargo::rustc-env=BUILT_FOR={}", variable("TARGET"));
     // A build for tests would be made anew with each commit.
     if variable("PROFILE") == "release" {
         tell_commit();
@@ -44,11 +44,17 @@ fn tell_commit() {
         let text = output.status.success().then(|| String::from_utf8(output.stdout).ok()).flatten()?;
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     };
+    // Sources that were unpacked below another repository are not of it.
+    let root = git(&["rev-parse", "--show-toplevel"]).map(std::path::PathBuf::from);
+    let own = std::env::var("CARGO_MANIFEST_DIR").ok().map(std::path::PathBuf::from);
+    if root.is_none() || root != own {
+        return;
+    }
     let log = git(&["rev-parse", "--git-path", "logs/HEAD"]);
     if let Some(log) = log.filter(|log| std::path::Path::new(log).exists()) {
         println!("cargo::rerun-if-changed={log}");
     }
     if let Some(commit) = git(&["log", "-1", "--format=%h (%cs)"]) {
-        println!("cargo::rustc-env=WINDLASS_COMMIT={commit}");
+        println!("cargo::rustc-env=BUILT_COMMIT={commit}");
     }
 }

@@ -240,19 +240,19 @@ enum Command {
     Trace(trace::TraceArgs),
 }
 
-/// Runs the command that the arguments name.
 /// Returns the version, in words for a report of a fault if they are asked for.
 fn version(is_verbose: bool) -> String {
     let short = concat!("windlass ", env!("CARGO_PKG_VERSION"));
     if !is_verbose {
         return short.to_owned();
     }
-    let commit = option_env!("WINDLASS_COMMIT").unwrap_or("unknown: not a release build of a repository");
+    let commit = option_env!("BUILT_COMMIT").unwrap_or("unknown: not a release build of a repository");
     let (target, profile) =
-        (env!("WINDLASS_TARGET"), if cfg!(debug_assertions) { "without optimization" } else { "release" });
+        (env!("BUILT_FOR"), if cfg!(debug_assertions) { "without optimization" } else { "release" });
     format!("{short}\ncommit: {commit}\nsystem: {target}\nbuild: {profile}")
 }
 
+/// Runs the command that the arguments name.
 pub fn run() -> ExitCode {
     // First of all: a reaper is to be small.
     if let Some(daemon) = reap::daemon(std::env::args_os()) {

@@ -241,7 +241,7 @@ fn show_page(purpose: Purpose, address: &str, access: &Access) {
         Purpose::Programs if !io::stderr().is_terminal() => return,
         Purpose::Programs => return output::note(&format!("The page, for one browser: {}", link())),
         Purpose::Browser { is_opened } => is_opened,
-        Purpose::Device => false,
+        Purpose::Device => return,
     };
     if is_opened {
         match desktop::open(&link()) {

@@ -194,10 +194,23 @@ impl Access {
 
     /// Judges a device elsewhere that may have followed a link: its cookie counts, or the password where there is one. The
     /// name by which it calls the server does not: a page elsewhere that takes the name has no cookie of it.
-    fn check_device(&self, request: &Request, peer: Option<IpAddr>) -> Result<(), Refusal> {
+    fn check_device(
+        &self,
+        request: &Request,
+        peer: Option<IpAddr>,
+        standing: Standing,
+    ) -> Result<(), Refusal> {
+        // This machine's own programs may come by its other addresses.
+        match standing {
+            Standing::Held => return Err(Refusal::Held),
+            Standing::OtherUser => return Err(Refusal::OtherUser),
+            Standing::Own | Standing::Confined | Standing::Hidden | Standing::Unknown | Standing::Gone => {}
+        }
         self.check_site(request)?;
         let is_read = [Method::GET, Method::HEAD].contains(request.method());
-        if is_read && request.uri().path() == entry::PATH {
+        // The bare page holds nothing, and a link is looked at by its route. Behind a link that was followed from a page
+        // elsewhere, a browser asks for the page without the cookie that it has just got.
+        if is_read && ["/", entry::PATH].contains(&request.uri().path()) {
             return Ok(());
         }
         if own_host(request).is_some_and(|host| self.entry.has_cookie(request.headers(), host)) {
@@ -313,7 +326,8 @@ enum Refusal {
 pub async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().cloned().unwrap_or_else(Peer::nobody);
     if access.is_pairing && peer.address().is_some_and(|it| !it.is_loopback()) {
-        return match access.check_device(&request, peer.address()) {
+        let standing = peer.standing().await;
+        return match access.check_device(&request, peer.address(), standing) {
             Ok(()) => next.run(request).await,
             Err(refusal) => refusal.answer(request.uri().path().starts_with("/api/")),
         };

@@ -99,10 +99,10 @@ async fn change(
     if !is_changed {
         return Err(gone(&inbox));
     }
-    settling.settled().await;
     if matches!(delivery, Some(When::Steer)) {
         sessions.wake_prompt(&id, ticket);
     }
+    settling.settled().await;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -12,7 +12,7 @@ use crate::{cli::output, http::Access};
 
 /// Modules of light around a code; scanners want four of a printed one, and find it by two on a screen.
 const MARGIN: i32 = 2;
-/// White on black, whatever the terminal's colours are.
+/// White on black in a terminal of any colours.
 const COLOURS: &str = "\x1b[97;40m";
 const NO_COLOURS: &str = "\x1b[0m";
 
@@ -41,7 +41,9 @@ pub fn show(scheme: &str, bound: SocketAddr, access: &Access) {
         links.join("\nor ")
     ));
     if scheme == "http" {
-        output::note("Others in the network could read along: --tls-cert and --tls-key keep them out.");
+        output::note(
+            "Others who listen in the network could take its place: --tls-cert and --tls-key keep them out.",
+        );
     }
 }
 
