@@ -261,6 +261,11 @@ pub fn run() -> ExitCode {
     if let Some(code) = sandbox::launch(std::env::args_os()) {
         return code;
     }
+    let mut environment = environment::read();
+    if let Some(shell) = environment.get(completions::values::VARIABLE) {
+        let words = std::env::args_os().collect();
+        return completions::values::answer(&environment, shell, Cli::command(), words);
+    }
     let parsed = match Cli::of_editor(std::env::args_os()) {
         Some(cli) => Ok(cli),
         None => Cli::parsed(),
@@ -278,7 +283,6 @@ pub fn run() -> ExitCode {
         return output::print_answer(&version(cli.verbose));
     }
     let cli = cli.with_prompt_as_command();
-    let mut environment = environment::read();
     if cli.global.pure {
         environment.variables.insert("OPENCODE_PURE".to_owned(), "1".to_owned());
     }
@@ -349,7 +353,7 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         Some(Command::Lsp(args)) => lsp::run(environment, args),
         Some(Command::Plugin(args)) => plugin::run(environment, args),
         Some(Command::Editor(args)) => editor::run(&environment, &args),
-        Some(Command::Completions(args)) => completions::completions(Cli::command(), &args),
+        Some(Command::Completions(args)) => completions::completions(&args),
         Some(Command::Man(args)) => completions::man(Cli::command(), &args),
         Some(Command::Log(args)) => log::run(&environment, cli.global.log_level, &args),
         Some(Command::Trace(args)) => trace::run(&args),

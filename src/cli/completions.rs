@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use super::output;
 
 mod sections;
+pub mod values;
 
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
@@ -21,11 +22,17 @@ pub struct ManArgs {
     out: Option<PathBuf>,
 }
 
-/// Prints the script that completes the command line in a shell.
-pub fn completions(mut command: Command, args: &CompletionsArgs) -> ExitCode {
+/// Prints the script by which a shell asks windlass itself how a line goes on.
+pub fn completions(args: &CompletionsArgs) -> ExitCode {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command, "windlass", &mut script);
-    output::print_answer(String::from_utf8_lossy(&script).trim_end())
+    let name = args.shell.to_string();
+    let written = values::shell(&name).map(|shell| {
+        shell.write_registration(values::VARIABLE, "windlass", "windlass", "windlass", &mut script)
+    });
+    match written {
+        Some(Ok(())) => output::print_answer(String::from_utf8_lossy(&script).trim_end()),
+        Some(Err(_)) | None => output::fail(&format!("There is no script for {name}.")),
+    }
 }
 
 /// Prints the manual page of the whole program, or writes the pages of all commands.
