@@ -51,6 +51,8 @@ impl Watcher {
             plan.directories.into_iter().partition(|(_, wanted)| wanted.is_itself());
         for (directory, wanted) in itself.into_iter().chain(inside) {
             let Some(descriptor) = self.add(&directory, &wanted)? else {
+                // It was there when the plan was made. No watch tells of its end, and none waits for it to come back.
+                has_changed = has_changed || is_gone(&directory);
                 // The files of a directory that may be searched but not listed can be read but not watched.
                 is_whole = is_whole && (wanted.is_itself() || !directory.join(".").exists());
                 continue;
@@ -131,6 +133,10 @@ impl AsRawFd for Descriptor {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_fd().as_raw_fd()
     }
+}
+
+fn is_gone(directory: &Path) -> bool {
+    std::fs::symlink_metadata(directory).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 fn concerns(watched: &HashMap<WatchDescriptor, Wanted>, event: &InotifyEvent) -> bool {
