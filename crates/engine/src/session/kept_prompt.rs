@@ -55,7 +55,7 @@ pub struct Settling {
     kept: Option<(Wishes, watch::Receiver<u64>)>,
 }
 
-/// What is wished of a row, behind the number of wishes.
+/// The last wish about a row, behind the number of wishes.
 type Wishes = watch::Receiver<(u64, Wish)>;
 
 /// The owner of a row, until it is forgotten or nobody can forget it.

@@ -75,7 +75,7 @@ pub(super) fn well_formed<T: DeserializeOwned>(
     Ok((read, next_cursor))
 }
 
-/// What is kept of a tool that a server lists.
+/// The part of a listed tool that is kept.
 #[derive(Serialize, Deserialize)]
 struct Definition {
     name: String,

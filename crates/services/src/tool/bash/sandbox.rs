@@ -468,7 +468,6 @@ fn note(tool_output: &mut ToolOutput, text: &str) {
     tool_output.output.push_str(&format!("\n\n<sandbox>\n{text}\n</sandbox>"));
 }
 
-/// Takes paths away that were not there before the command ran, so that nothing obeys them.
 /// Returns the sentence about files that were moved.
 fn told_of_moved(moved: &[String]) -> Option<String> {
     let told = || {
@@ -481,6 +480,7 @@ fn told_of_moved(moved: &[String]) -> Option<String> {
     (!moved.is_empty()).then(told)
 }
 
+/// Takes paths away that were not there before the command ran, so that nothing obeys them.
 fn move_aside(paths: &[PathBuf], moved: &Moved) -> Vec<String> {
     let mut known = lock(moved);
     let mut told = Vec::new();
