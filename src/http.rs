@@ -47,6 +47,7 @@ mod session;
 mod ticket;
 mod tls;
 mod tui;
+mod unknown;
 mod vcs;
 
 use tokio_util::sync::CancellationToken;

@@ -55,6 +55,7 @@ mod formatters;
 mod guard;
 mod hostile_repository;
 mod import;
+mod import_settings;
 mod inbox;
 mod incidents;
 mod initialize;

@@ -263,8 +263,8 @@ async fn the_fault_of_a_file_comes_before_the_failure_that_follows_from_it() {
             &["provider.local.options.baseUrl", "Therefore `provider.local` has no address"],
         ),
         (
-            json!({"model": "local/m", "providers": {"local": {}}}),
-            &["providers: is not a known key", "Therefore there is no provider `local`"],
+            json!({"model": "local/m", "provder": {"local": {}}}),
+            &["provder: is not a known key", "Therefore there is no provider `local`"],
         ),
     ] {
         let machine = Machine { config: json!({}), ..Machine::new().await };

@@ -4,6 +4,7 @@ mod access;
 mod acp_requests;
 mod api;
 mod busy;
+mod document;
 mod errors;
 mod limits;
 mod opening;

@@ -47,7 +47,7 @@ pub fn run(environment: Environment, args: &DoctorArgs) -> ExitCode {
     let paths = Paths::new(&environment);
     let is_coloured = output::is_coloured(&environment);
     let (of_editors, of_others) =
-        (editor::findings(&environment), other_agents::findings(&environment, &directory));
+        (editor::findings(&environment), other_agents::findings::findings(&environment, &directory));
     let engine = Engine::new(environment, paths);
     runtime::block_on(async move {
         let network = if args.online { Network::IsAsked } else { Network::IsLeft };

@@ -1,4 +1,4 @@
-//! `windlass import`: brings in sessions of an exported file, or of OpenCode's own history.
+//! `windlass import`: brings in sessions of an exported file or of OpenCode's own history, and settings of other agents.
 
 use std::{
     fs::File,
@@ -7,12 +7,14 @@ use std::{
     process::ExitCode,
 };
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use serde_json::Value;
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::{Engine, Imported, OpencodeHistory, OpencodeSession};
 
-use super::{input, output, runtime};
+use super::{input, other_agents::Agent, output, runtime};
+
+mod settings;
 
 /// Bytes of a file that are read.
 const MAX_FILE: u64 = 256 * 1024 * 1024;
@@ -21,13 +23,27 @@ const WAITS_FOR: &str =
     "windlass waits for the end of standard input, an exported session; `windlass import FILE` reads a file.";
 
 #[derive(Debug, Args)]
+#[group(skip)]
+#[command(group = ArgGroup::new("source").required(true).args(["file", "opencode", "claude", "codex", "gemini"]))]
 pub struct ImportArgs {
     /// File of `windlass export` or `opencode export`; `-` is standard input.
-    #[arg(value_name = "FILE", required_unless_present = "opencode", conflicts_with = "opencode")]
+    #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// Import from OpenCode's own store, which is only read; from another data directory or database if one is given.
     #[arg(long, value_name = "PATH", num_args = 0..=1)]
     opencode: Option<Option<PathBuf>>,
+    /// Show Claude Code's agents, commands, MCP servers and rules in windlass's words, and write them once you agree.
+    #[arg(long)]
+    claude: bool,
+    /// The same of Codex.
+    #[arg(long)]
+    codex: bool,
+    /// The same of Gemini CLI.
+    #[arg(long)]
+    gemini: bool,
+    /// Write them without a question.
+    #[arg(long, conflicts_with_all = ["file", "opencode"])]
+    yes: bool,
     /// Import this session of OpenCode's.
     #[arg(long, value_name = "ID", requires = "opencode", conflicts_with = "all")]
     session: Option<String>,
@@ -41,6 +57,10 @@ pub fn run(environment: Environment, args: ImportArgs) -> ExitCode {
         Ok(directory) => directory,
         Err(code) => return code,
     };
+    let others = [(args.claude, Agent::Claude), (args.codex, Agent::Codex), (args.gemini, Agent::Gemini)];
+    if let Some((_, agent)) = others.into_iter().find(|(is_meant, _)| *is_meant) {
+        return settings::run(&environment, agent, args.yes, &directory);
+    }
     let paths = Paths::new(&environment);
     runtime::block_on(async move {
         let engine = Engine::new(environment, paths);

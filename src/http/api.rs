@@ -183,7 +183,8 @@ async fn questions(State(server): State<Shared>, Here(workspace): Here) -> Resul
 }
 
 #[derive(Debug, Deserialize)]
-struct ListParams {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ListParams {
     path: Option<String>,
 }
 
@@ -198,8 +199,11 @@ async fn list(
 }
 
 #[derive(Debug, Deserialize)]
-struct FindParams {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FindParams {
+    #[cfg_attr(test, schemars(required))]
     query: Option<String>,
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     limit: Option<String>,
 }
 

@@ -78,7 +78,8 @@ async fn read(
 }
 
 #[derive(Debug, Deserialize)]
-struct KeyBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct KeyBody {
     key: String,
 }
 

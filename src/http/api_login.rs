@@ -39,7 +39,8 @@ pub fn routes() -> Routes {
 }
 
 #[derive(Debug, Deserialize)]
-struct BeginBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct BeginBody {
     #[serde(rename = "methodID")]
     method: String,
     #[serde(default)]
@@ -159,7 +160,8 @@ async fn status(
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct CompleteBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CompleteBody {
     code: Option<String>,
 }
 

@@ -25,7 +25,9 @@ pub fn routes() -> Routes {
 }
 
 #[derive(Debug, Deserialize)]
-struct ListParams {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ListParams {
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     limit: Option<String>,
     order: Option<String>,
 }

@@ -49,7 +49,8 @@ pub fn routes() -> Routes {
 }
 
 #[derive(Debug, Deserialize)]
-struct CreateBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CreateBody {
     id: Option<SessionId>,
     agent: Option<String>,
     model: Option<SessionModel>,
@@ -57,7 +58,8 @@ struct CreateBody {
 }
 
 #[derive(Debug, Deserialize)]
-struct Location {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Location {
     directory: String,
 }
 
@@ -76,7 +78,8 @@ async fn create(
 }
 
 #[derive(Debug, Deserialize)]
-struct AgentBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AgentBody {
     agent: String,
 }
 
@@ -92,7 +95,8 @@ async fn choose_agent(
 }
 
 #[derive(Debug, Deserialize)]
-struct ModelBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ModelBody {
     model: SessionModel,
 }
 
@@ -111,7 +115,8 @@ async fn choose_model(
 }
 
 #[derive(Debug, Deserialize)]
-struct AdmitBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AdmitBody {
     #[serde(default, deserialize_with = "body::message_id")]
     id: Option<MessageId>,
     prompt: Words,
@@ -120,7 +125,8 @@ struct AdmitBody {
 }
 
 #[derive(Debug, Deserialize)]
-struct Words {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PromptWords"))]
+pub struct Words {
     text: String,
     #[serde(default)]
     files: Vec<File>,
@@ -129,13 +135,15 @@ struct Words {
 }
 
 #[derive(Debug, Deserialize)]
-struct File {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PromptFile"))]
+pub struct File {
     uri: String,
     name: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Agent {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PromptAgent"))]
+pub struct Agent {
     name: String,
 }
 
@@ -185,7 +193,8 @@ async fn unavailable(State(server): State<Shared>, Path(id): Path<String>) -> Re
 }
 
 #[derive(Debug, Deserialize)]
-struct RevertBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RevertBody {
     #[serde(rename = "messageID")]
     message_id: MessageId,
 }
@@ -241,7 +250,8 @@ async fn permission(
 }
 
 #[derive(Debug, Deserialize)]
-struct ReplyBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ReplyBody {
     reply: Reply,
     message: Option<String>,
 }
@@ -263,7 +273,8 @@ async fn questions(State(server): State<Shared>, Path(id): Path<String>) -> Resu
 }
 
 #[derive(Debug, Deserialize)]
-struct AnswerBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AnswerBody {
     answers: Vec<Vec<String>>,
 }
 

@@ -59,7 +59,8 @@ async fn permissions(State(server): State<Shared>, selected: Selected) -> Answer
 
 /// An answer to a permission.
 #[derive(Debug, Deserialize)]
-struct ReplyBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ReplyBody {
     reply: Reply,
     message: Option<String>,
 }
@@ -74,7 +75,8 @@ async fn reply(
 
 /// The same in the words of the first clients.
 #[derive(Debug, Deserialize)]
-struct RespondBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RespondBody {
     response: Reply,
 }
 
@@ -115,7 +117,8 @@ async fn questions(State(server): State<Shared>, selected: Selected) -> Answer<V
 
 /// An answer to a question: for each of its questions the labels that were chosen.
 #[derive(Debug, Deserialize)]
-struct AnswerBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AnswerBody {
     answers: Vec<Vec<String>>,
 }
 

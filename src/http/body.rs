@@ -16,7 +16,10 @@ use serde::{
 use serde_json::json;
 use windlass_protocol::opencode::id::{MessageId, PartId, PermissionId, QuestionId, SessionId};
 
-use super::error::{Failure, Piece};
+use super::{
+    error::{Failure, Piece},
+    unknown::Unknown,
+};
 
 /// Bytes of a request's body: a prompt carries its images in it.
 const MAX_BODY: usize = 64 << 20;
@@ -132,8 +135,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Payload<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Failure> {
+        let unknown = request.extensions().get::<Unknown>().cloned();
         let bytes = read(request.into_body()).await?;
         let text: &[u8] = if bytes.iter().all(u8::is_ascii_whitespace) { b"{}" } else { &bytes };
+        unknown.inspect(|unknown| unknown.note::<T>(text));
         serde_json::from_slice(text).map(Self).map_err(|error| {
             Failure::bad_request(Piece::Payload, format!("The body cannot be used: {error}."))
         })

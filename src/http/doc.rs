@@ -20,7 +20,12 @@ async fn read() -> Response {
 }
 
 #[cfg(test)]
+#[expect(dead_code, reason = "only the schemas of the types are used")]
+mod answers;
+#[cfg(test)]
 mod make;
+#[cfg(test)]
+mod named;
 #[cfg(test)]
 mod operations;
 #[cfg(test)]

@@ -124,12 +124,17 @@ async fn tools(State(server): State<Shared>, Here(workspace): Here) -> Answer<Ve
 }
 
 #[derive(Debug, Deserialize)]
-struct SessionsParams {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SessionsParams {
     directory: Option<String>,
+    #[cfg_attr(test, schemars(with = "Option<bool>"))]
     archived: Option<String>,
+    #[cfg_attr(test, schemars(with = "Option<bool>"))]
     roots: Option<String>,
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     start: Option<String>,
     search: Option<String>,
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     limit: Option<String>,
 }
 
@@ -151,7 +156,9 @@ async fn sessions(
 }
 
 #[derive(Debug, Deserialize)]
-struct UpgradeBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct UpgradeBody {
+    #[cfg_attr(test, schemars(required))]
     target: Option<String>,
 }
 

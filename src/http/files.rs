@@ -26,7 +26,9 @@ pub fn routes() -> Routes {
 }
 
 #[derive(Debug, Deserialize)]
-struct PathParams {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PathParams {
+    #[cfg_attr(test, schemars(required))]
     path: Option<String>,
 }
 
@@ -51,7 +53,9 @@ async fn status(Here(workspace): Here) -> Result<Answer<Vec<FileStatus>>, Failur
 }
 
 #[derive(Debug, Deserialize)]
-struct FindParams {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FindParams {
+    #[cfg_attr(test, schemars(required))]
     pattern: Option<String>,
 }
 
@@ -64,8 +68,11 @@ async fn find_text(
 }
 
 #[derive(Debug, Deserialize)]
-struct FindFilesParams {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FindFilesParams {
+    #[cfg_attr(test, schemars(required))]
     query: Option<String>,
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     limit: Option<String>,
     r#type: Option<String>,
     dirs: Option<String>,
@@ -98,7 +105,9 @@ async fn find_files(
 }
 
 #[derive(Debug, Deserialize)]
-struct SymbolParams {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SymbolParams {
+    #[cfg_attr(test, schemars(required))]
     query: Option<String>,
 }
 

@@ -48,7 +48,8 @@ async fn todo(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Ans
 }
 
 #[derive(Debug, Deserialize)]
-struct DiffParams {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DiffParams {
     #[serde(rename = "messageID")]
     message_id: Option<MessageId>,
 }
@@ -63,7 +64,8 @@ async fn diff(
 
 /// The first thing to be undone.
 #[derive(Debug, Deserialize)]
-struct RevertBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RevertBody {
     #[serde(rename = "messageID")]
     message_id: MessageId,
     #[serde(rename = "partID")]
@@ -91,7 +93,8 @@ pub async fn undo(server: &Shared, id: &SessionId, to: RevertTo) -> Result<Answe
 
 /// The end of a copy.
 #[derive(Debug, Deserialize)]
-struct ForkBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ForkBody {
     #[serde(rename = "messageID")]
     message_id: Option<MessageId>,
 }

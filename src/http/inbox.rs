@@ -26,6 +26,7 @@ pub fn routes() -> Routes {
 
 /// The time at which a prompt is read, in OpenCode's words.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum When {
     /// With the next step of the turn that runs.
@@ -76,8 +77,9 @@ async fn list(State(server): State<Shared>, Path(id): Path<String>) -> Result<An
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-struct Change {
+pub struct Change {
     delivery: Option<When>,
     /// The words that take the place of the prompt's; its files stay.
     text: Option<String>,

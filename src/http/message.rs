@@ -30,14 +30,17 @@ pub fn routes() -> Routes {
 }
 
 #[derive(Debug, Deserialize)]
-struct ListParams {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ListParams {
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     limit: Option<String>,
     before: Option<String>,
 }
 
 /// The place in front of a page, as clients give it back.
 #[derive(Debug, Serialize, Deserialize)]
-struct PageCursor {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PageCursor {
     id: MessageId,
     time: i64,
 }

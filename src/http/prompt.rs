@@ -36,6 +36,7 @@ pub fn routes() -> Routes {
 
 /// A prompt.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PromptBody {
     parts: Vec<PartInput>,
@@ -48,6 +49,7 @@ pub struct PromptBody {
     no_reply: bool,
     system: Option<String>,
     #[serde(default, deserialize_with = "in_order")]
+    #[cfg_attr(test, schemars(with = "std::collections::BTreeMap<String, bool>"))]
     tools: Vec<(String, bool)>,
     format: Option<OutputFormat>,
 }
@@ -81,6 +83,7 @@ impl PromptBody {
 
 /// A piece of a prompt, as a client sends it.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum PartInput {
     Text {
@@ -325,7 +328,8 @@ fn is_failed(message: &MessageWithParts) -> bool {
 
 /// A command to run.
 #[derive(Debug, Deserialize)]
-struct CommandBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CommandBody {
     command: String,
     arguments: String,
     agent: Option<String>,
@@ -391,7 +395,8 @@ fn parse_model(text: &str) -> Result<ModelRef, Failure> {
 
 /// A shell line to run.
 #[derive(Debug, Deserialize)]
-struct ShellBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ShellBody {
     agent: Option<String>,
     command: String,
     model: Option<ModelRef>,
@@ -420,7 +425,8 @@ async fn shell(
 
 /// The model that is to summarise.
 #[derive(Debug, Deserialize)]
-struct SummarizeBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SummarizeBody {
     #[serde(rename = "providerID")]
     provider_id: String,
     #[serde(rename = "modelID")]

@@ -92,7 +92,8 @@ async fn methods(
 }
 
 #[derive(Debug, Deserialize)]
-struct AuthorizeBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AuthorizeBody {
     /// The place of the method in the list of methods.
     method: usize,
     #[serde(default)]
@@ -150,7 +151,8 @@ async fn authorize_by_plugin(
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct CallbackBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CallbackBody {
     /// The code that the page of a plugin's login shows.
     code: Option<String>,
 }

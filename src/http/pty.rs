@@ -119,6 +119,7 @@ pub fn ticket(server: &Shared, id: &str, headers: &HeaderMap) -> Result<PtyTicke
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ConnectParams {
     cursor: Option<String>,
     ticket: Option<String>,

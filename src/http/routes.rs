@@ -12,7 +12,7 @@ use axum::{
 };
 use futures_util::future::BoxFuture;
 
-use super::server::Shared;
+use super::{server::Shared, unknown::Unknown};
 
 /// The routes of a group, by path.
 pub struct Routes(Router<Shared>);
@@ -62,7 +62,16 @@ struct AnyHandler(Arc<dyn Fn(Request, Shared) -> BoxFuture<'static, Response> + 
 
 impl AnyHandler {
     fn new<H: Handler<T, Shared>, T: 'static>(handler: H) -> Self {
-        Self(Arc::new(move |request, server| Box::pin(handler.clone().call(request, server))))
+        Self(Arc::new(move |mut request, server| {
+            let handler = handler.clone();
+            let unknown = Unknown::default();
+            request.extensions_mut().insert(unknown.clone());
+            Box::pin(async move {
+                let mut response = handler.call(request, server).await;
+                unknown.tell(&mut response);
+                response
+            })
+        }))
     }
 }
 

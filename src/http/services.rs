@@ -56,8 +56,11 @@ async fn states(workspace: &Workspace) -> BTreeMap<String, Value> {
 }
 
 #[derive(Debug, Deserialize)]
-struct AddBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AddBody {
+    #[cfg_attr(test, schemars(required))]
     name: Option<String>,
+    #[cfg_attr(test, schemars(required))]
     config: Option<McpConfig>,
 }
 
@@ -103,7 +106,8 @@ async fn begin_login(Here(workspace): Here, Path(name): Path<String>) -> Result<
 }
 
 #[derive(Debug, Deserialize)]
-struct CodeBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CodeBody {
     code: String,
 }
 
@@ -177,8 +181,9 @@ async fn formatters(Here(workspace): Here) -> Answer<Vec<Value>> {
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-enum Level {
+pub enum Level {
     Debug,
     Info,
     Warn,
@@ -186,7 +191,8 @@ enum Level {
 }
 
 #[derive(Debug, Deserialize)]
-struct LogBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LogBody {
     service: String,
     level: Level,
     message: String,

@@ -28,8 +28,9 @@ pub fn routes() -> Routes {
 
 /// Session to be made.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-struct CreateBody {
+pub struct CreateBody {
     #[serde(rename = "parentID")]
     parent_id: Option<String>,
     title: Option<String>,
@@ -72,12 +73,16 @@ async fn create(
 }
 
 #[derive(Debug, Deserialize)]
-struct ListParams {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ListParams {
     scope: Option<String>,
     path: Option<String>,
+    #[cfg_attr(test, schemars(with = "Option<bool>"))]
     roots: Option<String>,
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     start: Option<String>,
     search: Option<String>,
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     limit: Option<String>,
 }
 
@@ -117,7 +122,8 @@ async fn read(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Ans
 
 /// Changes of a session.
 #[derive(Debug, Deserialize)]
-struct UpdateBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct UpdateBody {
     title: Option<String>,
     time: Option<UpdateTime>,
     permission: Option<Vec<Rule>>,
@@ -125,7 +131,8 @@ struct UpdateBody {
 }
 
 #[derive(Debug, Deserialize)]
-struct UpdateTime {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct UpdateTime {
     /// Absent, nothing changes; null takes the session out of the archive.
     #[serde(default, deserialize_with = "present")]
     archived: Option<Option<f64>>,

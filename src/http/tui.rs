@@ -74,7 +74,9 @@ fn command(name: &'static str) -> Methods {
 }
 
 #[derive(Debug, Deserialize)]
-struct AppendBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AppendBody {
+    #[cfg_attr(test, schemars(required))]
     text: Option<String>,
 }
 
@@ -88,7 +90,9 @@ async fn append_prompt(
 }
 
 #[derive(Debug, Deserialize)]
-struct CommandBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CommandBody {
+    #[cfg_attr(test, schemars(required))]
     command: Option<String>,
 }
 
@@ -104,7 +108,8 @@ async fn execute_command(
 }
 
 #[derive(Debug, Deserialize)]
-struct ToastBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ToastBody {
     title: Option<String>,
     message: String,
     variant: ToastVariant,
@@ -149,7 +154,8 @@ async fn publish_any(
 }
 
 #[derive(Debug, Deserialize)]
-struct SelectBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SelectBody {
     #[serde(rename = "sessionID")]
     session_id: SessionId,
 }

@@ -38,8 +38,11 @@ async fn status(Here(workspace): Here) -> Result<Answer<Vec<VcsFile>>, Failure> 
 }
 
 #[derive(Debug, Deserialize)]
-struct DiffParams {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DiffParams {
+    #[cfg_attr(test, schemars(required))]
     mode: Option<String>,
+    #[cfg_attr(test, schemars(with = "Option<u64>"))]
     context: Option<String>,
 }
 
@@ -66,7 +69,9 @@ async fn raw_diff(Here(workspace): Here) -> Result<Response, Failure> {
 }
 
 #[derive(Debug, Deserialize)]
-struct ApplyBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ApplyBody {
+    #[cfg_attr(test, schemars(required))]
     patch: Option<String>,
 }
 
@@ -99,7 +104,9 @@ async fn create(
 }
 
 #[derive(Debug, Deserialize)]
-struct DirectoryBody {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DirectoryBody {
+    #[cfg_attr(test, schemars(required))]
     directory: Option<String>,
 }
 

@@ -86,7 +86,7 @@ has_python=no
 if command -v python3 >/dev/null && python3 -c 'import ensurepip, venv' 2>/dev/null; then
     has_python=yes
     step "Python SDKs, installed" install_python "$here/python"
-    for script in client mcp_client oauth_client; do
+    for script in client mcp_client oauth_client generated; do
         step "Python: $script" in_folder python .venv/bin/python $script.py "$binary"
     done
     step "Python: bodies" in_folder python .venv/bin/python bodies.py

@@ -461,6 +461,7 @@ async fn the_document_has_opencodes_operations_but_for_a_reasoned_list() {
                 "/experimental/session/{sessionID}/job",
                 "/api/session/{sessionID}/inbox",
                 "/api/session/{sessionID}/wake",
+                "/mcp/{name}",
             ]
             .iter()
             .any(|ours| path.starts_with(ours));

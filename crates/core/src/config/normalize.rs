@@ -4,7 +4,9 @@ use serde_json::{Map, Value};
 
 use super::{layer::Layer, merge::merge, warning::Findings};
 
+pub mod providers;
 mod restrictions;
+pub mod second_version;
 mod spelling;
 
 /// Keys that are OpenCode's terminal interface's own.
@@ -34,7 +36,9 @@ pub fn normalize(layer: &mut Layer, findings: &mut Findings) {
     }
     normalizer.modes();
     RENAMED.iter().for_each(|(from, to)| normalizer.rename(from, to));
+    normalizer.time_limits();
     normalizer.servers();
+    normalizer.second_version();
     normalizer.compaction();
     normalizer.share();
     normalizer.steps();

@@ -9,7 +9,7 @@ use std::{
 
 use jsonc_parser::{
     ParseOptions,
-    cst::{CstInputValue, CstObject, CstRootNode},
+    cst::{CstInputValue, CstObject, CstObjectProp, CstRootNode},
     errors::ParseError,
 };
 use serde_json::{Map, Value};
@@ -18,8 +18,10 @@ use windlass_base::ids;
 use super::{
     Environment, check,
     layer::{Kind, Layer},
+    limits,
     paths::Paths,
     secrets::STARS,
+    text_file,
     warning::Findings,
     worktree,
 };
@@ -58,11 +60,7 @@ pub fn user_file(paths: &Paths) -> PathBuf {
 /// Returns a value as a file says it; none where it says nothing or is not there. Blocks.
 pub fn written(file: &Path, key: &str) -> Result<Option<Value>, PatchError> {
     let failed = |reason: String| PatchError::File { file: file.to_owned(), reason };
-    let text = match fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(format!("it cannot be read: {error}"))),
-    };
+    let Some(text) = read(file)? else { return Ok(None) };
     let root = CstRootNode::parse(&text, &ParseOptions::default());
     let root = root.map_err(|error| failed(no_json(&error)))?;
     Ok((|| root.value()?.as_object()?.get(key)?.value()?.to_serde_value())())
@@ -76,27 +74,52 @@ pub fn change(file: &Path, patch: Map<String, Value>) -> Result<(), PatchError> 
     validate(file, &patch)?;
     let _lock =
         lock_directory(file).map_err(|error| failed(format!("its directory cannot be used: {error}")))?;
-    let before = match fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(failed(format!("it cannot be read: {error}"))),
-    };
-    let after = edited(&before, &patch).map_err(|fault| match fault {
-        Fault::File(reason) => failed(reason),
-        Fault::HiddenList(key) => PatchError::Invalid(format!(
-            "`{key}` has a list with {STARS} in the place of a hidden text; write the text itself, or leave the list out"
-        )),
-    })?;
+    let (before, after) = changed(file, &patch)?;
     if after == before {
         return Ok(());
     }
     replace(file, &after).map_err(|error| failed(format!("it cannot be written: {error}")))
 }
 
+/// Returns the text of a file, empty if there is none, and the text that [`change`] would write. Blocks.
+pub fn preview(file: &Path, patch: &Map<String, Value>) -> Result<(String, String), PatchError> {
+    validate(file, patch)?;
+    changed(file, patch)
+}
+
+/// Returns a file's text; none where there is no file.
+fn read(file: &Path) -> Result<Option<String>, PatchError> {
+    match text_file::read(file) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.is_missing() => Ok(None),
+        Err(error) => {
+            Err(PatchError::File { file: file.to_owned(), reason: format!("it cannot be read: {error}") })
+        }
+    }
+}
+
+fn changed(file: &Path, patch: &Map<String, Value>) -> Result<(String, String), PatchError> {
+    let failed = |reason: String| PatchError::File { file: file.to_owned(), reason };
+    let before = read(file)?.unwrap_or_default();
+    let after = edited(&before, patch).map_err(|fault| match fault {
+        Fault::File(reason) => failed(reason),
+        Fault::HiddenList(key) => PatchError::Invalid(format!(
+            "`{key}` has a list with {STARS} in the place of a hidden text; write the text itself, or leave the list out"
+        )),
+    })?;
+    Ok((before, after))
+}
+
 /// Refuses a change that would be ignored when the file is read.
 fn validate(file: &Path, patch: &Map<String, Value>) -> Result<(), PatchError> {
     let base = file.parent().unwrap_or(Path::new("/"));
-    let mut layer = Layer::new(Kind::File, "body", base, patch.clone());
+    let mut patch = patch.clone();
+    if let Some(permission) = patch.get_mut("permission").and_then(Value::as_object_mut) {
+        // Lists of tools are rules of their own, which the check of rules does not know.
+        permission
+            .retain(|key, value| !["deny", "ask"].contains(&key.as_str()) || limits::tools(value).is_err());
+    }
+    let mut layer = Layer::new(Kind::File, "body", base, patch);
     let mut findings = Findings::default();
     check::check(&mut layer, &mut findings);
     match findings.warnings.into_iter().next() {
@@ -135,6 +158,13 @@ fn edited(text: &str, patch: &Map<String, Value>) -> Result<String, Fault> {
 
 fn merge(object: &CstObject, patch: &Map<String, Value>) -> Result<(), Fault> {
     for (key, value) in patch {
+        let is_it = |property: &CstObjectProp| {
+            property.name().and_then(|name| name.decoded_value().ok()).is_some_and(|name| name == *key)
+        };
+        if object.properties().iter().filter(|property| is_it(property)).count() > 1 {
+            // The last one counts where it is read, and the first would be changed.
+            return Err(Fault::File(format!("it has the key `{key}` twice; leave one")));
+        }
         let known = object.get(key);
         let own = known.as_ref().and_then(|property| property.value()?.to_serde_value());
         match (value, known) {

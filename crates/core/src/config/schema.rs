@@ -13,4 +13,6 @@ pub fn text() -> String {
 #[cfg(test)]
 mod make;
 #[cfg(test)]
+mod second_version;
+#[cfg(test)]
 mod tests;

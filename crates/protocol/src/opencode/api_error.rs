@@ -7,6 +7,7 @@ use serde_json::Value;
 
 /// A provider's refusal or failure.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ApiError {
     pub message: String,

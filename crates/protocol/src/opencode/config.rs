@@ -472,6 +472,7 @@ pub enum McpGrant {
 
 /// One entry of `auth.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum AuthEntry {
     Api {

@@ -17,6 +17,7 @@ use super::{
 
 /// A published event: `{id, type, properties}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
     pub id: EventId,
     #[serde(flatten)]
@@ -25,6 +26,7 @@ pub struct Event {
 
 /// The kind and the data of an event; `type` and `properties` on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", content = "properties")]
 pub enum EventPayload {
     #[serde(rename = "session.created")]
@@ -197,6 +199,7 @@ pub enum EventPayload {
 
 /// A session at the time of an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionInfo {
     #[serde(rename = "sessionID")]
     pub session_id: SessionId,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A changed file of `session.diff`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileDiff {
     /// The path below the worktree.
     pub file: String,

@@ -15,6 +15,7 @@ use super::{
 
 /// A message without its parts: OpenCode's `Message`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "role", rename_all = "lowercase")]
 pub enum Message {
     User(UserMessage),
@@ -41,6 +42,7 @@ impl Message {
 
 /// A message and its parts in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MessageWithParts {
     /// The message.
     pub info: Message,
@@ -50,6 +52,7 @@ pub struct MessageWithParts {
 
 /// A message of the user (or a synthetic prompt).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UserMessage {
     pub id: MessageId,
     #[serde(rename = "sessionID")]
@@ -72,6 +75,7 @@ pub struct UserMessage {
 
 /// The outcome of a prompt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UserSummary {
     pub diffs: Vec<FileDiff>,
 }
@@ -83,6 +87,7 @@ fn known_summary<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Us
 
 /// The form of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum OutputFormat {
     Text,
@@ -103,6 +108,7 @@ impl OutputFormat {
 
 /// The model's answer in one step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AssistantMessage {
     pub id: MessageId,
     #[serde(rename = "sessionID")]
@@ -140,6 +146,7 @@ pub struct AssistantMessage {
 
 /// The directory and worktree of the assistant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MessagePath {
     pub cwd: String,
     pub root: String,
@@ -147,6 +154,7 @@ pub struct MessagePath {
 
 /// Times in milliseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AssistantTime {
     pub created: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -155,6 +163,7 @@ pub struct AssistantTime {
 
 /// A failed answer, tagged `{name, data}` as OpenCode writes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "name", content = "data")]
 pub enum MessageError {
     ProviderAuthError {

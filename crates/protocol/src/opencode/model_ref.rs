@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A provider's model by name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModelRef {
     #[serde(rename = "providerID")]
     pub provider_id: String,

@@ -16,6 +16,7 @@ pub const EXECUTED_BY_USER: &str = "The following tool was executed by the user"
 
 /// A piece of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Part {
     pub id: PartId,
     #[serde(rename = "sessionID")]
@@ -29,6 +30,7 @@ pub struct Part {
 
 /// The kind and the data of a part; `type` on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum PartKind {
     Text(TextPart),
@@ -109,6 +111,7 @@ impl PartKind {
 
 /// Text of the user or the model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TextPart {
     pub text: String,
     /// Set for text that the user did not type.
@@ -125,6 +128,7 @@ pub struct TextPart {
 
 /// Thinking of the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReasoningPart {
     pub text: String,
     pub time: PartTime,
@@ -135,6 +139,7 @@ pub struct ReasoningPart {
 
 /// A file given to the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FilePart {
     pub mime: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -147,6 +152,7 @@ pub struct FilePart {
 
 /// A range of the prompt's text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TextSpan {
     pub value: String,
     pub start: u64,
@@ -155,6 +161,7 @@ pub struct TextSpan {
 
 /// Times in milliseconds since the epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PartTime {
     pub start: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -163,6 +170,7 @@ pub struct PartTime {
 
 /// A call of a tool by the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolPart {
     /// The provider's id of the call, unique within the session.
     #[serde(rename = "callID")]
@@ -182,6 +190,7 @@ pub const MAX_LIVE_CHARS: usize = 30_000;
 
 /// The state of a tool call; `status` on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "status", rename_all = "lowercase")]
 pub enum ToolState {
     /// The model is still writing the input.
@@ -233,6 +242,7 @@ impl ToolState {
 
 /// Times in milliseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolTime {
     pub start: i64,
     pub end: i64,
@@ -243,6 +253,7 @@ pub struct ToolTime {
 
 /// A file that a tool returned, as a whole file part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Attachment {
     pub id: PartId,
     #[serde(rename = "sessionID")]
@@ -257,6 +268,7 @@ pub struct Attachment {
 
 /// The constant `file`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum FileTag {
     File,

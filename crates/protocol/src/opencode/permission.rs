@@ -7,6 +7,7 @@ use super::id::{MessageId, PermissionId, SessionId};
 
 /// One line of a ruleset. The last matching rule decides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rule {
     /// Wildcard over permission names.
     pub permission: String,
@@ -17,6 +18,7 @@ pub struct Rule {
 
 /// The action of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     Allow,
@@ -37,6 +39,7 @@ impl Action {
 
 /// A question to the user about a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PermissionRequest {
     pub id: PermissionId,
     #[serde(rename = "sessionID")]
@@ -58,6 +61,7 @@ pub struct PermissionRequest {
 
 /// The tool call that needs the permission.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolRef {
     #[serde(rename = "messageID")]
     pub message_id: MessageId,
@@ -67,6 +71,7 @@ pub struct ToolRef {
 
 /// The user's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Reply {
     Once,

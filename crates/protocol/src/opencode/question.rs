@@ -12,6 +12,7 @@ use super::{
 
 /// One or more questions that are asked together and wait for the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuestionRequest {
     pub id: QuestionId,
     #[serde(rename = "sessionID")]
@@ -42,6 +43,7 @@ pub enum ServerWanted {
 
 /// A question with the offered answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Question {
     /// The whole question.
     pub question: String,
@@ -70,6 +72,7 @@ impl Question {
 
 /// An offered answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuestionOption {
     pub label: String,
     pub description: String,

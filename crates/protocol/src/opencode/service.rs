@@ -6,6 +6,7 @@ use super::{id::SessionId, project::Project, pty::Pty};
 
 /// An event of a directory's services.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServiceEvent {
     /// The absolute path of the directory; `None` for all of them. It is not in the event itself.
     #[serde(skip)]
@@ -16,6 +17,7 @@ pub struct ServiceEvent {
 
 /// The kind and the data of a service's event; `type` and `properties` on the wire.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", content = "properties")]
 pub enum ServiceNews {
     #[serde(rename = "pty.created")]
@@ -77,6 +79,7 @@ pub enum ServiceNews {
 
 /// The importance of a toast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ToastVariant {
     Info,

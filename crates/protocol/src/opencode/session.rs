@@ -11,6 +11,7 @@ use super::{
 
 /// A conversation: OpenCode's `Session` object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
     /// The session's id.
@@ -65,6 +66,7 @@ pub struct Session {
 
 /// The last model of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionModel {
     /// The model's id within the provider.
     pub id: String,
@@ -78,6 +80,7 @@ pub struct SessionModel {
 
 /// The size of a session's changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionSummary {
     /// The number of added lines.
     pub additions: u64,
@@ -89,6 +92,7 @@ pub struct SessionSummary {
 
 /// A pending undo: everything after the named message (or part) is hidden.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Revert {
     /// The first message that is undone.
@@ -107,6 +111,7 @@ pub struct Revert {
 
 /// Times in milliseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionTime {
     /// The time of creation.
     pub created: i64,
@@ -122,6 +127,7 @@ pub struct SessionTime {
 
 /// One entry of a session's todo list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Todo {
     /// The task.
     pub content: String,
@@ -133,6 +139,7 @@ pub struct Todo {
 
 /// The state of a todo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TodoStatus {
     Pending,
@@ -155,6 +162,7 @@ impl TodoStatus {
 
 /// The importance of a todo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TodoPriority {
     High,
@@ -175,6 +183,7 @@ impl TodoPriority {
 
 /// The activity of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum SessionStatus {
     /// No turn is running.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Token counts of one answer, or running totals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tokens {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
@@ -17,6 +18,7 @@ pub struct Tokens {
 
 /// Tokens read from and written to the provider's prompt cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CacheTokens {
     pub read: u64,
     pub write: u64,

@@ -173,7 +173,12 @@ impl Normalizer<'_> {
             if let Some(action) = action.filter(|_| !is_action(actions)) {
                 match tools(actions) {
                     Ok(tools) => {
-                        self.warn(owner, &[key, name], "is read as a list of tools".to_owned());
+                        let outcome = if action == Action::Deny {
+                            "denies these tools"
+                        } else {
+                            "asks about these tools"
+                        };
+                        self.note(&path(owner, &[key, name]), outcome);
                         self.limit(owner, Kind::Restricted(action, tools));
                     }
                     Err(odd) => self.unread(owner, &[key, name], &format!("{} is not a tool", cut(&odd, 60))),
@@ -258,7 +263,12 @@ impl Normalizer<'_> {
     /// neither true nor false turns it off.
     fn switched_off(&mut self, place: &[&str], entry: &mut Map<String, Value>, (key, off): (&str, bool)) {
         for (word, is_off) in [("disable", true), ("disabled", true), ("enabled", false)] {
-            let Some(value) = entry.get(word).filter(|value| !value.is_null()).cloned() else { continue };
+            let Some(value) = entry.get(word).filter(|value| !value.is_null()).cloned() else {
+                if word != key {
+                    entry.shift_remove(word);
+                }
+                continue;
+            };
             if word == key && value.is_boolean() {
                 continue;
             }

@@ -4,6 +4,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use windlass_protocol::opencode::config::ConfigFile;
 
+use super::second_version;
 use crate::config::{formats::COLORS, normalize};
 
 /// An address with a host, as `remote::url_problem` has it.
@@ -28,9 +29,11 @@ pub fn schema() -> Value {
     let mut schema = schema.to_value();
     close(&mut schema);
     schema["definitions"].as_object_mut().into_iter().flatten().for_each(|(_, it)| close(it));
+    second_version::add_servers(&mut schema);
     allow_parts_of_servers(&mut schema);
     each(&mut schema, &mut add_format);
     add_older_spellings(&mut schema);
+    second_version::add(&mut schema);
     limit_integers(&mut schema);
     allow_nulls(&mut schema);
     if let Value::Object(schema) = &mut schema {

@@ -96,6 +96,26 @@ fn the_schema_accepts_what_we_read() {
         json!({"compaction": {"keep": {"turns": 1}, "buffer": 2}, "theme": "dark", "keybinds": {}, "tui": {}}),
         json!({"experimental": {"hook": {"file_edited": {"*.rs": [{"command": ["x"]}]}}, "chatMaxRetries": 3}}),
         json!({"windlass": {"agents": {"urls": ["https://a.example", "http://127.0.0.1:1/x", "http://localhost"]}}}),
+        json!({
+            "permissions": [{"action": "shell", "resource": "git *", "effect": "allow"}, {"action": "*", "effect": "ask"}],
+            "policies": [{"action": "provider.use", "resource": "openai", "effect": "deny"}],
+            "model": {"providerID": "a", "model": "b/c", "variant": "high"},
+            "agents": {"a": {"model": "a/b#low", "system": "Judge.", "request": {"body": {"x": 1}}, "disabled": true}},
+            "skills": ["./s", "https://s.example"],
+            "plugins": ["one", {"package": "two", "options": {"x": 1}}],
+            "update": "disable",
+            "websearch": false,
+            "warming": true,
+            "worktree": {"directory": "../w"},
+        }),
+        json!({"mcp": {"timeout": {"startup": 5}, "servers": {
+            "a": {"type": "remote", "url": "https://u", "oauth": {"client_id": "i"}, "timeout": {"execution": 5}, "codemode": false},
+        }}}),
+        json!({"providers": {"p": {
+            "canonical": "openai", "package": "aisdk:x", "settings": {"baseURL": "https://u", "own": 1},
+            "models": {"m": {"modelID": "n", "capabilities": {"tools": true}, "cost": {"input": 1, "cache": {"read": 0.5}},
+                "variants": [{"id": "high", "body": {}}], "limit": {"context": 1, "output": 1}, "disabled": false}},
+        }}}),
     ] {
         assert_eq!(problem(&value), None, "{value}");
     }
@@ -106,6 +126,13 @@ fn the_schema_refuses_what_the_check_warns_of() {
     for value in [
         json!({"modle": "a/b"}),
         json!({"permissions": {}}),
+        json!({"permissions": [{"action": "bash", "effect": "perhaps"}]}),
+        json!({"policies": [{"action": "provider.use", "resource": "x", "effect": "allow", "until": "noon"}]}),
+        json!({"agents": {"a": {"model": {"providerID": "a/b", "model": "c"}}}}),
+        json!({"plugins": [{"package": "a", "option": {}}]}),
+        json!({"mcp": {"timeout": {"startup": "long"}}}),
+        json!({"providers": {"p": {"npm": "x"}}}),
+        json!({"providers": {"p": {"models": {"m": {"cost": {"input": "much"}}}}}}),
         json!({"model": "nothing"}),
         json!({"agent": {"a": {"model": "b"}}}),
         json!({"permission": "never"}),

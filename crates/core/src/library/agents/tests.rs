@@ -479,7 +479,7 @@ fn an_agent_whose_restriction_cannot_be_understood_is_left_out() {
         json!({"tools": [{"bash": false}]}),
         json!({"allowedTools": {"bash": true}}),
         json!({"disallowedTools": ["Bash", 5]}),
-        json!({"permissions": [{"action": "bash", "resource": "*", "effect": "deny"}]}),
+        json!({"permissions": [{"action": "bash", "resource": "*", "effect": "perhaps"}]}),
         json!({"permissions": {"bash": "deny"}, "permission": {"edit": "deny"}}),
         json!({"disabledTools": ["Bash"]}),
         json!({"readonly": true}),
