@@ -39,6 +39,70 @@ async fn work_in_a_worktree_stays_there_until_it_is_thrown_away() {
 }
 
 #[tokio::test]
+async fn the_projects_configuration_holds_in_a_worktree() {
+    let machine = Machine::new().await;
+    machine.scratch.write("opencode.json", json!({"permission": {"edit": "deny"}}).to_string());
+    git(&machine, &["add", "opencode.json"]);
+    git(
+        &machine,
+        &[
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@example.invalid",
+            "commit",
+            "--quiet",
+            "--message",
+            "rules",
+        ],
+    );
+    machine.llm.reply(Reply::call("call_1", "write", json!({"filePath": "new.txt", "content": "new\n"})));
+    machine.llm.reply(Reply::text("It was denied."));
+    let ended = machine.run(&["run", "--worktree=try-it", "write it"]).await;
+    assert!(ended.stderr.contains("Nothing was changed"), "{ended:?}");
+    assert!(!ended.stderr.contains("keys and records"), "{ended:?}");
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn work_in_a_worktree_is_merged_and_a_conflict_leaves_all_as_it_is() {
+    let machine = Machine::new().await;
+    for (key, value) in [("user.name", "a"), ("user.email", "a@example.invalid")] {
+        git(&machine, &["config", key, value]);
+    }
+    let write = async |name: &str, file: &str, content: &str| {
+        machine.llm.reply(Reply::call("call_1", "write", json!({"filePath": file, "content": content})));
+        machine.llm.reply(Reply::text("Written."));
+        let ended = machine.run(&["run", &format!("--worktree={name}"), "write it"]).await;
+        assert!(ended.stderr.contains(&format!("`windlass worktree merge {name}`")), "{ended:?}");
+    };
+    write("good", "new.txt", "new\n").await;
+    let asked = machine.run(&["worktree", "merge", "good"]).await;
+    assert!(
+        asked.code == Some(2) && asked.stderr.contains("Not committed in good: 1 file (?? new.txt)."),
+        "{asked:?}"
+    );
+    assert!(!machine.scratch.exists("new.txt"));
+    let merged = machine.run(&["worktree", "merge", "--yes", "good"]).await;
+    assert!(merged.code == Some(0) && merged.stdout.contains("Merged, and removed "), "{merged:?}");
+    assert!(machine.scratch.exists("new.txt"));
+    assert!(git(&machine, &["log", "--format=%s"]).starts_with("Work of good\n"));
+    assert_eq!(git(&machine, &["branch", "--list", "opencode/*"]), "");
+
+    write("bad", "other.txt", "theirs\n").await;
+    machine.scratch.write("other.txt", "ours\n");
+    git(&machine, &["add", "other.txt"]);
+    git(&machine, &["commit", "--quiet", "--message", "ours"]);
+    let stopped = machine.run(&["worktree", "merge", "--yes", "bad"]).await;
+    assert!(stopped.code == Some(1) && stopped.stderr.contains("`git merge --abort`"), "{stopped:?}");
+    git(&machine, &["merge", "--abort"]);
+    assert!(machine.run(&["worktree", "list"]).await.stdout.starts_with("bad  work in it"));
+    let unknown = machine.run(&["worktree", "merge", "none"]).await;
+    assert!(unknown.stderr.contains("There is no worktree `none`"), "{unknown:?}");
+    machine.finish().await;
+}
+
+#[tokio::test]
 async fn commits_on_another_branch_and_ignored_files_keep_a_worktree() {
     let machine = Machine::new().await;
     let commit = "git switch -qc opencode/other && git -c user.name=a -c user.email=a@example.invalid commit -q \

@@ -1,6 +1,7 @@
 //! `windlass import`: brings in sessions of an exported file or of OpenCode's own history, and settings of other agents.
 
 use std::{
+    collections::HashSet,
     fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
@@ -139,12 +140,16 @@ async fn from_opencode(
         });
     }
     let (mut n_imported, mut n_known, mut n_failed) = (0, 0, 0);
+    // Both versions of OpenCode may have worked on one.
+    let mut done = HashSet::new();
     for session in wanted {
-        if engine.sessions().has(&session.id).await.map_err(|error| format!("{error}."))? {
+        let is_again = !done.insert(session.id.as_str());
+        if !is_again && engine.sessions().has(&session.id).await.map_err(|error| format!("{error}."))? {
             n_known += 1;
+            done.remove(session.id.as_str());
             continue;
         }
-        let read = history.read(&session.id, &all);
+        let read = history.read(session, &all);
         let imported = match read {
             Ok(file) => engine.sessions().import(file, directory).await,
             Err(error) => Err(error),
@@ -152,7 +157,8 @@ async fn from_opencode(
         match imported {
             Ok(imported) => {
                 n_imported += 1;
-                if let Err(code) = output::print(&sentence(&imported)) {
+                let left_behind = if session.is_left_behind { " OpenCode 2 does not have it." } else { "" };
+                if let Err(code) = output::print(&format!("{}{left_behind}", sentence(&imported))) {
                     return Ok(code);
                 }
             }

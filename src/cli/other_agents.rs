@@ -45,9 +45,10 @@ impl Agent {
     pub fn places(self, environment: &Environment, directory: &Path) -> Vec<Place> {
         let home = environment.home.as_path();
         let files = ProjectFiles::find(environment, &Paths::new(environment), directory);
+        let folders = UserFolders::of(environment);
         let read = |root: &Path| match self {
-            Self::Claude => claude::read(&files, root, home),
-            Self::Codex => codex::read(&files, root),
+            Self::Claude => claude::read(&files, root, &folders),
+            Self::Codex => codex::read(&files, root, &folders),
             Self::Gemini => gemini::read(&files, root, home),
         };
         let upwards = worktree::upwards(directory, &files.worktree);
@@ -55,6 +56,29 @@ impl Agent {
         let roots = of_project.map(|root| (root, false)).chain([(home.to_owned(), true)]);
         let places = roots.map(|(root, is_users)| Place { taken: read(&root), root, is_users });
         places.filter(|place| place.taken != Taken::default()).collect()
+    }
+}
+
+/// The user's own folders of other agents, which variables move.
+struct UserFolders {
+    home: PathBuf,
+    claude: PathBuf,
+    /// The file with the servers of the user, and of single directories.
+    claude_state: PathBuf,
+    codex: PathBuf,
+}
+
+impl UserFolders {
+    fn of(environment: &Environment) -> Self {
+        let home = environment.home.clone();
+        let named = |name: &str| environment.get(name).map(PathBuf::from);
+        let moved = named("CLAUDE_CONFIG_DIR");
+        Self {
+            claude_state: moved.as_ref().unwrap_or(&home).join(".claude.json"),
+            claude: moved.unwrap_or_else(|| home.join(".claude")),
+            codex: named("CODEX_HOME").unwrap_or_else(|| home.join(".codex")),
+            home,
+        }
     }
 }
 

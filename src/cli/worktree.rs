@@ -1,13 +1,15 @@
 //! Work in a git worktree of its own (`--worktree`), and `windlass worktree`: the worktrees that were made for it.
 
 use std::{
-    io::{self, IsTerminal},
+    ffi::OsStr,
+    io::{self, IsTerminal, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
 };
 
 use clap::{Args, Subcommand};
+use windlass_base::{figures, path::real, process::pager};
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::{Engine, Workspace};
 use windlass_files::{Projects, WorktreeError};
@@ -19,6 +21,10 @@ use super::{
     runtime,
 };
 
+/// Files that are named in a question.
+const MAX_NAMED: usize = 5;
+/// The states of files that a merge has not settled, as git lists them.
+const UNMERGED: [&str; 7] = ["DD", "AU", "UD", "UA", "DU", "AA", "UU"];
 /// The state of a worktree that can go without a question.
 const NOTHING: &str = "nothing in it";
 
@@ -33,6 +39,14 @@ enum WorktreeCommand {
     /// List the project's worktrees, and whether there is something in them.
     #[command(alias = "ls")]
     List,
+    /// Merge a worktree's branch into the one that is checked out here, by your own git.
+    Merge {
+        /// Its name, or its directory.
+        name: String,
+        /// Do not ask: commit what is not committed there, and remove the worktree afterwards.
+        #[arg(long)]
+        yes: bool,
+    },
     /// Throw a worktree away, with its branch.
     Remove {
         /// Its name, or its directory.
@@ -90,8 +104,8 @@ impl Entered {
         output::note(&match left {
             Ok(true) => format!("Nothing was changed, so the worktree {name} is gone again."),
             Ok(false) => format!(
-                "The work is in {}. Commit it there and merge the branch, go on with `--worktree={name}`, or throw it away \
-                 by `windlass worktree remove {name}`.",
+                "The work is in {}. `windlass worktree merge {name}` merges it, `--worktree={name}` goes on with it, and \
+                 `windlass worktree remove {name}` throws it away.",
                 shown(&self.worktree)
             ),
             Err(error) => format!("{error}."),
@@ -121,6 +135,7 @@ pub fn run(environment: Environment, args: WorktreeArgs) -> ExitCode {
             let workspace = engine.workspaces().workspace(&directory).await?;
             match args.command {
                 WorktreeCommand::List => list(&engine, &workspace).await,
+                WorktreeCommand::Merge { name, yes } => merge(&engine, &workspace, &name, yes).await,
                 WorktreeCommand::Remove { name, yes } => remove(&engine, &workspace, &name, yes).await,
             }
         };
@@ -157,36 +172,123 @@ async fn list(engine: &Engine, workspace: &Workspace) -> Result<ExitCode, Failur
     Ok(output::print_answer(&rows.join("\n")))
 }
 
+/// Returns the worktree that is meant.
+async fn named(engine: &Engine, workspace: &Workspace, name: &str) -> Result<Worktree, Failure> {
+    let found = Projects::of(engine).task_worktrees(workspace).await.map_err(failed)?;
+    let is_meant = |it: &Worktree| it.name == name || Path::new(&it.directory) == Path::new(name);
+    found.into_iter().find(is_meant).ok_or_else(|| {
+        Failure::Failed(format!("There is no worktree `{name}`; `windlass worktree list` shows them."))
+    })
+}
+
+/// Asks a question whose usual answer is no.
+fn is_agreed(question: &str, without_terminal: &str) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::Misuse(without_terminal.to_owned()));
+    }
+    writeln!(io::stdout(), "{question} [y/N]").map_err(Failure::Output)?;
+    let mut answer = String::new();
+    let is_read = io::stdin().read_line(&mut answer).is_ok();
+    Ok(is_read && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}
+
+/// Runs the user's git, with its hooks and settings, as if it had been typed.
+async fn git(directory: &str, arguments: &[&str]) -> Result<bool, Failure> {
+    let arguments: Vec<&OsStr> =
+        ["-C", directory].iter().chain(arguments).map(|it| OsStr::new(*it)).collect();
+    let ended = pager::run("git", &arguments).await;
+    ended
+        .map(|status| status.success())
+        .map_err(|error| Failure::Failed(format!("git cannot be run: {error}.")))
+}
+
+async fn merge(
+    engine: &Engine,
+    workspace: &Workspace,
+    name: &str,
+    is_sure: bool,
+) -> Result<ExitCode, Failure> {
+    let worktree = named(engine, workspace, name).await?;
+    let (directory, name) = (worktree.directory.as_str(), plain(&worktree.name));
+    let here = workspace.loaded().config.worktree.display().to_string();
+    if real(Path::new(directory)) == real(Path::new(&here)) {
+        return Err(Failure::Misuse(format!(
+            "{name} is where you are; run this in the checkout that is to get the work."
+        )));
+    }
+    let Some(branch) = worktree.branch.as_deref().filter(|_| Path::new(directory).is_dir()) else {
+        return Err(Failure::Failed(format!("{} is on no branch; make one there first.", shown(&worktree))));
+    };
+    let files = Projects::of(engine).open_files(workspace, &worktree).await.map_err(failed)?;
+    let is_unmerged = |line: &&str| UNMERGED.iter().any(|state| line.starts_with(state));
+    if let Some(line) = files.lines().find(is_unmerged) {
+        let reason = format!("{name} is in the middle of a merge ({}); end it there first.", plain(line));
+        return Err(Failure::Failed(reason));
+    }
+    if let Some(line) = files.lines().find(|line| line.ends_with('/')) {
+        let reason =
+            format!("{} in {name} is a repository of its own, which a commit would not hold.", plain(line));
+        return Err(Failure::Failed(reason));
+    }
+    let n_open = files.lines().count();
+    if n_open > 0 {
+        let first: Vec<String> = files.lines().take(MAX_NAMED).map(plain).collect();
+        let more = if n_open > MAX_NAMED { ", …" } else { "" };
+        let open = format!(
+            "Not committed in {name}: {} ({}{more}).",
+            figures::counted(n_open, "file"),
+            first.join(", ")
+        );
+        let question = format!("{open} Commit all on {branch}?");
+        let way = format!("{open} Commit there, or let --yes do it.");
+        if !is_sure && !is_agreed(&question, &way)? {
+            return Ok(output::print_answer("Nothing is merged."));
+        }
+        let message = format!("Work of {name}");
+        let is_done = git(directory, &["add", "--all"]).await?
+            && git(directory, &["commit", "--quiet", "--message", &message]).await?;
+        if !is_done {
+            return Err(Failure::Failed(format!("git did not commit in {directory}; nothing is merged.")));
+        }
+    }
+    if !git(&here, &["merge", "--no-edit", branch]).await? {
+        return Err(Failure::Failed(format!(
+            "git did not merge {branch}. Where it stopped at conflicts, mend them and `git commit`, or take it back by \
+             `git merge --abort`; the worktree is as it was."
+        )));
+    }
+    let question = format!("Merged. Remove {}?", shown(&worktree));
+    let stays = format!("Merged; `windlass worktree remove {name}` removes the worktree.");
+    if state(engine, workspace, &worktree).await != NOTHING {
+        // Ignored files, or commits that no branch has but this one.
+        return Ok(output::print_answer(&format!(
+            "Merged. There is more in {}: look at it, and `windlass worktree remove {name}` removes it.",
+            shown(&worktree)
+        )));
+    }
+    let is_terminal = io::stdin().is_terminal();
+    if !(is_sure || is_terminal && is_agreed(&question, "")?) {
+        return Ok(output::print_answer(&stays));
+    }
+    let removed = Projects::of(engine).remove_worktree(workspace, directory).await;
+    removed.map_err(failed)?;
+    Ok(output::print_answer(&format!("Merged, and removed {}.", shown(&worktree))))
+}
+
 async fn remove(
     engine: &Engine,
     workspace: &Workspace,
     name: &str,
     is_sure: bool,
 ) -> Result<ExitCode, Failure> {
-    let found = Projects::of(engine).task_worktrees(workspace).await.map_err(failed)?;
-    let is_meant = |it: &&Worktree| it.name == name || Path::new(&it.directory) == Path::new(name);
-    let Some(worktree) = found.iter().find(is_meant) else {
-        let unknown = format!("There is no worktree `{name}`; `windlass worktree list` shows them.");
-        return Err(Failure::Failed(unknown));
-    };
-    if !is_sure && state(engine, workspace, worktree).await != NOTHING {
-        let question = format!("There is work in {}. Throw it away? [y/N]", shown(worktree));
-        if !io::stdin().is_terminal() {
-            return Err(Failure::Misuse(format!(
-                "There is work in {}; --yes throws it away.",
-                shown(worktree)
-            )));
-        }
-        if let Err(code) = output::print(&question) {
-            return Ok(code);
-        }
-        let mut answer = String::new();
-        let read = io::stdin().read_line(&mut answer);
-        if read.is_err() || !answer.trim().eq_ignore_ascii_case("y") {
+    let worktree = named(engine, workspace, name).await?;
+    if !is_sure && state(engine, workspace, &worktree).await != NOTHING {
+        let work = format!("There is work in {}", shown(&worktree));
+        if !is_agreed(&format!("{work}. Throw it away?"), &format!("{work}; --yes throws it away."))? {
             return Ok(output::print_answer("It stays."));
         }
     }
     let removed = Projects::of(engine).remove_worktree(workspace, &worktree.directory).await;
     removed.map_err(failed)?;
-    Ok(output::print_answer(&format!("Removed {}.", shown(worktree))))
+    Ok(output::print_answer(&format!("Removed {}.", shown(&worktree))))
 }

@@ -32,13 +32,15 @@ pub fn routes() -> Routes {
 
 /// A request with the words that editors and the page show; OpenCode's clients make up their own.
 #[derive(Debug, Serialize)]
-struct Asked {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Asked {
     #[serde(flatten)]
     request: PermissionRequest,
     words: Words,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "AskedWords"))]
 struct Words {
     title: String,
     /// The subject of `always`; without it there is no such answer.

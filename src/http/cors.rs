@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
-use super::{acp::CONNECTION_ID, server::Shared};
+use super::{acp::CONNECTION_ID, server::Shared, unknown};
 
 /// Header of a page of messages that names the next one.
 pub const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
@@ -21,7 +21,7 @@ pub fn layer(server: &Shared) -> CorsLayer {
         .allow_origin(AllowOrigin::predicate(is_allowed))
         .allow_methods(methods)
         .allow_headers(AllowHeaders::mirror_request())
-        .expose_headers([header::LINK, NEXT_CURSOR, CONNECTION_ID])
+        .expose_headers([header::LINK, NEXT_CURSOR, CONNECTION_ID, unknown::HEADER])
         .max_age(Duration::from_secs(86_400))
         .vary([header::ORIGIN])
 }

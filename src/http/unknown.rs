@@ -15,7 +15,8 @@ use serde::{
     de::{self, DeserializeOwned, IgnoredAny, Visitor},
 };
 
-const HEADER: HeaderName = HeaderName::from_static("x-windlass-unknown-keys");
+/// The header with the keys.
+pub const HEADER: HeaderName = HeaderName::from_static("x-windlass-unknown-keys");
 /// Keys that are named.
 const MAX_KEYS: usize = 20;
 
@@ -32,7 +33,7 @@ impl Unknown {
             .into_keys()
             .filter(|key| !known.contains(&key.as_str()))
             .take(MAX_KEYS)
-            .map(|key| format!("{key:?}").trim_matches('"').chars().filter(char::is_ascii).collect())
+            .map(|key| key.escape_default().to_string())
             .collect();
         if let Ok(value) = HeaderValue::from_str(&keys.join(", "))
             && !keys.is_empty()
@@ -123,6 +124,7 @@ mod tests {
         assert_eq!(told(r#"{"messageID": "x", "message_id": "y"}"#), None);
         assert_eq!(told(r#"{"parts": 1, "mesageID": "x"}"#).as_deref(), Some("mesageID, parts"));
         assert_eq!(told("{\"a\\nb\": 1}").as_deref(), Some("a\\nb"));
+        assert_eq!(told(r#"{"naïve": 1}"#).as_deref(), Some("na\\u{ef}ve"));
         assert_eq!(fields::<Map<String, Value>>(), None);
         assert_eq!(fields::<Value>(), None);
     }

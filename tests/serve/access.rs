@@ -38,7 +38,7 @@ async fn no_page_writes_but_those_of_allowed_origins() {
             } else {
                 assert_eq!(posted.header("access-control-allow-origin"), Some(origin));
                 let exposed = posted.header("access-control-expose-headers").unwrap();
-                assert_eq!(exposed, "link,x-next-cursor,acp-connection-id");
+                assert_eq!(exposed, "link,x-next-cursor,acp-connection-id,x-windlass-unknown-keys");
             }
         }
     }

@@ -95,6 +95,8 @@ pub enum StorageError {
     InRepair { path: String },
     #[error("a newer windlass wrote the store {path} (schema {version}); repair it with that one")]
     Newer { path: String, version: usize },
+    #[error("{path} has no tables of sessions that this version knows; a newer one may")]
+    Unknown { path: String },
     #[error("the store holds something that cannot be read: {0}")]
     Json(#[from] serde_json::Error),
     /// The whole transaction of the change failed.

@@ -120,7 +120,7 @@ impl<'a> Projects<'a> {
 
     /// Returns the directory of the worktrees that are made for tasks.
     pub(super) fn worktree_root(self) -> PathBuf {
-        self.0.paths().data.join("worktree")
+        self.0.paths().worktrees()
     }
 
     /// Returns the worktrees of a project that were made for tasks.

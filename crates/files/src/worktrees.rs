@@ -122,6 +122,17 @@ impl Projects<'_> {
         git.line(&["status", "--porcelain", "--ignored"]).await.map_err(failed)
     }
 
+    /// Returns the files of a worktree that are not committed, as git lists them; a directory among them is a repository.
+    pub async fn open_files(
+        self,
+        workspace: &Workspace,
+        worktree: &Worktree,
+    ) -> Result<String, WorktreeError> {
+        let failed = |GitError(reason)| WorktreeError::List(reason);
+        let git = self.worktree_git(workspace, worktree).await.map_err(failed)?;
+        git.line(&["status", "--porcelain", "--untracked-files=all"]).await.map_err(failed)
+    }
+
     async fn worktree_git(self, workspace: &Workspace, worktree: &Worktree) -> Result<Git, GitError> {
         Git::open(workspace.git(), Path::new(&worktree.directory), &self.0.paths().cache()).await
     }

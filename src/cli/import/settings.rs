@@ -105,7 +105,7 @@ fn is_agreed() -> Result<bool, Failure> {
         output::note("Nothing is written. `--yes` writes it, or run this in a terminal.");
         return Ok(false);
     }
-    output::print("Write this? [y/N]").map_err(Failure::Output)?;
+    output::print("Write this, and trust what it brings into the project? [y/N]").map_err(Failure::Output)?;
     let mut answer = String::new();
     let is_read = io::stdin().read_line(&mut answer).is_ok();
     let is_agreed = is_read && ["y", "yes"].contains(&answer.trim().to_lowercase().as_str());

@@ -6,15 +6,20 @@ use serde_json::{Map, Value};
 use windlass_core::config::project_files::ProjectFiles;
 
 use super::{
-    found, shown,
+    UserFolders, found, shown,
     taken::{Taken, Variables},
 };
 
+/// The reason why rules that allow are not taken.
+const ALLOWED: &str =
+    "windlass allows what no rule denies or asks about; `\"permission\": {\"*\": \"ask\"}` has it ask";
+
 /// Reads the files of a directory, or of the user's home.
-pub fn read(files: &ProjectFiles, root: &Path, home: &Path) -> Taken {
+pub fn read(files: &ProjectFiles, root: &Path, folders: &UserFolders) -> Taken {
     let mut taken = Taken::default();
     let json = |path: &Path, taken: &mut Taken| taken.read(path, found::json(files, path));
-    let place = root.join(".claude");
+    let is_home = root == folders.home;
+    let place = if is_home { folders.claude.clone() } else { root.join(".claude") };
     for (name, path) in found::named(&place.join("agents"), "md") {
         let folder = shown(&place.join("agents"));
         let stem = name.rsplit('/').next().unwrap_or(&name);
@@ -27,23 +32,21 @@ pub fn read(files: &ProjectFiles, root: &Path, home: &Path) -> Taken {
             taken.command(&shown(&place.join("commands")), &name, &text);
         }
     }
-    let servers_file = if root == home { root.join(".claude.json") } else { root.join(".mcp.json") };
+    let servers_file = if is_home { folders.claude_state.clone() } else { root.join(".mcp.json") };
     let servers = json(&servers_file, &mut taken).unwrap_or_default();
     taken.servers(&shown(&servers_file), servers.get("mcpServers"), Variables::Braces);
     // A project's servers that its user has switched off.
-    let is_home = root == home;
-    let state = (!is_home).then(|| json(&home.join(".claude.json"), &mut taken)).flatten();
+    let state = (!is_home).then(|| json(&folders.claude_state, &mut taken)).flatten();
     let project =
         state.as_ref().and_then(|state| state.get("projects")?.get(root.to_string_lossy().as_ref()));
     let list = |key: &str| project.and_then(|it| it.get(key)?.as_array()).into_iter().flatten();
     taken.switch_off(list("disabledMcpjsonServers").chain(list("disabledMcpServers")));
     let private = project.and_then(|it| it.get("mcpServers")?.as_object()).into_iter().flatten();
     for (name, _) in private {
-        let what =
-            format!("the MCP server {name} of {} for this directory", shown(&home.join(".claude.json")));
+        let what = format!("the MCP server {name} of {} for this directory", shown(&folders.claude_state));
         taken.leave(&what, "is yours alone; `windlass mcp add` names it in the project's file");
     }
-    if let Some(settings) = json(&home.join(".claude").join("settings.json"), &mut Taken::default()) {
+    if let Some(settings) = json(&folders.claude.join("settings.json"), &mut Taken::default()) {
         let off = settings.get("disabledMcpjsonServers").and_then(Value::as_array);
         taken.switch_off(off.into_iter().flatten());
     }
@@ -79,7 +82,7 @@ fn read_rules(place: &str, settings: &Map<String, Value>, taken: &mut Taken) {
     }
     let allowed = permissions.and_then(|it| it.get("allow")?.as_array());
     if allowed.is_some_and(|rules| !rules.is_empty()) {
-        taken.leave(&format!("rules of {place} that allow"), "windlass asks, and remembers *always*");
+        taken.leave(&format!("rules of {place} that allow"), ALLOWED);
     }
     let off = settings.get("disabledMcpjsonServers").and_then(Value::as_array);
     taken.switch_off(off.into_iter().flatten());

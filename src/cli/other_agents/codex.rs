@@ -7,7 +7,7 @@ use windlass_core::config::project_files::ProjectFiles;
 use windlass_protocol::opencode::settings::SandboxMode;
 
 use super::{
-    found, shown,
+    UserFolders, found, shown,
     taken::{Taken, Variables, is_restricting},
 };
 use crate::cli::output::plain;
@@ -16,9 +16,9 @@ use crate::cli::output::plain;
 const OTHERS: [&str; 4] = ["hooks", "profile", "profiles", "shell_environment_policy"];
 
 /// Reads the files of a directory, or of the user's home.
-pub fn read(files: &ProjectFiles, root: &Path) -> Taken {
+pub fn read(files: &ProjectFiles, root: &Path, folders: &UserFolders) -> Taken {
     let mut taken = Taken::default();
-    let place = root.join(".codex");
+    let place = if root == folders.home { folders.codex.clone() } else { root.join(".codex") };
     for (name, path) in found::named(&place.join("prompts"), "md") {
         match taken.read(&path, found::text(files, &path)) {
             Some(text) if text.contains("!`") => {
@@ -60,13 +60,23 @@ fn read_rules(place: &str, settings: &Map<String, Value>, taken: &mut Taken) {
     if said("approval_policy") == Some("untrusted") {
         taken.restrict(place, &json!("bash"), false);
     }
-    if said("web_search") == Some("disabled") {
+    let tools = |key: &str| settings.get("tools").and_then(|tools| tools.get(key));
+    if said("web_search") == Some("disabled") || tools("web_search") == Some(&json!(false)) {
         taken.restrict(place, &json!("websearch"), true);
+    }
+    for key in ["approval_policy", "default_permissions", "features", "permissions"] {
+        let is_odd = |value: &Value| value.is_object() || key == "default_permissions";
+        if settings.get(key).is_some_and(is_odd) {
+            taken.lose(&format!("`{key}` of {place}"), "may restrict something; write it by hand");
+        }
     }
     let is_taken = |key: &str| match key {
         "sandbox_mode" => taken.sandbox.is_some(),
-        "approval_policy" => said(key) == Some("untrusted"),
+        "approval_policy" => said(key).is_none_or(|policy| policy == "untrusted"),
         "web_search" => said(key) == Some("disabled"),
+        // They are told already.
+        "default_permissions" | "permissions" => true,
+        "tools" => tools("web_search").is_some(),
         key => !OTHERS.contains(&key) && !is_restricting(key),
     };
     let left: Vec<&String> = settings.keys().filter(|key| !is_taken(key)).collect();

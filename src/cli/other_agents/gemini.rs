@@ -131,6 +131,14 @@ fn read_rules(place: &str, settings: &Map<String, Value>, taken: &mut Taken) {
     for (key, _) in others.chain(of_tools) {
         taken.leave(&format!("`{key}` of {place}"), "is left out");
     }
+    taken.restrict(
+        place,
+        &tools("confirmationRequired", "confirmationRequired").unwrap_or_default().into(),
+        false,
+    );
+    if settings.get("general").is_some_and(|it| it.get("defaultApprovalMode").is_some()) {
+        taken.leave(&format!("`general.defaultApprovalMode` of {place}"), "is left out");
+    }
     // The only tools that there are: all others are denied.
     if let Some(only) = tools("coreTools", "core") {
         if only.is_empty() {

@@ -15,8 +15,14 @@ use crate::cli::output::plain;
 const ONLY: [&str; 2] = ["includeTools", "enabled_tools"];
 /// Keys by which it keeps tools of a server away.
 const WITHOUT: [&str; 2] = ["excludeTools", "disabled_tools"];
+/// Subagents of Claude Code's, and ours of that kind.
+const SUBAGENTS: [(&str, &str); 3] =
+    [("general-purpose", "general"), ("Explore", "explore"), ("Plan", "plan")];
+/// The key by which all tools of a server ask.
+const ASKS: &str = "default_tools_approval_mode";
 /// The other keys of a server that are read.
-const SERVER: [&str; 15] = [
+const SERVER: [&str; 16] = [
+    ASKS,
     "args",
     "bearer_token_env_var",
     "command",
@@ -33,6 +39,9 @@ const SERVER: [&str; 15] = [
     "type",
     "url",
 ];
+
+/// A limit of rules about paths, which Claude Code holds commands such as `cat` to as well.
+const PATHS: &str = "rules about paths: hold for the tools that read and write; commands are held by rules of `bash`, or by `windlass.sandbox`";
 
 /// The settings of one directory, or of the user's home.
 #[derive(Debug, Default, PartialEq)]
@@ -82,8 +91,13 @@ impl Taken {
             // windlass would put a variable or a file in place of a part of it.
             let words = match by_path(said) {
                 _ if is_substituted(said) => None,
-                Some(words) => words,
-                None => Tool::parse(said).map(|_| vec![said.to_owned()]),
+                Some(words) => {
+                    if !self.left.iter().any(|left| left == PATHS) {
+                        self.left.push(PATHS.to_owned());
+                    }
+                    words
+                }
+                None => Tool::parse(said).map(|tool| vec![own_subagents(said, &tool)]),
             };
             let words = words.unwrap_or_else(|| {
                 let what =
@@ -146,6 +160,9 @@ impl Taken {
                     }
                     self.servers.insert(name.clone(), server);
                     self.restrict(place, &denied.into_iter().flatten().map(Value::from).collect(), true);
+                    if said.get(ASKS).is_some_and(|mode| mode != "auto") {
+                        self.restrict(place, &tool_name(name, "*").into(), false);
+                    }
                 }
                 Err(reason) => self.leave(&what, &reason),
             }
@@ -386,7 +403,8 @@ fn tool_name(server: &str, tool: &str) -> String {
         let is_usual = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
         name.chars().map(|it| if is_usual(it) { it } else { '_' }).collect()
     };
-    format!("{}_{}", plain(server), plain(tool))
+    let tool = if tool == "*" { tool.to_owned() } else { plain(tool) };
+    format!("{}_{tool}", plain(server))
 }
 
 /// Returns the words for a rule about paths, whose pattern is one of `.gitignore`: the same path in any directory, and all
@@ -426,6 +444,17 @@ fn words_of(tool: &str, pattern: &str) -> Option<Vec<String>> {
         }
     }
     Some(words)
+}
+
+/// Returns a rule about subagents with our names for those that windlass has too.
+fn own_subagents(rule: &str, tool: &Tool) -> String {
+    let Some(names) = tool.specifier.as_ref().filter(|_| tool.permission == "task") else {
+        return rule.to_owned();
+    };
+    let own = |name: &str| {
+        SUBAGENTS.iter().find(|(theirs, _)| *theirs == name).map_or(name, |(_, own)| own).to_owned()
+    };
+    format!("Task({})", names.split(',').map(|name| own(name.trim())).collect::<Vec<_>>().join(", "))
 }
 
 /// Returns true for a key that may restrict an agent in a way of its own.
@@ -499,6 +528,9 @@ mod tests {
         assert_eq!(restricted(json!(["Bash (rm:*)", "Read([ab])"])), (own(&["Bash", "Read"]), vec![], 2));
         assert_eq!(restricted(json!([{"Bash": true}])), (vec![], own(&["*"]), 1));
         assert_eq!(restricted(json!(["Bash({env:X})"])), (own(&["Bash"]), vec![], 1));
+        let subagents = own(&["Task(general)", "Task(explore)", "Task(mine)"]);
+        let said = json!(["Task(general-purpose)", "Agent(Explore)", "Task(mine)"]);
+        assert_eq!(restricted(said), (subagents, vec![], 0));
     }
 
     #[test]

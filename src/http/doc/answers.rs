@@ -26,6 +26,8 @@ shapes! {
     Nothing {}
     /// Server-sent events.
     Stream {}
+    /// No answer but a refusal: status 503.
+    Unavailable {}
     /// A WebSocket.
     Socket {}
     /// Plain text.

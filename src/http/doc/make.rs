@@ -39,7 +39,12 @@ pub fn document() -> Value {
         "openapi": "3.1.1",
         "info": {"title": "opencode", "description": "opencode api", "version": "1.0.0"},
         "paths": paths,
-        "components": {"schemas": generator.take_definitions(true)},
+        // Without a password, the user's own programs need none.
+        "security": [{}, {"basic": []}],
+        "components": {
+            "schemas": generator.take_definitions(true),
+            "securitySchemes": {"basic": {"type": "http", "scheme": "basic"}},
+        },
     });
     no_booleans(&mut document);
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
@@ -96,8 +101,9 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     let schema = |of: fn(&mut SchemaGenerator) -> schemars::Schema, generator: &mut SchemaGenerator| json!({"application/json": {"schema": of(generator)}});
     let (status, description, content) = match (operation.answer)().as_ref() {
         "Nothing" => ("204", "It is done.", None),
+        "Unavailable" => ("503", "It is not offered.", None),
         "Socket" => ("101", "The connection is a WebSocket.", None),
-        "Text" => ("200", "The answer.", Some(json!({"text/plain": {"schema": {"type": "string"}}}))),
+        "Text" => ("200", "The answer.", Some(json!({"text/x-diff": {"schema": {"type": "string"}}}))),
         "Stream" => {
             let event = generator.subschema_for::<Event>();
             ("200", "Events, as they come.", Some(json!({"text/event-stream": {"schema": event}})))
@@ -113,7 +119,9 @@ fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
         status: answer,
         "400": {"description": "The request says something wrong.", "content": refusal},
     });
-    if operation.path.contains('{') {
+    responses["401"] = json!({"description": "The password is missing or wrong.", "content": refusal});
+    responses["403"] = json!({"description": "This caller may not ask.", "content": refusal});
+    if operation.path.contains('{') || operation.path.starts_with("/file") {
         responses["404"] = json!({"description": "There is no such thing.", "content": refusal});
     }
     responses

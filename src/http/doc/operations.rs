@@ -9,7 +9,6 @@ use windlass_protocol::opencode::{
     file_diff::FileDiff,
     message::MessageWithParts,
     part::Part,
-    permission::PermissionRequest,
     project::{Project, ProjectUpdate, VcsFile, VcsInfo, Worktree, WorktreeCreate},
     provider::{AllProviders, UsableProviders},
     pty::{Pty, PtyCreate, PtyTicket, PtyUpdate, Shell},
@@ -88,8 +87,8 @@ operations! {
         patch "/api/session/{sessionID}/inbox/{inboxID}" "v2.session.inbox.update" "Changes a prompt that waits: its words, or the time at which it is read." (inbox::Change) -> Nothing;
         delete "/api/session/{sessionID}/inbox/{inboxID}" "v2.session.inbox.cancel" "Withdraws a prompt that waits." -> Nothing;
         post "/api/session/{sessionID}/wake" "v2.session.wake" "Lets parked prompts go on." -> Nothing;
-        post "/api/session/{sessionID}/compact" "v2.session.compact" "Is not offered; `summarize` shortens a conversation." -> Nothing;
-        post "/api/session/{sessionID}/wait" "v2.session.wait" "Is not offered; events tell when a session is idle." -> Nothing;
+        post "/api/session/{sessionID}/compact" "v2.session.compact" "Is not offered; `summarize` shortens a conversation." -> Unavailable;
+        post "/api/session/{sessionID}/wait" "v2.session.wait" "Is not offered; events tell when a session is idle." -> Unavailable;
         post "/api/session/{sessionID}/revert/stage" "v2.session.revert.stage" "Takes back a message, all that follow, and their changes of files." (api_work::RevertBody) -> Data<Revert>;
         post "/api/session/{sessionID}/revert/clear" "v2.session.revert.clear" "Brings back what was taken back." -> Nothing;
         get "/api/session/{sessionID}/permission" "v2.session.permission.list" "Lists the permissions that a session waits for." -> Data<Vec<PermissionView>>;
@@ -210,7 +209,7 @@ operations! {
         get "/path" "path.get" "Shows the directories in use." -> Paths;
     }
     PERMISSION {
-        get "/permission" "permission.list" "Lists the permissions that are waited for." -> Vec<PermissionRequest>;
+        get "/permission" "permission.list" "Lists the permissions that are waited for." -> Vec<ask::Asked>;
         post "/permission/{requestID}/reply" "permission.reply" "Answers whether a call may run." (ask::ReplyBody) -> bool;
     }
     PROJECT {

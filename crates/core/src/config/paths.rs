@@ -75,6 +75,11 @@ impl Paths {
         self.data.join("plans")
     }
 
+    /// Returns the directory of the worktrees that are made for tasks.
+    pub fn worktrees(&self) -> PathBuf {
+        self.data.join("worktree")
+    }
+
     /// Returns the directory of fetched files.
     pub fn cache(&self) -> PathBuf {
         self.data.join("cache")

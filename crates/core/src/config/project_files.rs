@@ -74,7 +74,15 @@ impl ProjectFiles {
             worktree,
             users: users.into_iter().filter(|it| it.is_absolute()).collect(),
             hidden: [&paths.data, &paths.opencode_data].map(|it| real(it)).into(),
-            shown: [paths.tool_output(), paths.plans(), paths.cache()].map(|it| real(&it)).into(),
+            shown: [
+                paths.tool_output(),
+                paths.plans(),
+                paths.cache(),
+                paths.worktrees(),
+                paths.opencode_data.join("worktree"),
+            ]
+            .map(|it| real(&it))
+            .into(),
         }
     }
 

@@ -75,6 +75,7 @@ pub enum BuiltinCommand {
     Models,
     Permissions,
     Jobs,
+    Mcp,
 }
 
 impl Command {
@@ -86,6 +87,7 @@ impl Command {
             Body::Builtin(BuiltinCommand::Undo) => Some("number or message id".to_owned()),
             Body::Builtin(BuiltinCommand::Fork) => Some("message id".to_owned()),
             Body::Builtin(BuiltinCommand::Jobs) => Some("stop job id".to_owned()),
+            Body::Builtin(BuiltinCommand::Mcp) => Some("connect or disconnect server".to_owned()),
             Body::ServerPrompt(prompt) => {
                 let names = prompt.arguments.iter();
                 let names = names
@@ -188,6 +190,7 @@ fn built_in() -> Vec<Command> {
         ),
         own("models", "List the models", BuiltinCommand::Models),
         own("jobs", "List what runs in the background, or stop a command there", BuiltinCommand::Jobs),
+        own("mcp", "List the MCP servers and their tools, or connect or disconnect one", BuiltinCommand::Mcp),
         own("permissions", "Show the permission rules and remembered answers", BuiltinCommand::Permissions),
     ]
 }

@@ -1,6 +1,7 @@
 //! Reads OpenCode's own history: its SQLite file, and the JSON files of its older versions. Nothing is written there.
 
 use std::{
+    collections::{HashMap, HashSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -11,72 +12,251 @@ use windlass_protocol::opencode::id::{MessageId, SessionId};
 
 use super::{StorageError, open};
 
+pub mod second;
+
 /// Bytes of a JSON file that are read.
 const MAX_FILE: u64 = 64 * 1024 * 1024;
 
-/// OpenCode's stored sessions.
-pub enum OpencodeStore {
-    Database(Box<Connection>),
+/// OpenCode's stored sessions, of both of its versions.
+pub struct OpencodeStore {
+    databases: Vec<Database>,
     /// The directory `storage` of versions without a database.
-    Files(PathBuf),
+    files: Option<PathBuf>,
 }
 
-/// A stored session by name.
+/// A stored session by name, and where it is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpencodeSession {
     pub id: String,
     pub parent_id: Option<String>,
     pub directory: String,
+    /// True for one that the second version has not taken over, though it has taken over others.
+    pub is_left_behind: bool,
+    generation: Generation,
+    /// The place of its database; none for files.
+    database: Option<usize>,
+    updated: i64,
+    /// True for one of the second version with rows that no migration makes.
+    has_more: bool,
+}
+
+/// A stored session.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stored {
+    /// As `opencode export` of the first version writes it.
+    First(Value),
+    /// As the second version keeps it.
+    Second(second::Session),
 }
 
 impl OpencodeStore {
     /// Opens a database or a directory; `None` if there is neither in OpenCode's data directory `path`, and none at
-    /// `path` itself.
+    /// `path` itself. Channels have databases of their own beside the usual one.
     pub fn open(path: &Path) -> Result<Option<Self>, StorageError> {
-        let database = if path.is_file() { path.to_owned() } else { path.join("opencode.db") };
-        if database.is_file() {
-            let (connection, _) = open::to_examine(&database).map_err(|error| error.at(&database))?;
-            return Ok(Some(Self::Database(Box::new(connection))));
+        let is_database = |path: &PathBuf| {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            path.is_file() && name.starts_with("opencode") && name.ends_with(".db")
+        };
+        let mut paths: Vec<PathBuf> = if path.is_file() {
+            vec![path.to_owned()]
+        } else {
+            let entries = fs::read_dir(path).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).filter(is_database).collect()
+        };
+        paths.sort();
+        let is_main = |path: &Path| path.file_name().is_some_and(|name| name == "opencode.db");
+        let mut databases = Vec::new();
+        for database in &paths {
+            match Database::open(database) {
+                Err(StorageError::Unknown { path: other }) if database != path && !is_main(database) => {
+                    tracing::warn!(
+                        path = other,
+                        "a database beside OpenCode's is left out: it has no sessions"
+                    );
+                }
+                opened => databases.push(opened?),
+            }
+        }
+        // The first versions without a database left theirs in files.
+        if path.is_file() || paths.iter().any(|path| is_main(path)) {
+            return Ok(Some(Self { databases, files: None }));
         }
         let files = [path.join("storage"), path.to_owned()];
         let files = files.into_iter().find(|path| path.join("session").is_dir());
-        Ok(files.map(Self::Files))
+        let is_empty = databases.is_empty() && files.is_none();
+        Ok((!is_empty).then_some(Self { databases, files }))
     }
 
-    /// Lists all sessions, parents before their subagents where both are known.
+    /// Lists all sessions, parents before their subagents where both are known. One that both versions have worked on
+    /// since the one became the other is there twice.
     pub fn sessions(&self) -> Result<Vec<OpencodeSession>, StorageError> {
-        let mut found = match self {
-            Self::Database(connection) => {
-                let mut statement = connection
-                    .prepare("SELECT id, parent_id, directory FROM session ORDER BY time_created")?;
-                let rows = statement.query_map([], |row| {
-                    Ok(OpencodeSession { id: row.get(0)?, parent_id: row.get(1)?, directory: row.get(2)? })
-                })?;
-                rows.collect::<Result<Vec<_>, _>>()?
+        let mut found = Vec::new();
+        for (idx, database) in self.databases.iter().enumerate() {
+            found.extend(database.sessions(idx)?);
+        }
+        if let Some(root) = &self.files {
+            found.extend(sessions_of_files(root));
+        }
+        let mut order: Vec<String> = Vec::new();
+        let mut by_id: HashMap<String, Vec<OpencodeSession>> = HashMap::new();
+        for session in found {
+            let all = by_id.entry(session.id.clone()).or_default();
+            if all.is_empty() {
+                order.push(session.id.clone());
             }
-            Self::Files(root) => {
-                let of_projects = json_files(&root.join("session"), 2);
-                let infos = of_projects.iter().filter_map(|path| read_json(path));
-                infos
-                    .filter_map(|info| {
-                        let text = |key: &str| info[key].as_str().map(str::to_owned);
-                        let directory = text("directory").unwrap_or_default();
-                        Some(OpencodeSession { id: text("id")?, parent_id: text("parentID"), directory })
-                    })
-                    .collect()
-            }
+            all.push(session);
+        }
+        let migrated = self.databases.iter().filter_map(Database::migrated_at).max();
+        let mut chosen: Vec<OpencodeSession> = order
+            .into_iter()
+            .filter_map(|id| by_id.remove(&id))
+            .flat_map(|all| choose(all, migrated))
+            .collect();
+        chosen.sort_by_key(|session| session.parent_id.is_some());
+        Ok(chosen)
+    }
+
+    /// Reads a session; `None` if it is not there any more.
+    pub fn session(&self, session: &OpencodeSession) -> Result<Option<Stored>, StorageError> {
+        let Ok(id) = SessionId::parse(&session.id) else { return Ok(None) };
+        let Some(database) = session.database.and_then(|idx| self.databases.get(idx)) else {
+            return Ok(self.files.as_ref().and_then(|root| from_files(root, &id)).map(Stored::First));
         };
-        found.sort_by_key(|session| session.parent_id.is_some());
+        match (session.generation, database.second) {
+            (Generation::Second, Some(table)) => {
+                Ok(second::read(&database.connection, table, &id)?.map(Stored::Second))
+            }
+            (Generation::First, second_table) => {
+                let mut file = from_database(&database.connection, &id)?;
+                if let (Some(file), Some(table)) = (&mut file, second_table) {
+                    second::overlay(&database.connection, table, &id, file)?;
+                }
+                Ok(file.map(Stored::First))
+            }
+            (Generation::Second, None) => Ok(None),
+        }
+    }
+}
+
+/// Returns the one that is the session, and behind it one that went on by itself.
+fn choose(all: Vec<OpencodeSession>, migrated: Option<i64>) -> Vec<OpencodeSession> {
+    let newest = |generation: Generation| {
+        all.iter().filter(|it| it.generation == generation).max_by_key(|it| it.updated).cloned()
+    };
+    match (newest(Generation::First), newest(Generation::Second)) {
+        (Some(first), Some(second)) => {
+            let is_behind = |it: &OpencodeSession| migrated.is_some_and(|at| it.updated > at);
+            let has_second = second.has_more || is_behind(&second) || second.updated > first.updated;
+            // The first version's rows say more, where the second has not worked on them.
+            match (is_behind(&first), has_second) {
+                (_, false) => vec![first],
+                (true, true) => vec![second, first],
+                (false, true) => vec![second],
+            }
+        }
+        (None, Some(second)) => vec![second],
+        (Some(first), None) => vec![OpencodeSession { is_left_behind: migrated.is_some(), ..first }],
+        (None, None) => Vec::new(),
+    }
+}
+
+fn sessions_of_files(root: &Path) -> Vec<OpencodeSession> {
+    let of_projects = json_files(&root.join("session"), 2);
+    let infos = of_projects.iter().filter_map(|path| read_json(path));
+    let session = |info: Value| {
+        let text = |key: &str| info[key].as_str().map(str::to_owned);
+        Some(OpencodeSession {
+            id: text("id")?,
+            parent_id: text("parentID"),
+            directory: text("directory").unwrap_or_default(),
+            is_left_behind: false,
+            generation: Generation::First,
+            database: None,
+            updated: info["time"]["updated"].as_i64().unwrap_or_default(),
+            has_more: false,
+        })
+    };
+    infos.filter_map(session).collect()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Generation {
+    First,
+    Second,
+}
+
+/// One database, with the tables that it has.
+struct Database {
+    connection: Connection,
+    has_first: bool,
+    /// The table of the second version's sessions.
+    second: Option<&'static str>,
+}
+
+impl Database {
+    fn open(path: &Path) -> Result<Self, StorageError> {
+        let (connection, _) = open::to_examine(path).map_err(|error| error.at(path))?;
+        let tables = tables(&connection).map_err(|error| StorageError::from(error).at(path))?;
+        let has = |name: &str| tables.contains(name);
+        let has_first = has("session") && has("message") && has("part");
+        let second = if !has("session_message") {
+            None
+        } else if has("session_v2") {
+            Some("session_v2")
+        } else {
+            // A preview of the second version.
+            (has("session") && !has("message")).then_some("session")
+        };
+        if !has_first && second.is_none() && !tables.is_empty() {
+            return Err(StorageError::Unknown { path: path.display().to_string() });
+        }
+        Ok(Self { connection, has_first, second })
+    }
+
+    fn sessions(&self, idx: usize) -> Result<Vec<OpencodeSession>, StorageError> {
+        let first = self.has_first.then_some(("session", Generation::First));
+        let second = self.second.map(|table| (table, Generation::Second));
+        let mut found = Vec::new();
+        for (table, generation) in first.into_iter().chain(second) {
+            let mut statement = self.connection.prepare(&format!(
+                "SELECT id, parent_id, directory, time_updated FROM {table} ORDER BY time_created"
+            ))?;
+            let rows = statement.query_map([], |row| {
+                Ok(OpencodeSession {
+                    id: row.get(0)?,
+                    parent_id: row.get(1)?,
+                    directory: row.get(2)?,
+                    is_left_behind: false,
+                    generation,
+                    database: Some(idx),
+                    updated: row.get::<_, Option<i64>>(3)?.unwrap_or_default(),
+                    has_more: false,
+                })
+            })?;
+            for row in rows {
+                found.push(row?);
+            }
+        }
+        if self.has_first && self.second.is_some() {
+            let with_more = second::with_more(&self.connection)?;
+            let of_second = found.iter_mut().filter(|it| it.generation == Generation::Second);
+            of_second.for_each(|it| it.has_more = with_more.contains(&it.id));
+        }
         Ok(found)
     }
 
-    /// Reads a session as `opencode export` writes it; `None` if there is no such session.
-    pub fn session(&self, id: &SessionId) -> Result<Option<Value>, StorageError> {
-        match self {
-            Self::Database(connection) => from_database(connection, id),
-            Self::Files(root) => Ok(from_files(root, id)),
-        }
+    /// Returns the time at which the second version had taken over all that the first had.
+    fn migrated_at(&self) -> Option<i64> {
+        let select = "SELECT value, time_updated FROM kv WHERE key = 'migration.v1-v2'";
+        let row = self.connection.query_row(select, [], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)));
+        row.ok().filter(|(value, _)| value.contains("completed")).map(|(_, at)| at)
     }
+}
+
+fn tables(connection: &Connection) -> rusqlite::Result<HashSet<String>> {
+    let mut statement = connection.prepare("SELECT name FROM sqlite_master WHERE type = 'table'")?;
+    let rows = statement.query_map([], |row| row.get(0))?;
+    rows.collect()
 }
 
 fn from_database(connection: &Connection, id: &SessionId) -> Result<Option<Value>, StorageError> {
@@ -169,8 +349,15 @@ fn info_of(columns: &Map<String, Value>) -> Value {
 }
 
 fn object(data: ValueRef<'_>) -> Map<String, Value> {
-    let parsed = data.as_str().ok().and_then(|text| serde_json::from_str(text).ok());
-    parsed.unwrap_or_default()
+    object_if(data).unwrap_or_default()
+}
+
+/// Reads a JSON object of a column.
+fn object_if(data: ValueRef<'_>) -> Option<Map<String, Value>> {
+    match data {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => serde_json::from_slice(bytes).ok(),
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => None,
+    }
 }
 
 fn from_files(root: &Path, id: &SessionId) -> Option<Value> {

@@ -14,7 +14,7 @@ use windlass_protocol::opencode::{
 };
 use windlass_provider::unusable::Unusable;
 use windlass_services::{
-    mcp::{Servers, Status},
+    mcp::{Report, Servers, Status},
     tool::bash::background::Job,
 };
 
@@ -36,6 +36,9 @@ use crate::{
     undo::file_undo::{self, FilesEnd},
 };
 
+/// Tools of a server that are named.
+const MAX_TOOLS: usize = 12;
+
 /// Carries a command out that needs no model.
 pub async fn run(
     cx: &TurnCx<'_>,
@@ -53,6 +56,7 @@ pub async fn run(
         BuiltinCommand::Models => models(cx, unusable),
         BuiltinCommand::Permissions => permissions(cx, state).await,
         BuiltinCommand::Jobs => jobs(cx, &called.arguments).await,
+        BuiltinCommand::Mcp => mcp(cx, &called.arguments).await,
     };
     answer(cx, state, called.typed, text).await
 }
@@ -126,6 +130,55 @@ async fn jobs(cx: &TurnCx<'_>, arguments: &str) -> String {
     let lines: Vec<String> =
         commands.iter().map(command).chain(subagents.into_iter().map(subagent)).collect();
     if lines.is_empty() { "Nothing runs in the background.".to_owned() } else { lines.join("\n") }
+}
+
+/// Lists the MCP servers with their tools, or connects or disconnects one of the directory's.
+async fn mcp(cx: &TurnCx<'_>, arguments: &str) -> String {
+    let workspace = &cx.session.workspace;
+    let (wish, name) = arguments.trim().split_once(char::is_whitespace).unwrap_or((arguments.trim(), ""));
+    let name = name.trim();
+    let is_known = match wish {
+        "" => return list_servers(cx).await,
+        "connect" => workspace.connect_server(name),
+        "disconnect" => workspace.disconnect_server(name),
+        _other => {
+            return format!(
+                "`/mcp {wish}` is not known; `/mcp`, `/mcp connect NAME` and `/mcp disconnect NAME` are."
+            );
+        }
+    };
+    match (is_known, wish) {
+        (true, "connect") => format!("`{name}` is being connected; `/mcp` shows how it goes."),
+        (true, _) => format!("`{name}` is disconnected until it is connected again."),
+        (false, _) => format!("There is no MCP server `{name}` here; `/mcp` lists them."),
+    }
+}
+
+async fn list_servers(cx: &TurnCx<'_>) -> String {
+    let workspace = &cx.session.workspace;
+    let mut states = workspace.server_states().await;
+    let of_client: Vec<Report> = cx.session.mcp.iter().flat_map(|own| own.reports()).collect();
+    states.extend(of_client.iter().map(|report| (report.name.clone(), Some(report.status.clone()))));
+    let reports: Vec<Report> = workspace.mcp().reports().into_iter().chain(of_client).collect();
+    let line = |(name, status): (String, Option<Status>)| {
+        let report = reports.iter().find(|report| report.name == name);
+        let tools: Vec<&str> =
+            report.into_iter().flat_map(|report| &report.tools).map(|(tool, _)| tool.as_str()).collect();
+        let shown = match tools.as_slice() {
+            [] => String::new(),
+            all if all.len() > MAX_TOOLS => {
+                format!(": {}, … ({} tools)", all[..MAX_TOOLS].join(", "), all.len())
+            }
+            all => format!(": {}", all.join(", ")),
+        };
+        let state = status.map_or_else(|| format!("{name} is switched off"), |it| state_of(&name, &it));
+        format!("- {state}{shown}")
+    };
+    let lines: Vec<String> = states.into_iter().map(line).collect();
+    if lines.is_empty() {
+        return "There are no MCP servers; `windlass mcp add` adds one.".to_owned();
+    }
+    lines.join("\n")
 }
 
 fn help(cx: &TurnCx<'_>) -> String {
@@ -278,15 +331,18 @@ fn status(cx: &TurnCx<'_>, state: &SessionState, unusable: Option<&Unusable>) ->
 }
 
 fn servers(servers: &Servers) -> Vec<String> {
-    let statuses = servers.statuses().into_iter().map(|(name, status)| match status {
+    servers.statuses().iter().map(|(name, status)| state_of(name, status)).collect()
+}
+
+fn state_of(name: &str, status: &Status) -> String {
+    match status {
         Status::Connecting => format!("{name} is connecting"),
         Status::Connected => format!("{name} is connected"),
         Status::Disabled => format!("{name} is switched off"),
         Status::Failed { error } => format!("{name} failed: {error}"),
         Status::NeedsAuth => format!("{name} wants a login"),
         Status::NeedsClientRegistration { error } => format!("{name} wants a login: {error}"),
-    });
-    statuses.collect()
+    }
 }
 
 fn models(cx: &TurnCx<'_>, unusable: Option<&Unusable>) -> String {

@@ -2,6 +2,7 @@
 
 mod renaming;
 mod safety;
+mod second;
 #[cfg(test)]
 mod tests;
 
@@ -15,7 +16,10 @@ use windlass_base::clock;
 pub use windlass_core::storage::opencode::OpencodeSession;
 use windlass_core::{
     config::worktree,
-    storage::{Write, opencode::OpencodeStore},
+    storage::{
+        Write,
+        opencode::{OpencodeStore, Stored},
+    },
 };
 use windlass_protocol::opencode::{
     id::{MessageId, PartId, SessionId},
@@ -53,25 +57,29 @@ impl OpencodeHistory {
     }
 
     /// Reads a session with its subagents' sessions. Blocks.
-    pub fn read(&self, id: &str, all: &[OpencodeSession]) -> Result<Value, EngineError> {
+    pub fn read(&self, session: &OpencodeSession, all: &[OpencodeSession]) -> Result<Value, EngineError> {
         let mut known = HashSet::new();
-        self.read_tree(id, all, &mut known)
+        self.read_tree(session, all, &mut known)
     }
 
     fn read_tree(
         &self,
-        id: &str,
+        session: &OpencodeSession,
         all: &[OpencodeSession],
         known: &mut HashSet<String>,
     ) -> Result<Value, EngineError> {
-        let parsed = SessionId::parse(id).map_err(|error| invalid(error.to_string()))?;
-        let read = self.0.session(&parsed)?;
-        let mut file = read.ok_or_else(|| invalid(format!("OpenCode has no session {id}")))?;
+        let id = session.id.as_str();
+        SessionId::parse(id).map_err(|error| invalid(error.to_string()))?;
+        let mut file = match self.0.session(session)? {
+            Some(Stored::First(file)) => file,
+            Some(Stored::Second(session)) => second::file(session).map_err(invalid)?,
+            None => return Err(invalid(format!("OpenCode has no session {id}"))),
+        };
         known.insert(id.to_owned());
         let mut children = Vec::new();
         for child in all.iter().filter(|it| it.parent_id.as_deref() == Some(id)) {
             if !known.contains(&child.id) {
-                children.push(self.read_tree(&child.id, all, known)?);
+                children.push(self.read_tree(child, all, known)?);
             }
         }
         file["children"] = children.into();
@@ -95,6 +103,7 @@ impl Sessions<'_> {
     /// free; messages and parts if theirs are free and sort before later ones. A session with a directory that does not
     /// exist here gets `directory`.
     pub async fn import(self, file: Value, directory: &Path) -> Result<Imported, EngineError> {
+        let file = if second::is_export(&file) { second::exported(file).map_err(invalid)? } else { file };
         let (mut tree, n_unknown) = tolerant(file)?;
         let mut file = decode(&tree)?;
         let mut ids = checked_ids(&file)?;

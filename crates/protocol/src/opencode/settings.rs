@@ -221,7 +221,7 @@ pub struct ExperimentalSettings {
     pub continue_loop_on_deny: Option<bool>,
     /// Time limit in milliseconds of the MCP servers that name none.
     pub mcp_timeout: Option<u64>,
-    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
+    /// The older place of `policies`, which are read from here too.
     pub policies: Option<Value>,
     /// Commands that run after a file was edited or a session ended.
     #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]

@@ -224,7 +224,7 @@ fn variants(list: Value) -> Option<Value> {
     for variant in list.as_array().map(Vec::as_slice).or(list.is_null().then_some(&[]))? {
         let said = variant.as_object()?;
         let is_known = |key: &String| {
-            ["id", "settings", "body"].contains(&key.as_str())
+            ["id", "settings", "body", "disabled"].contains(&key.as_str())
                 || VARIANT_WITHOUT_EFFECT.contains(&key.as_str())
         };
         said.keys().all(is_known).then_some(())?;
@@ -234,6 +234,9 @@ fn variants(list: Value) -> Option<Value> {
                 None | Some(Value::Null) => {}
                 Some(of) => merge(&mut options, of.as_object()?),
             }
+        }
+        if said.get("disabled").is_some_and(|it| !it.is_null() && *it != Value::Bool(false)) {
+            options.insert("disabled".to_owned(), true.into());
         }
         own.insert(said.get("id")?.as_str()?.to_owned(), options.into());
     }

@@ -298,11 +298,17 @@ impl Normalizer<'_> {
 
     /// Takes a restriction that cannot be understood for the strictest that does not stop everything.
     fn unread(&mut self, owner: Owner<'_>, keys: &[&str], problem: &str) {
+        self.unread_at(owner, &path(owner, keys), problem);
+    }
+
+    /// Does so for a place by its whole path.
+    pub(super) fn unread_at(&mut self, owner: Option<&str>, place: &[&str], problem: &str) {
         let (kind, outcome) = match owner {
             Some(name) if !BUILT_IN.contains(&name) => (Kind::LeftOut, "the agent is left out"),
             Some(_) | None => (Kind::Ask, "everything asks until it is mended"),
         };
-        self.warn(owner, keys, format!("{problem}; {outcome}"));
+        let warning = self.layer.warning(place, format!("{problem}; {outcome}"));
+        self.findings.warnings.push(warning);
         self.limit(owner, kind);
     }
 

@@ -4,7 +4,12 @@
 use serde_json::{Map, Value, json};
 
 use super::Normalizer;
-use crate::config::rules::wildcard;
+use crate::config::{
+    layer::Layer,
+    limits::{Kind, Limit},
+    merge::merge,
+    rules::wildcard,
+};
 
 /// Actions of rules by another name than our permissions.
 const ACTIONS: [(&str, &str); 4] =
@@ -22,6 +27,18 @@ pub const LOGIN: [(&str, &str); 4] = [
 ];
 /// The time limits of servers.
 pub const LIMITS: [&str; 3] = ["startup", "catalog", "execution"];
+
+/// Actions that policies are about.
+pub const POLICIES: [&str; 8] = [
+    "provider.use",
+    "tool.use",
+    "skill.use",
+    "mcp.use",
+    "websearch.use",
+    "integration.use",
+    "integration.connect",
+    "plugin.use",
+];
 
 /// A rule as a list has it: permission, pattern, action.
 type Entry = (String, String, String);
@@ -82,43 +99,144 @@ impl Normalizer<'_> {
         self.layer.move_places(&path, &[owner, &[to]].concat());
     }
 
-    /// Turns a list of rules into `permission`. A list that is no such thing stays, and so does one beside a `permission`:
-    /// the reading of restrictions, which comes next, says so.
+    /// Turns a list of rules into `permission`. A value that is no list stays, and so does one beside a `permission`: the
+    /// reading of restrictions, which comes next, says so.
     fn rules_of(&mut self, owner: &[&str]) {
         let Some(object) = self.object(owner) else { return };
         let is_alone = object.get("permission").is_none_or(Value::is_null);
-        let Some(entries) = object.get("permissions").and_then(entries).filter(|_| is_alone) else { return };
+        let Some(list) = object.get("permissions").and_then(Value::as_array).filter(|_| is_alone).cloned()
+        else {
+            let Some(Value::Object(rules)) = object.get_mut("permissions") else { return };
+            for (theirs, own) in &ACTIONS[..2] {
+                let Some(rule) = rules.shift_remove(*theirs) else { continue };
+                if rules.contains_key(*own) {
+                    // No order of the keys decides between two names of one tool: the stricter holds.
+                    let kind = Kind::Stricter(Map::from_iter([((*own).to_owned(), rule)]));
+                    let agent = owner.get(1).map(|name| (*name).to_owned());
+                    self.layer.limits.push(Limit { agent, kind });
+                    return;
+                }
+                rules.insert((*own).to_owned(), rule);
+            }
+            return;
+        };
         object.shift_remove("permissions");
-        object.insert("permission".to_owned(), permission(&entries).into());
-        let (from, to) = ([owner, &["permissions"]].concat(), [owner, &["permission"]].concat());
-        self.note(&from, "is read as `permission`");
-        self.layer.move_places(&from, &to);
+        let path = [owner, &["permissions"]].concat();
+        let entries = self.entries(owner, &path, &list);
+        if let Some(object) = self.object(owner) {
+            object.insert("permission".to_owned(), permission(&entries).into());
+        }
+        let to = [owner, &["permission"]].concat();
+        self.note(&path, "is read as `permission`");
+        self.layer.move_places(&path, &to);
+    }
+
+    /// Reads the entries of a list; for one that cannot be read everything asks.
+    fn entries(&mut self, owner: &[&str], path: &[&str], list: &[Value]) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        for (idx, said) in list.iter().enumerate() {
+            match entry(said) {
+                Some(entry) => entries.push(entry),
+                None => {
+                    let number = idx.to_string();
+                    let place = [path, &[number.as_str()]].concat();
+                    self.unread_at(
+                        owner.get(1).copied(),
+                        &place,
+                        "is no rule of `action`, `resource` and `effect`",
+                    );
+                }
+            }
+        }
+        entries
     }
 
     /// Turns policies about providers into lists of them, and those about tools into denials.
     fn policies(&mut self) {
-        let Some(policies) = self.layer.value.shift_remove("policies").filter(|it| !it.is_null()) else {
+        let older = self.object(&["experimental"]).and_then(|it| it.shift_remove("policies"));
+        let newer = self.layer.value.shift_remove("policies");
+        let mut list = Vec::new();
+        for said in [older, newer].into_iter().flatten().filter(|it| !it.is_null()) {
+            match said {
+                Value::Array(more) => list.extend(more),
+                _ => {
+                    self.warn_of(
+                        "policies",
+                        "is no list of policies; no provider is used until it is mended",
+                    );
+                    self.layer.value.insert("enabled_providers".to_owned(), json!([]));
+                }
+            }
+        }
+        if list.is_empty() {
             return;
-        };
-        let is_known = |entry: &Entry| ["provider.use", "tool.use", "integration.use"].contains(&&*entry.0);
-        let Some(entries) = entries(&policies).filter(|entries| entries.iter().all(is_known)) else {
-            self.warn_of("policies", "is no list of policies; no provider is used until it is mended");
+        }
+        let entries = self.entries(&[], &["policies"], &list);
+        self.provider_policies(&entries);
+        if entries.len() < list.len() {
+            self.warn_of(
+                "policies",
+                "has an entry that is no policy; no provider is used until it is mended",
+            );
             self.layer.value.insert("enabled_providers".to_owned(), json!([]));
-            return;
-        };
-        let about =
-            |wanted: &str| entries.iter().filter(move |(action, ..)| action == wanted).collect::<Vec<_>>();
+        }
+        let mut denied_tools: Vec<Value> = Vec::new();
+        for (action, resource, effect) in &entries {
+            let is_denied = effect != "allow";
+            match action.as_str() {
+                "provider.use" => {}
+                known if !is_denied && POLICIES.contains(&known) => {
+                    self.note(
+                        &["policies"],
+                        &format!("{action} allows {resource}, which lifts no denial here"),
+                    );
+                }
+                "tool.use" => {
+                    let (action, value) = resource.split_once(':').unwrap_or((resource, "*"));
+                    denied_tools.push(format!("{}({value})", own_action(action)).into());
+                }
+                "skill.use" => denied_tools.push(format!("skill({resource})").into()),
+                "websearch.use" => denied_tools.push("websearch".into()),
+                "mcp.use" => {
+                    // A stronger file may switch the server on again; its tools stay denied.
+                    denied_tools.push(format!("mcp__{resource}").into());
+                    if !resource.contains(['*', '?']) {
+                        self.put_below("mcp", json!({}));
+                        let off = Map::from_iter([(resource.clone(), json!({"enabled": false}))]);
+                        if let Some(servers) = self.object(&["mcp"]) {
+                            merge(servers, &off);
+                        }
+                    }
+                }
+                "integration.use" | "integration.connect" | "plugin.use" => {
+                    self.warn_of("policies", &format!("{action} of {resource} has no effect here"));
+                }
+                _other => {
+                    self.unread_at(None, &["policies"], &format!("{action} of {resource} is not understood"));
+                }
+            }
+        }
+        if !denied_tools.is_empty() {
+            // No rule gives back a tool that a policy denies.
+            self.deny(&denied_tools);
+        }
+        self.note(&["policies"], "is read as lists of providers, and as denied tools");
+    }
+
+    fn provider_policies(&mut self, entries: &[Entry]) {
         let mut denied: Vec<Value> = Vec::new();
         // The only ones, once a policy has denied all.
         let mut only: Option<Vec<Value>> = None;
-        for (_, name, effect) in about("provider.use") {
+        for (_, name, effect) in entries.iter().filter(|(action, ..)| action == "provider.use") {
             let is_denied = effect != "allow";
             match (name.as_str(), is_denied) {
                 ("*", true) => only = Some(Vec::new()),
                 ("*", false) => (only, denied) = (None, Vec::new()),
                 (name, _) if name.contains(['*', '?']) => {
-                    let problem = "names providers by a pattern, which is not understood; no provider is used until it is mended";
-                    self.warn_of("policies", problem);
+                    let problem = format!(
+                        "{name} names providers by a pattern, which is not understood; no provider is used until it is mended"
+                    );
+                    self.warn_of("policies", &problem);
                     only = Some(Vec::new());
                     break;
                 }
@@ -132,24 +250,20 @@ impl Normalizer<'_> {
                 }
             }
         }
-        for (key, names) in [("enabled_providers", only), ("disabled_providers", Some(denied))] {
-            if let Some(names) = names.filter(|names| key == "enabled_providers" || !names.is_empty()) {
-                self.layer.value.insert(key.to_owned(), names.into());
+        // They restrict beside the lists that there are, and lift nothing of them.
+        let listed = |layer: &Layer, key: &str| layer.value.get(key).and_then(Value::as_array).cloned();
+        if let Some(mut only) = only {
+            if let Some(known) = listed(self.layer, "enabled_providers") {
+                only.retain(|name| known.contains(name));
             }
+            self.layer.value.insert("enabled_providers".to_owned(), only.into());
         }
-        let denied_tools: Vec<Value> = about("tool.use")
-            .into_iter()
-            .filter(|(_, _, effect)| effect != "allow")
-            .map(|(_, resource, _)| {
-                let (action, value) = resource.split_once(':').unwrap_or((resource, "*"));
-                format!("{}({value})", own_action(action)).into()
-            })
-            .collect();
-        if !denied_tools.is_empty() {
-            // No rule gives back a tool that a policy denies.
-            self.deny(&denied_tools);
+        if !denied.is_empty() {
+            let mut all = listed(self.layer, "disabled_providers").unwrap_or_default();
+            denied.retain(|name| !all.contains(name));
+            all.extend(denied);
+            self.layer.value.insert("disabled_providers".to_owned(), all.into());
         }
-        self.note(&["policies"], "is read as lists of providers, and as denied tools");
     }
 
     /// Turns a model that is an object into a text.
@@ -163,18 +277,21 @@ impl Normalizer<'_> {
     /// Reads the fields that an agent adds to requests.
     fn request(&mut self, name: &str) {
         let Some(agent) = self.object(&["agent", name]) else { return };
-        let is_known = |request: &Map<String, Value>| {
-            request.keys().all(|key| ["body", "headers"].contains(&key.as_str()))
-        };
         let Some(request) = agent.shift_remove("request").filter(|request| !request.is_null()) else {
             return;
         };
-        let Some(request) = request.as_object().filter(|request| is_known(request)) else {
-            let path = ["agent", name, "request"];
+        let path = ["agent", name, "request"];
+        let Some(request) = request.as_object() else {
             let warning = self.layer.warning(&path, "is ignored; expected an object with `body`".to_owned());
             self.findings.warnings.push(warning);
             return;
         };
+        for key in request.keys().filter(|key| !["body", "headers"].contains(&key.as_str())) {
+            let place = ["agent", name, "request", key];
+            let warning = self.layer.warning(&place, "is not a known key and is ignored".to_owned());
+            self.findings.warnings.push(warning);
+        }
+        let Some(agent) = self.object(&["agent", name]) else { return };
         if let Some(body) = request.get("body").filter(|body| !body.is_null()) {
             agent.entry("options").or_insert_with(|| body.clone());
             self.note(&["agent", name, "request", "body"], "is read as `options`");
@@ -324,17 +441,14 @@ impl Normalizer<'_> {
     }
 }
 
-/// Reads a list of rules; `None` if one of them is none.
-fn entries(list: &Value) -> Option<Vec<Entry>> {
-    let entry = |entry: &Value| {
-        let text = |key: &str| entry.get(key)?.as_str();
-        let is_known = |key: &String| ["action", "resource", "effect"].contains(&key.as_str());
-        entry.as_object()?.keys().all(is_known).then_some(())?;
-        let effect = text("effect").filter(|it| ["allow", "ask", "deny"].contains(it))?;
-        let resource = if entry.get("resource").is_none_or(Value::is_null) { "*" } else { text("resource")? };
-        Some((own_action(text("action")?).to_owned(), resource.to_owned(), effect.to_owned()))
-    };
-    list.as_array()?.iter().map(entry).collect()
+/// Reads a rule of a list; `None` if it is none.
+fn entry(entry: &Value) -> Option<Entry> {
+    let text = |key: &str| entry.get(key)?.as_str();
+    let is_known = |key: &String| ["action", "resource", "effect"].contains(&key.as_str());
+    entry.as_object()?.keys().all(is_known).then_some(())?;
+    let effect = text("effect").filter(|it| ["allow", "ask", "deny"].contains(it))?;
+    let resource = if entry.get("resource").is_none_or(Value::is_null) { "*" } else { text("resource")? };
+    Some((own_action(text("action")?).to_owned(), resource.to_owned(), effect.to_owned()))
 }
 
 fn own_action(action: &str) -> &str {
@@ -413,7 +527,7 @@ mod tests {
 
     use super::*;
     use crate::config::{
-        layer::{Kind, Layer},
+        layer::Kind,
         rules::{last_match, read_rules},
         warning::Findings,
     };
@@ -467,11 +581,13 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_none_lets_everything_ask() {
-        for permissions in [json!([{"action": "shell", "effect": "perhaps"}]), json!(["deny"]), json!([5])] {
-            let (value, findings) = normalized(json!({"permissions": permissions}));
-            assert!(value.get("permission").is_none());
-            assert!(findings.warnings[0].message.contains("everything asks"), "{:?}", findings.warnings);
+    fn for_a_rule_that_is_none_everything_asks_and_the_others_hold() {
+        let denial = json!({"action": "shell", "resource": "rm *", "effect": "deny"});
+        for odd in [json!({"action": "shell", "effect": "perhaps"}), json!("deny"), json!(5)] {
+            let (value, findings) = normalized(json!({"permissions": [denial, odd]}));
+            assert_eq!(value["permission"], json!({"bash": {"rm *": "deny"}}));
+            let warning = findings.warnings[0].to_string();
+            assert!(warning.contains("permissions.1") && warning.contains("everything asks"), "{warning}");
         }
     }
 
@@ -487,6 +603,20 @@ mod tests {
         assert_eq!(value["enabled_providers"], json!([]));
         assert_eq!(findings.warnings.len(), 1);
         assert_eq!(normalized(json!({"policies": "none"})).0["enabled_providers"], json!([]));
+        let (value, _) = normalized(json!({
+            "disabled_providers": ["groq"], "enabled_providers": ["anthropic", "openai"],
+            "policies": [policy("*", "deny"), policy("anthropic", "allow"), policy("google", "allow"), policy("xai", "deny")],
+        }));
+        assert_eq!(
+            (&value["disabled_providers"], &value["enabled_providers"]),
+            (&json!(["groq", "xai"]), &json!(["anthropic"]))
+        );
+        let older = json!({"experimental": {"policies": [policy("openai", "deny")]}});
+        assert_eq!(normalized(older).0["disabled_providers"], json!(["openai"]));
+        let of_server = json!({"action": "mcp.use", "resource": "shop", "effect": "deny"});
+        let servers = json!({"shop": {"type": "local", "command": ["x"]}});
+        let (value, _) = normalized(json!({"policies": [of_server], "mcp": servers}));
+        assert_eq!(value["mcp"]["shop"]["enabled"], false);
         let tool = json!({"action": "tool.use", "resource": "shell:rm *", "effect": "deny"});
         let mut layer = Layer::new(
             Kind::File,

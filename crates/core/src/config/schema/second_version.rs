@@ -6,7 +6,7 @@ use crate::config::normalize::{
     providers::{
         CAPABILITIES, MODEL, MODEL_WITHOUT_EFFECT, PROVIDER, PROVIDER_WITHOUT_EFFECT, VARIANT_WITHOUT_EFFECT,
     },
-    second_version::{LIMITS, LOGIN, SERVER_WITHOUT_EFFECT, WITHOUT_EFFECT},
+    second_version::{LIMITS, LOGIN, POLICIES, SERVER_WITHOUT_EFFECT, WITHOUT_EFFECT},
 };
 
 /// Adds keys of servers, before parts of servers are made of these.
@@ -60,8 +60,10 @@ pub fn add(schema: &mut Value) {
         json!({"allOf": [skills["paths"]["items"], {"not": address}]}),
         json!({"allOf": [skills["urls"]["items"], address]}),
     ]);
+    let policies = rule(&["allow", "deny"], Some(&POLICIES));
+    schema["definitions"]["ExperimentalSettings"]["properties"]["policies"] = policies.clone();
     let keys = &mut schema["properties"];
-    keys["policies"] = rule(&["allow", "deny"], Some(&["provider.use", "tool.use", "integration.use"]));
+    keys["policies"] = policies;
     keys["skills"] = either([keys["skills"].clone(), list(skill)]);
     let plugin = closed(json!({"package": text, "options": {"type": "object"}}), &["package"]);
     keys["plugins"] = list(either([keys["plugin"]["items"].clone(), plugin]));
@@ -99,6 +101,7 @@ fn provider(schema: &Value) -> Value {
     model.insert("cost".to_owned(), json!({"anyOf": [cost, list(cost.clone())]}));
     let mut variant = Map::from_iter([("id".to_owned(), json!({"type": "string"}))]);
     variant.extend(["settings", "body"].map(|key| (key.to_owned(), json!({"type": "object"}))));
+    variant.insert("disabled".to_owned(), json!({}));
     variant.extend(VARIANT_WITHOUT_EFFECT.map(|key| (key.to_owned(), json!({}))));
     model.insert("variants".to_owned(), list(closed(variant.into(), &["id"])));
     let mut provider = keys("ProviderConfig", &PROVIDER, &PROVIDER_WITHOUT_EFFECT);
