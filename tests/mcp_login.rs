@@ -360,14 +360,17 @@ async fn a_server_of_the_first_standard_has_its_pages_at_the_known_places() {
 async fn a_client_is_known_by_the_document_that_describes_it_where_the_authority_takes_such() {
     let document = "https://windlass.example/client.json";
     let guarded = Guarded::start("document").await;
-    let machine = machine(&guarded, json!({"clientMetadataUrl": document})).await;
+    // The document would name the usual port, which tests that run beside this one take.
+    let oauth = json!({"clientMetadataUrl": document, "callbackPort": 0});
+    let machine = machine(&guarded, oauth.clone()).await;
     let login = run(&machine, &["mcp", "auth", "shop"]).await;
     assert!(login.stdout.starts_with("shop: connected"), "{login:?}");
     assert_eq!(guarded.log().await[0]["client"], document);
     // Others are registered as ever.
     let guarded = Guarded::start("good").await;
-    let machine = self::machine(&guarded, json!({"clientMetadataUrl": document})).await;
-    run(&machine, &["mcp", "auth", "shop"]).await;
+    let machine = self::machine(&guarded, oauth).await;
+    let login = run(&machine, &["mcp", "auth", "shop"]).await;
+    assert!(login.stdout.starts_with("shop: connected"), "{login:?}");
     assert_eq!(guarded.log().await[0]["client"], "registered");
 }
 
