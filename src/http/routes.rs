@@ -7,6 +7,7 @@ use axum::{
     Router,
     extract::Request,
     handler::Handler,
+    http::Method,
     response::Response,
     routing::{self, MethodRouter},
 };
@@ -64,6 +65,9 @@ impl AnyHandler {
     fn new<H: Handler<T, Shared>, T: 'static>(handler: H) -> Self {
         Self(Arc::new(move |mut request, server| {
             let handler = handler.clone();
+            if matches!(*request.method(), Method::GET | Method::HEAD) {
+                return Box::pin(handler.call(request, server)) as BoxFuture<'static, Response>;
+            }
             let unknown = Unknown::default();
             request.extensions_mut().insert(unknown.clone());
             Box::pin(async move {

@@ -117,9 +117,7 @@ impl Projects<'_> {
         workspace: &Workspace,
         worktree: &Worktree,
     ) -> Result<String, WorktreeError> {
-        let failed = |GitError(reason)| WorktreeError::List(reason);
-        let git = self.worktree_git(workspace, worktree).await.map_err(failed)?;
-        git.line(&["status", "--porcelain", "--ignored"]).await.map_err(failed)
+        self.listed_files(workspace, worktree, "--ignored").await
     }
 
     /// Returns the files of a worktree that are not committed, as git lists them; a directory among them is a repository.
@@ -128,9 +126,18 @@ impl Projects<'_> {
         workspace: &Workspace,
         worktree: &Worktree,
     ) -> Result<String, WorktreeError> {
+        self.listed_files(workspace, worktree, "--untracked-files=all").await
+    }
+
+    async fn listed_files(
+        self,
+        workspace: &Workspace,
+        worktree: &Worktree,
+        option: &str,
+    ) -> Result<String, WorktreeError> {
         let failed = |GitError(reason)| WorktreeError::List(reason);
         let git = self.worktree_git(workspace, worktree).await.map_err(failed)?;
-        git.line(&["status", "--porcelain", "--untracked-files=all"]).await.map_err(failed)
+        git.line(&["status", "--porcelain", option]).await.map_err(failed)
     }
 
     async fn worktree_git(self, workspace: &Workspace, worktree: &Worktree) -> Result<Git, GitError> {

@@ -25,7 +25,7 @@ pub const MODEL: [(&str, &[&str]); 9] = [
     ("package", &["provider", "npm"]),
     ("limit", &["limit"]),
 ];
-/// What a model can do, and our keys for it.
+/// Abilities of a model, and our keys for them.
 pub const CAPABILITIES: [(&str, &[&str]); 4] = [
     ("tools", &["tool_call"]),
     ("temperature", &["temperature"]),

@@ -107,16 +107,16 @@ impl Normalizer<'_> {
         let Some(list) = object.get("permissions").and_then(Value::as_array).filter(|_| is_alone).cloned()
         else {
             let Some(Value::Object(rules)) = object.get_mut("permissions") else { return };
+            let mut stricter = Map::new();
             for (theirs, own) in &ACTIONS[..2] {
                 let Some(rule) = rules.shift_remove(*theirs) else { continue };
-                if rules.contains_key(*own) {
-                    // No order of the keys decides between two names of one tool: the stricter holds.
-                    let kind = Kind::Stricter(Map::from_iter([((*own).to_owned(), rule)]));
-                    let agent = owner.get(1).map(|name| (*name).to_owned());
-                    self.layer.limits.push(Limit { agent, kind });
-                    return;
-                }
-                rules.insert((*own).to_owned(), rule);
+                // No order of the keys decides between two names of one tool: the stricter holds.
+                let target = if rules.contains_key(*own) { &mut stricter } else { &mut *rules };
+                target.insert((*own).to_owned(), rule);
+            }
+            if !stricter.is_empty() {
+                let agent = owner.get(1).map(|name| (*name).to_owned());
+                self.layer.limits.push(Limit { agent, kind: Kind::Stricter(stricter) });
             }
             return;
         };
@@ -589,6 +589,17 @@ mod tests {
             let warning = findings.warnings[0].to_string();
             assert!(warning.contains("permissions.1") && warning.contains("everything asks"), "{warning}");
         }
+    }
+
+    #[test]
+    fn of_two_names_of_one_tool_the_stricter_rule_holds_and_other_names_are_read_as_ours() {
+        let rules = json!({"shell": "deny", "bash": "allow", "subagent": "deny"});
+        let value = Map::from_iter([("permissions".to_owned(), rules)]);
+        let mut layer = Layer::new(Kind::File, "f", Path::new("/"), value);
+        super::super::normalize(&mut layer, &mut Findings::default());
+        assert_eq!(layer.value["permission"], json!({"bash": "allow", "task": "deny"}));
+        let rules: Vec<_> = layer.limits.iter().flat_map(|limit| limit.kind.rules(Path::new("/"))).collect();
+        assert_eq!((&*rules[0].permission, rules[0].action.name(), rules.len()), ("bash", "deny", 1));
     }
 
     #[test]
