@@ -81,6 +81,80 @@ async fn prompts_that_wait_are_listed_changed_and_withdrawn() {
 }
 
 #[tokio::test]
+async fn prompts_that_wait_are_put_in_another_order_which_outlives_the_process() {
+    let server = Server::start().await;
+    let (id, gate) = at_work(&server).await;
+    let mut waiting = Vec::new();
+    for text in ["one", "two", "three", "four"] {
+        waiting.push(admit(&server, &id, text, "queue").await["id"].as_str().unwrap().to_owned());
+    }
+    let path = |at: usize| format!("/api/session/{id}/inbox/{}", waiting[at]);
+    for (at, position, order) in [
+        (2, 0, ["three", "one", "two", "four"]),
+        (0, 9, ["three", "two", "four", "one"]),
+        (1, 1, ["three", "two", "four", "one"]),
+    ] {
+        assert_eq!(server.send("PATCH", &path(at), json!({"position": position})).await.status, 204);
+        assert_eq!(texts(&inbox(&server, &id).await), order);
+    }
+    server.send("PATCH", &path(0), json!({"position": -1})).await.refused(400);
+    let server = server.killed().await;
+    drop(gate);
+    assert_eq!(texts(&inbox(&server, &id).await), ["three", "two", "four", "one"]);
+    assert_eq!(server.send("PATCH", &path(3), json!({"position": 0})).await.status, 204);
+    for _ in 0..4 {
+        server.llm.reply(Reply::text("answered"));
+    }
+    let mut events = server.events("/event").await;
+    server.post(&format!("/api/session/{id}/wake"), json!({})).await;
+    for _ in 0..4 {
+        events.until("session.idle").await;
+    }
+    let said = said(&server);
+    let order = ["four", "three", "two", "one"].map(|words| said.find(words).unwrap());
+    assert!(order.is_sorted(), "{said}");
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn events_tell_of_each_change_of_what_waits() {
+    let server = Server::start().await;
+    let (id, gate) = at_work(&server).await;
+    let mut events = server.events("/event").await;
+    let one = admit(&server, &id, "one", "queue").await;
+    let two = admit(&server, &id, "two", "queue").await;
+    let path = |item: &Value| format!("/api/session/{id}/inbox/{}", item["id"].as_str().unwrap());
+    server.send("PATCH", &path(&two), json!({"position": 0})).await;
+    server.send("PATCH", &path(&one), json!({"delivery": "steer"})).await;
+    server.send("PATCH", &path(&two), json!({"text": "2"})).await;
+    server.send("DELETE", &path(&two), Value::Null).await;
+    server.llm.reply(Reply::text("with it"));
+    gate.open();
+    let told = events.until("session.idle").await;
+    let told = told.iter().filter(|event| event["type"].as_str().unwrap().starts_with("session.inbox."));
+    let told: Vec<Value> = told.map(|event| json!([event["type"], event["properties"]])).collect();
+    let (a, b) = (&one["id"], &two["id"]);
+    let item = |id: &Value, text: &str, delivery: &str, time: &Value| {
+        json!({"id": id, "sessionID": one["sessionID"], "time": time, "type": "user",
+            "payload": {"text": text}, "delivery": delivery, "parked": false})
+    };
+    let (at_one, at_two) = (&told[0][1]["item"]["time"], &told[1][1]["item"]["time"]);
+    let (first, second) = (item(a, "one", "queue", at_one), item(b, "two", "queue", at_two));
+    let expected = [
+        json!(["session.inbox.enqueued", {"sessionID": id, "inboxID": a, "item": first}]),
+        json!(["session.inbox.enqueued", {"sessionID": id, "inboxID": b, "item": second}]),
+        json!(["session.inbox.updated", {"sessionID": id, "inbox": [second, first]}]),
+        json!(["session.inbox.delivery.changed", {"sessionID": id, "inboxID": a, "delivery": "steer"}]),
+        json!(["session.inbox.updated", {"sessionID": id,
+            "inbox": [item(b, "2", "queue", at_two), item(a, "one", "steer", at_one)]}]),
+        json!(["session.inbox.cancelled", {"sessionID": id, "inboxID": b}]),
+        json!(["session.inbox.delivered", {"sessionID": id, "inboxID": a}]),
+    ];
+    assert_eq!(told, expected);
+    server.finish().await;
+}
+
+#[tokio::test]
 async fn an_abort_parks_what_waits_until_the_next_prompt() {
     let server = Server::start().await;
     let (id, gate) = at_work(&server).await;

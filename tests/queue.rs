@@ -149,6 +149,11 @@ async fn prompts_that_wait_are_listed_changed_and_withdrawn() {
     agent.request("_windlass/queue/change", named(2, json!({"delivery": "steer"}))).await.unwrap();
     let texts: Vec<Value> = waiting(&agent, &session).await.iter().map(|it| it["text"].clone()).collect();
     assert_eq!(texts, ["FIRST, better", "third"]);
+    agent.request("_windlass/queue/change", named(2, json!({"position": 0}))).await.unwrap();
+    let refused = agent.request("_windlass/queue/change", named(2, json!({"position": "up"}))).await;
+    assert!(refused.unwrap_err().message.contains("`position` must be a number"));
+    let texts: Vec<Value> = waiting(&agent, &session).await.iter().map(|it| it["text"].clone()).collect();
+    assert_eq!(texts, ["third", "FIRST, better"]);
 
     agent.llm.reply(Reply::text("with the third"));
     agent.llm.reply(Reply::text("the first"));

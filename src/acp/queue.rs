@@ -95,7 +95,7 @@ pub fn list(
     let row = |waiting: &WaitingPrompt| {
         let delivery = if waiting.delivery == Delivery::Turn { "queue" } else { "steer" };
         let mut row =
-            json!({ "id": waiting.ticket.to_string(), "delivery": delivery, "text": waiting.words });
+            json!({ "id": waiting.ticket.to_string(), "inboxID": waiting.id, "delivery": delivery, "text": waiting.words });
         if waiting.is_parked {
             row["parked"] = true.into();
         }
@@ -105,7 +105,7 @@ pub fn list(
     call.succeed(&json!({ "prompts": rows }))
 }
 
-/// Changes the words of a prompt that waits, or the time at which it is read.
+/// Changes the words of a prompt that waits, the time at which it is read, or its place among the others.
 pub fn change(
     connection: &mut Connection,
     call: &mut Call,
@@ -116,7 +116,10 @@ pub fn change(
     let id = open_session(connection, &named.session_id)?;
     let parts = change.prompt.map(|prompt| parts(connection, &id, prompt)).transpose()?;
     let delivery = change.is_steer.map(|is_steer| if is_steer { Delivery::Steer } else { Delivery::Turn });
-    if !connection.engine.sessions().change_prompt(&id, named.id, parts, delivery) {
+    let sessions = connection.engine.sessions();
+    let is_changed = sessions.change_prompt(&id, named.id, parts, delivery)
+        && change.position.is_none_or(|position| sessions.move_prompt(&id, named.id, position));
+    if !is_changed {
         return Err(not_waiting(&named));
     }
     call.succeed(&json!({}))

@@ -10,6 +10,7 @@ use windlass_base::{clock, ids, mime};
 use windlass_engine::{NewSession, RevertTo};
 use windlass_protocol::opencode::{
     id::{MessageId, PermissionId, QuestionId, SessionId},
+    inbox::InboxDelivery,
     model_ref::ModelRef,
     part::FilePart,
     permission::{PermissionRequest, Reply},
@@ -22,7 +23,6 @@ use super::{
     body::{self, Answer, Ids, Payload},
     error::Failure,
     history,
-    inbox::When,
     prompt::{self, PartInput, PromptBody},
     routes::{Routes, get, post},
     selection::Selected,
@@ -121,7 +121,7 @@ pub struct AdmitBody {
     id: Option<MessageId>,
     prompt: Words,
     #[serde(default)]
-    delivery: When,
+    delivery: InboxDelivery,
 }
 
 #[derive(Debug, Deserialize)]
@@ -158,7 +158,7 @@ async fn admit(
     let message_id = message_id.unwrap_or_else(ids::message);
     let shown = json!({"text": text});
     let answer = Answer(json!({"data": {
-        "admittedSeq": 0, "id": message_id, "sessionID": id, "prompt": shown, "delivery": delivery.name(),
+        "admittedSeq": 0, "id": message_id, "sessionID": id, "prompt": shown, "delivery": delivery,
         "timeCreated": clock::now_ms(),
     }}));
     if prompt::is_repeated(&server, &id, &message_id).await? {

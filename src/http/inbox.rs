@@ -6,8 +6,11 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_engine::{Delivery, WaitingPrompt};
-use windlass_protocol::opencode::id::SessionId;
+use windlass_engine::Delivery;
+use windlass_protocol::opencode::{
+    id::SessionId,
+    inbox::{InboxDelivery, InboxItem},
+};
 
 use super::{
     api_session::find,
@@ -24,55 +27,11 @@ pub fn routes() -> Routes {
         .route("/api/session/{id}/wake", post(wake))
 }
 
-/// The time at which a prompt is read, in OpenCode's words.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum When {
-    /// With the next step of the turn that runs.
-    Steer,
-    /// By a turn of its own.
-    #[default]
-    Queue,
-}
-
-impl When {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Steer => "steer",
-            Self::Queue => "queue",
-        }
-    }
-}
-
-impl From<When> for Delivery {
-    fn from(when: When) -> Self {
-        match when {
-            When::Steer => Self::Steer,
-            When::Queue => Self::Turn,
-        }
-    }
-}
-
-/// Returns a prompt as OpenCode's second version shows it, and whether it waits for the next one.
-fn view(id: &SessionId, prompt: &WaitingPrompt) -> Value {
-    let when = if prompt.delivery == Delivery::Turn { When::Queue } else { When::Steer };
-    json!({
-        "id": prompt.id,
-        "sessionID": id,
-        "time": {"created": prompt.created},
-        "type": "user",
-        "payload": {"text": prompt.words},
-        "delivery": when.name(),
-        "parked": prompt.is_parked,
-    })
-}
-
 async fn list(State(server): State<Shared>, Path(id): Path<String>) -> Result<Answer<Value>, Failure> {
     let id = find(&server, &id).await?.id;
     server.open(&id).await?;
     let waiting = server.engine.sessions().waiting_prompts(&id);
-    let listed: Vec<Value> = waiting.iter().map(|prompt| view(&id, prompt)).collect();
+    let listed: Vec<InboxItem> = waiting.iter().map(|prompt| prompt.item(&id)).collect();
     Ok(Answer(json!({ "data": listed })))
 }
 
@@ -80,15 +39,17 @@ async fn list(State(server): State<Shared>, Path(id): Path<String>) -> Result<An
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    delivery: Option<When>,
+    delivery: Option<InboxDelivery>,
     /// The words that take the place of the prompt's; its files stay.
     text: Option<String>,
+    /// The index in the list that the prompt gets; zero is the first.
+    position: Option<usize>,
 }
 
 async fn change(
     State(server): State<Shared>,
     Path((session, inbox)): Path<(String, String)>,
-    Payload(Change { delivery, text }): Payload<Change>,
+    Payload(Change { delivery, text, position }): Payload<Change>,
 ) -> Result<StatusCode, Failure> {
     let (id, ticket) = waiting(&server, &session, &inbox).await?;
     if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
@@ -97,11 +58,12 @@ async fn change(
     let sessions = server.engine.sessions();
     let settling = sessions.settling(&id, ticket);
     let is_changed = text.is_none_or(|text| sessions.change_words(&id, ticket, text))
-        && sessions.change_prompt(&id, ticket, None, delivery.map(Delivery::from));
+        && sessions.change_prompt(&id, ticket, None, delivery.map(Delivery::from))
+        && position.is_none_or(|position| sessions.move_prompt(&id, ticket, position));
     if !is_changed {
         return Err(gone(&inbox));
     }
-    if matches!(delivery, Some(When::Steer)) {
+    if matches!(delivery, Some(InboxDelivery::Steer)) {
         sessions.wake_prompt(&id, ticket);
     }
     settling.settled().await;

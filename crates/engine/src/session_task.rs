@@ -64,11 +64,13 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
         }
         let handled = match command {
             None => break,
-            // It is sent again with the next prompt.
-            Some(Command::Prompt { ticket }) if cx.tickets.is_parked(ticket) => Ok(()),
-            Some(Command::Prompt { ticket }) if was_taken_elsewhere(&cx, ticket).await => Ok(()),
-            Some(Command::Prompt { ticket }) if cx.tickets.end_without_turn(ticket) => Ok(()),
-            Some(Command::Prompt { ticket }) => answer(&cx, &mut state, &mut inbox, &mut title, ticket).await,
+            Some(Command::Prompt { place }) => match cx.tickets.take(place) {
+                // It was withdrawn, or is sent again with the next prompt.
+                None => Ok(()),
+                Some(ticket) if was_taken_elsewhere(&cx, ticket).await => Ok(()),
+                Some(ticket) if cx.tickets.end_without_turn(ticket) => Ok(()),
+                Some(ticket) => answer(&cx, &mut state, &mut inbox, &mut title, ticket).await,
+            },
             Some(Command::Select { agent, model }) => {
                 inbox::select(&cx, &mut state, agent, model).await;
                 Ok(())

@@ -9,6 +9,7 @@ pub mod event;
 pub mod file;
 pub mod file_diff;
 pub mod id;
+pub mod inbox;
 pub mod message;
 pub mod model_ref;
 pub mod part;

@@ -9,7 +9,7 @@ use super::{
     context::SessionCx,
     request::{Command, PromptInput},
     state::{Journal, SessionState},
-    tickets::Tickets,
+    tickets::{Place, Tickets},
 };
 
 /// Prompts that may wait behind a running turn.
@@ -48,11 +48,11 @@ impl Inbox {
     ) {
         while let Ok(command) = self.receiver.try_recv() {
             match command {
-                Command::Prompt { ticket } => {
+                Command::Prompt { place } => {
                     if let Some(agent) = switched_to {
-                        cx.tickets.of_waiting(ticket, |input| input.agent = Some(agent.to_owned()));
+                        cx.tickets.of_place(place, |input| input.agent = Some(agent.to_owned()));
                     }
-                    self.waiting.push_back(Command::Prompt { ticket });
+                    self.waiting.push_back(Command::Prompt { place });
                 }
                 command @ (Command::Revert { .. } | Command::Edit { .. }) => self.waiting.push_back(command),
                 Command::Select { agent, model } => {
@@ -75,7 +75,10 @@ impl Inbox {
         let (mut taken, mut left) = (Vec::new(), VecDeque::new());
         for command in self.waiting.drain(..) {
             match command {
-                Command::Prompt { ticket } if tickets.is_for_running_turn(ticket) => taken.push(ticket),
+                Command::Prompt { place } => match tickets.take_for_running_turn(place) {
+                    Some(ticket) => taken.push(ticket),
+                    None => left.push_back(Command::Prompt { place }),
+                },
                 other => left.push_back(other),
             }
         }
@@ -85,12 +88,12 @@ impl Inbox {
 
     /// Returns true if a prompt was met that the running turn is to take in.
     pub fn has_for_running_turn(&self, tickets: &Tickets) -> bool {
-        self.tickets().any(|ticket| tickets.is_for_running_turn(ticket))
+        self.places().any(|place| tickets.is_for_running_turn(place))
     }
 
     /// Returns true if words of the user were met that the running turn is to take in.
     pub fn has_steer(&self, tickets: &Tickets) -> bool {
-        self.tickets().any(|ticket| tickets.is_steer(ticket))
+        self.places().any(|place| tickets.is_steer(place))
     }
 
     /// Lets this agent answer the prompts that wait.
@@ -99,15 +102,15 @@ impl Inbox {
     }
 
     fn change_waiting(&self, tickets: &Tickets, mut change: impl FnMut(&mut PromptInput)) {
-        for ticket in self.tickets() {
+        for place in self.places() {
             // One that was cancelled meanwhile has no input.
-            let _ = tickets.of_waiting(ticket, &mut change);
+            let _ = tickets.of_place(place, &mut change);
         }
     }
 
-    fn tickets(&self) -> impl Iterator<Item = u64> {
+    fn places(&self) -> impl Iterator<Item = Place> {
         self.waiting.iter().filter_map(|command| match command {
-            Command::Prompt { ticket } => Some(*ticket),
+            Command::Prompt { place } => Some(*place),
             Command::Select { .. }
             | Command::Title(_)
             | Command::Patched

@@ -29,6 +29,9 @@ struct Row {
     key: Option<String>,
     /// Milliseconds since the epoch.
     created: i64,
+    /// Rows are read in the order of this; the time at which it came where there is none.
+    #[serde(default)]
+    rank: Option<i64>,
 }
 
 /// The fate of a row.
@@ -71,7 +74,7 @@ impl KeptPrompt {
     /// Keeps a prompt from now on; `None` for one that is worth nothing after a restart.
     pub fn new(session_id: &SessionId, id: &MessageId, input: &PromptInput) -> Option<(Self, Keeper)> {
         let is_users = input.of_task.is_none() && input.delivery != Delivery::SteerOnly;
-        let row = is_users.then(|| row(input, clock::now_ms())).flatten()?;
+        let row = is_users.then(|| row(input, clock::now_ms(), None)).flatten()?;
         Some(Self::with(session_id, id, Wish::Keep(Some(row))))
     }
 
@@ -95,8 +98,8 @@ impl KeptPrompt {
     }
 
     /// The prompt was changed.
-    pub fn rewrite(&self, input: &PromptInput, created: i64) {
-        if let Some(row) = row(input, created) {
+    pub fn rewrite(&self, input: &PromptInput, created: i64, rank: i64) {
+        if let Some(row) = row(input, created, Some(rank)) {
             self.say(Wish::Keep(Some(row)));
         }
     }
@@ -160,11 +163,12 @@ pub struct Restored {
     pub key: Option<String>,
     /// Milliseconds since the epoch.
     pub created: i64,
+    pub rank: i64,
 }
 
 /// Reads the prompt of a row; `None` for one of a newer version's form.
 pub fn read(id: &MessageId, row: Value) -> Option<Restored> {
-    let Row { parts, agent, model, on_missing, invocation, format, system, delivery, no_reply, key, created } =
+    let Row { parts, agent, model, on_missing, invocation, format, system, delivery, no_reply, key, created, rank } =
         serde_json::from_value(row).ok()?;
     let input = PromptInput {
         parts,
@@ -180,10 +184,10 @@ pub fn read(id: &MessageId, row: Value) -> Option<Restored> {
         message_id: Some(id.clone()),
         ..PromptInput::default()
     };
-    Some(Restored { input, key, created })
+    Some(Restored { input, key, created, rank: rank.unwrap_or(created) })
 }
 
-fn row(input: &PromptInput, created: i64) -> Option<Value> {
+fn row(input: &PromptInput, created: i64, rank: Option<i64>) -> Option<Value> {
     let row = Row {
         parts: input.parts.clone(),
         agent: input.agent.clone(),
@@ -196,6 +200,7 @@ fn row(input: &PromptInput, created: i64) -> Option<Value> {
         no_reply: input.no_reply,
         key: input.key.as_ref().map(|key| key.mark().to_owned()),
         created,
+        rank,
     };
     serde_json::to_value(row).ok()
 }

@@ -68,7 +68,7 @@ impl Sessions<'_> {
         ended.map_or(Ok(()), |result| result.map(drop))
     }
 
-    /// Lists the prompts that wait behind an open session's work, in the order in which they came.
+    /// Lists the prompts that wait behind an open session's work, in their order.
     pub fn waiting_prompts(self, id: &SessionId) -> Vec<WaitingPrompt> {
         self.tickets(id).map(|tickets| tickets.waiting()).unwrap_or_default()
     }
@@ -81,7 +81,12 @@ impl Sessions<'_> {
             input.parts.insert(0, words);
             input.part_ids = Vec::new();
         };
-        self.tickets(id).and_then(|tickets| tickets.change(ticket, change)).is_some()
+        self.tickets(id).is_some_and(|tickets| tickets.change(ticket, change))
+    }
+
+    /// Puts a prompt that waits where the list has this index; false if it does not wait any more.
+    pub fn move_prompt(self, id: &SessionId, ticket: u64, index: usize) -> bool {
+        self.tickets(id).is_some_and(|tickets| tickets.move_to(ticket, index))
     }
 
     /// Changes the parts, or the time, of a prompt that waits; false if it does not wait any more.
@@ -102,7 +107,7 @@ impl Sessions<'_> {
                 input.delivery = delivery;
             }
         };
-        self.tickets(id).and_then(|tickets| tickets.change(ticket, change)).is_some()
+        self.tickets(id).is_some_and(|tickets| tickets.change(ticket, change))
     }
 
     /// Takes a prompt back that waits, as if it had never come; false if it does not wait any more.
@@ -168,9 +173,16 @@ impl Sessions<'_> {
     }
 
     fn send(self, id: &SessionId, open: &mut OpenSession, ticket: u64) {
-        if self.engine.inbox(id, open).try_send(Command::Prompt { ticket }).is_err() {
+        if !self.try_send(id, open, ticket) {
             open.tickets.park(ticket);
         }
+    }
+
+    /// Tells the session's task of a prompt; false if there is no room.
+    fn try_send(self, id: &SessionId, open: &mut OpenSession, ticket: u64) -> bool {
+        let number = self.engine.0.sessions.next_ticket.fetch_add(1, Ordering::Relaxed);
+        let place = open.tickets.stand(ticket, number);
+        place.is_none_or(|place| self.engine.inbox(id, open).try_send(Command::Prompt { place }).is_ok())
     }
 
     /// Like [`Sessions::prompt`], with a token that cancels the turn.
@@ -207,7 +219,7 @@ impl Sessions<'_> {
                 identity.kept = self.keep_prompt(id, &identity.id, &input, on_kept);
             }
             open.tickets.issue(ticket, identity, cancel, watch, input);
-            if has_room && self.engine.inbox(id, open).try_send(Command::Prompt { ticket }).is_ok() {
+            if has_room && self.try_send(id, open, ticket) {
                 if let Some(key) = key {
                     self.answer_repeat(open.tickets.clone(), ticket, key);
                 }

@@ -170,12 +170,12 @@ impl Sessions<'_> {
             Arc::new(mcp::Servers::start(specs, directories, self.engine.0.bus.clone()))
         };
         let mcp = (!servers.is_empty()).then(|| start(servers));
-        let (parent_limits, tickets) = (ParentLimits::default(), Arc::default());
+        let tickets = Arc::new(Tickets::new(id, &self.engine.0.bus));
         let open = OpenSession {
             workspace,
             mcp,
             is_mcp_lent: false,
-            parent_limits,
+            parent_limits: ParentLimits::default(),
             granted: Granted::default(),
             directories: Arc::default(),
             client_prompt: None,
@@ -196,7 +196,7 @@ impl Sessions<'_> {
         granted: Granted,
         warning_log: WarningLog,
     ) -> Result<(), InUse> {
-        let (tickets, warning_log) = (Arc::default(), Some(warning_log));
+        let (tickets, warning_log) = (Arc::new(Tickets::new(id, &self.engine.0.bus)), Some(warning_log));
         let open = OpenSession {
             workspace,
             mcp,

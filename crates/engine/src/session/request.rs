@@ -6,23 +6,25 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use windlass_protocol::opencode::{
-    id::{MessageId, PartId},
+    id::{MessageId, PartId, SessionId},
+    inbox::{InboxDelivery, InboxItem, InboxKind, InboxPayload},
     message::OutputFormat,
     model_ref::ModelRef,
     part::{Part, PartKind},
     session::Session,
+    time::CreatedTime,
     tokens::Tokens,
 };
 
 pub use crate::prompt_part::PromptPart;
 
-use super::prompt_key::KeyClaim;
+use super::{prompt_key::KeyClaim, tickets::Place};
 use crate::EngineError;
 
 /// Commands for a session's task.
 pub enum Command {
-    /// The ticket's entry holds the prompt and the client that is to be answered.
-    Prompt { ticket: u64 },
+    /// The prompt that stands in this place then.
+    Prompt { place: Place },
     /// The agent or model for later prompts.
     Select { agent: Option<String>, model: Option<ModelRef> },
     /// A title was made for the conversation.
@@ -141,6 +143,33 @@ pub struct WaitingPrompt {
     pub words: String,
     /// The prompt as it would be typed; `None` where it has more than words.
     pub line: Option<String>,
+}
+
+impl WaitingPrompt {
+    /// Returns the prompt as clients of a session see it.
+    pub fn item(&self, session_id: &SessionId) -> InboxItem {
+        InboxItem {
+            id: self.id.clone(),
+            session_id: session_id.clone(),
+            time: CreatedTime { created: self.created },
+            kind: InboxKind::User,
+            payload: InboxPayload { text: self.words.clone() },
+            delivery: match self.delivery {
+                Delivery::Turn => InboxDelivery::Queue,
+                Delivery::Steer | Delivery::SteerOnly => InboxDelivery::Steer,
+            },
+            parked: self.is_parked,
+        }
+    }
+}
+
+impl From<InboxDelivery> for Delivery {
+    fn from(delivery: InboxDelivery) -> Self {
+        match delivery {
+            InboxDelivery::Steer => Self::Steer,
+            InboxDelivery::Queue => Self::Turn,
+        }
+    }
 }
 
 /// Cost and tokens of a subagent's work, which count for the session above.

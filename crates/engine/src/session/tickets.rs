@@ -5,7 +5,12 @@ use std::{collections::HashMap, sync::Mutex};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use windlass_base::{clock, ids, lock::lock};
-use windlass_protocol::opencode::id::MessageId;
+use windlass_core::bus::Bus;
+use windlass_protocol::opencode::{
+    event::EventPayload,
+    id::{MessageId, SessionId},
+    inbox::InboxItem,
+};
 
 use super::{
     kept_prompt::{KeptPrompt, Settling},
@@ -16,14 +21,28 @@ use super::{
 use crate::{EngineError, EngineErrorKind};
 
 /// See the module's comment.
-#[derive(Default)]
 pub struct Tickets {
     open: Mutex<HashMap<u64, Ticket>>,
+    session_id: SessionId,
+    /// Hears of the prompts that wait.
+    bus: Bus,
 }
+
+/// The place of a prompt in the order of its session's. The session's task is told of places: another prompt may have
+/// come to stand in one by the time it looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place(u64);
 
 struct Ticket {
     id: MessageId,
+    place: Place,
     created: i64,
+    /// The order of the rows in the store: the time at which it came, unless it was moved.
+    rank: i64,
+    /// Its session's task is about to begin it, so it is not moved any more.
+    is_taken: bool,
+    /// Clients know that it waits.
+    is_told: bool,
     cancel: CancellationToken,
     watch: PromptWatch,
     /// The prompt, until it begins.
@@ -41,6 +60,8 @@ pub struct Identity {
     pub id: MessageId,
     /// Milliseconds since the epoch.
     pub created: i64,
+    /// See [`Ticket::rank`].
+    pub rank: i64,
     /// Its row in the store.
     pub kept: Option<KeptPrompt>,
 }
@@ -49,7 +70,8 @@ impl Identity {
     /// Makes the identity of a prompt of which the store keeps nothing.
     pub fn of(input: &PromptInput) -> Self {
         let id = input.message_id.clone().unwrap_or_else(ids::message);
-        Self { id, created: clock::now_ms(), kept: None }
+        let created = clock::now_ms();
+        Self { id, created, rank: created, kept: None }
     }
 }
 
@@ -58,17 +80,22 @@ impl Ticket {
         self.waiting.is_none()
     }
 
-    /// Answers its prompt, of which the store keeps nothing.
-    fn end(self, result: Result<TurnOutcome, EngineError>) {
-        if let Some(kept) = &self.kept {
-            kept.forget();
-        }
-        (self.watch.on_end)(result);
+    /// Returns the prompt if it is a user's and waits.
+    fn listed(&self) -> Option<&PromptInput> {
+        self.waiting.as_deref().filter(|input| input.of_task.is_none())
+    }
+
+    fn park(&mut self) {
+        (self.is_parked, self.is_taken) = (true, false);
     }
 }
 
 impl Tickets {
-    /// Takes a prompt and its answer into keeping; `cancel` cancels its turn.
+    pub fn new(session_id: &SessionId, bus: &Bus) -> Self {
+        Self { open: Mutex::default(), session_id: session_id.clone(), bus: bus.clone() }
+    }
+
+    /// Takes a prompt and its answer into keeping; `cancel` cancels its turn. Clients are told of one that waits.
     pub fn issue(
         &self,
         ticket: u64,
@@ -77,11 +104,67 @@ impl Tickets {
         watch: PromptWatch,
         input: PromptInput,
     ) {
-        let Identity { id, created, kept } = identity;
-        let waiting = Some(Box::new(input));
-        let (is_parked, ends) = (false, Vec::new());
-        let entry = Ticket { id, created, cancel, watch, waiting, kept, is_parked, ends };
-        self.lock().insert(ticket, entry);
+        let Identity { id, created, rank, kept } = identity;
+        let is_restored = kept.as_ref().is_some_and(|kept| kept.is_restored);
+        let is_users = input.of_task.is_none();
+        let enqueued = {
+            let mut open = self.lock();
+            let is_behind = open.values().any(|other| !other.is_parked);
+            let entry = Ticket {
+                id,
+                place: Place(ticket),
+                created,
+                rank,
+                is_taken: false,
+                is_told: is_users && (is_behind || is_restored),
+                cancel,
+                watch,
+                waiting: Some(Box::new(input)),
+                kept,
+                is_parked: is_restored,
+                ends: Vec::new(),
+            };
+            let entry = open.entry(ticket).insert_entry(entry);
+            let waiting = waiting(ticket, entry.get()).filter(|_| is_users && is_behind && !is_restored);
+            waiting.map(|waiting| waiting.item(&self.session_id))
+        };
+        if let Some(item) = enqueued {
+            let (session_id, inbox_id) = (self.session_id.clone(), item.id.clone());
+            let item = Box::new(item);
+            self.bus.publish(EventPayload::InboxEnqueued { session_id, inbox_id, item });
+        }
+    }
+
+    /// Puts a prompt behind all others, in a place of this number, which no other one has had.
+    pub fn stand(&self, ticket: u64, number: u64) -> Option<Place> {
+        let mut open = self.lock();
+        let entry = open.get_mut(&ticket)?;
+        entry.place = Place(number);
+        Some(entry.place)
+    }
+
+    /// Takes up the prompt that stands in this place; `None` if none waits there.
+    pub fn take(&self, place: Place) -> Option<u64> {
+        self.take_if(place, |_| true)
+    }
+
+    /// Takes up the prompt that stands in this place, if it belongs into the conversation as it is and not into a turn of
+    /// its own.
+    pub fn take_for_running_turn(&self, place: Place) -> Option<u64> {
+        self.take_if(place, is_for_running_turn)
+    }
+
+    fn take_if(&self, place: Place, is_wanted: impl Fn(&PromptInput) -> bool) -> Option<u64> {
+        let mut open = self.lock();
+        let (ticket, entry) = at(&mut open, place)?;
+        let is_taken = entry.waiting.as_deref().is_some_and(is_wanted);
+        entry.is_taken |= is_taken;
+        is_taken.then_some(ticket)
+    }
+
+    /// Works on the prompt that stands in a place; `None` if none waits there.
+    pub fn of_place<T>(&self, place: Place, work: impl FnOnce(&mut PromptInput) -> T) -> Option<T> {
+        at(&mut self.lock(), place)?.1.waiting.as_deref_mut().map(work)
     }
 
     /// Returns true if a prompt of this id waits or runs.
@@ -115,6 +198,25 @@ impl Tickets {
         })
     }
 
+    /// Tells clients that the prompts that wait are others, or in another order.
+    fn tell_updated(&self) {
+        let session_id = self.session_id.clone();
+        let inbox = self.waiting().iter().map(|waiting| waiting.item(&session_id)).collect();
+        self.bus.publish(EventPayload::InboxUpdated { session_id, inbox });
+    }
+
+    /// Answers the prompt of a ticket that was taken out, of which the store keeps nothing.
+    fn finish(&self, ticket: Ticket, result: Result<TurnOutcome, EngineError>) {
+        if ticket.is_told && !ticket.is_running() {
+            let (session_id, inbox_id) = (self.session_id.clone(), ticket.id.clone());
+            self.bus.publish(EventPayload::InboxCancelled { session_id, inbox_id });
+        }
+        if let Some(kept) = &ticket.kept {
+            kept.forget();
+        }
+        (ticket.watch.on_end)(result);
+    }
+
     /// Lets one prompt go on that waits for the next one; false if it does not.
     pub fn unpark_one(&self, ticket: u64) -> bool {
         self.lock().get_mut(&ticket).is_some_and(|entry| std::mem::take(&mut entry.is_parked))
@@ -123,12 +225,8 @@ impl Tickets {
     /// Lets a prompt wait for the next one.
     pub fn park(&self, ticket: u64) {
         if let Some(entry) = self.lock().get_mut(&ticket) {
-            entry.is_parked = true;
+            entry.park();
         }
-    }
-
-    pub fn is_parked(&self, ticket: u64) -> bool {
-        self.lock().get(&ticket).is_some_and(|entry| entry.is_parked)
     }
 
     /// Returns the prompts that waited for the next one, in their order: they go before it.
@@ -136,22 +234,54 @@ impl Tickets {
         let mut open = self.lock();
         let parked = open
             .iter_mut()
-            .filter_map(|(ticket, entry)| std::mem::take(&mut entry.is_parked).then_some(*ticket));
-        let mut tickets: Vec<u64> = parked.collect();
-        tickets.sort_unstable();
-        tickets
+            .filter_map(|(ticket, entry)| std::mem::take(&mut entry.is_parked).then_some((entry.place, *ticket)));
+        let mut places: Vec<(Place, u64)> = parked.collect();
+        places.sort_unstable();
+        places.into_iter().map(|(_, ticket)| ticket).collect()
+    }
+
+    /// Puts a user's prompt that waits where the list has this index; false if it does not wait any more. Prompts that wait
+    /// for the next one stay before the others.
+    pub fn move_to(&self, ticket: u64, index: usize) -> bool {
+        let is_moved = {
+            let mut open = self.lock();
+            let movable = |entry: &Ticket| entry.listed().is_some() && !entry.is_taken;
+            let Some(is_parked) = open.get(&ticket).filter(|it| movable(it)).map(|it| it.is_parked) else {
+                return false;
+            };
+            let mut order: Vec<(Place, u64)> = open
+                .iter()
+                .filter(|(_, entry)| entry.listed().is_some())
+                .map(|(ticket, entry)| (entry.place, *ticket))
+                .collect();
+            order.sort_unstable();
+            order.retain(|(_, other)| *other != ticket);
+            let own = open.get(&ticket).map_or(Place(ticket), |entry| entry.place);
+            order.insert(index.min(order.len()), (own, ticket));
+            order.retain(|(_, other)| open[other].is_parked == is_parked && !open[other].is_taken);
+            let tickets: Vec<u64> = order.iter().map(|(_, ticket)| *ticket).collect();
+            reorder(&mut open, &tickets)
+        };
+        if is_moved {
+            self.tell_updated();
+        }
+        true
     }
 
     /// Returns the prompt of a ticket that begins, and the token that cancels its turn; `None` when it was cancelled
     /// while it waited behind others.
     pub fn begin(&self, ticket: u64, begun: Begun) -> Option<(CancellationToken, PromptInput)> {
-        let (cancel, input, on_begin) = {
+        let (cancel, input, on_begin, told) = {
             let mut open = self.lock();
             let ticket = open.get_mut(&ticket)?;
             let mut input = ticket.waiting.take()?;
             input.waiting_id = ticket.kept.as_ref().map(|kept| kept.id.clone());
-            (ticket.cancel.clone(), *input, ticket.watch.on_begin.take())
+            let told = ticket.is_told.then(|| ticket.id.clone());
+            (ticket.cancel.clone(), *input, ticket.watch.on_begin.take(), told)
         };
+        if let Some(inbox_id) = told {
+            self.bus.publish(EventPayload::InboxDelivered { session_id: self.session_id.clone(), inbox_id });
+        }
         if let Some(on_begin) = on_begin {
             on_begin(begun);
         }
@@ -169,17 +299,13 @@ impl Tickets {
     }
 
     /// Returns true for words of the user that wait for the running turn.
-    pub fn is_steer(&self, ticket: u64) -> bool {
-        let is_steer = self.of_waiting(ticket, |input| input.delivery != Delivery::Turn);
-        !self.is_parked(ticket) && is_steer == Some(true)
+    pub fn is_steer(&self, place: Place) -> bool {
+        self.of_place(place, |input| input.delivery != Delivery::Turn) == Some(true)
     }
 
     /// Returns true if a prompt that waits belongs into the conversation as it is, and not into a turn of its own.
-    pub fn is_for_running_turn(&self, ticket: u64) -> bool {
-        let is_for_it = |input: &mut PromptInput| {
-            input.no_reply || input.of_task.is_some() || input.delivery != Delivery::Turn
-        };
-        !self.is_parked(ticket) && self.of_waiting(ticket, is_for_it) == Some(true)
+    pub fn is_for_running_turn(&self, place: Place) -> bool {
+        self.of_place(place, |input| is_for_running_turn(input)) == Some(true)
     }
 
     /// Works on a prompt that waits; `None` if it does not any more.
@@ -192,36 +318,37 @@ impl Tickets {
         self.lock().values().filter(|entry| !entry.is_running()).count()
     }
 
-    /// Lists the user's prompts that wait, in the order in which they came.
+    /// Lists the user's prompts that wait, in their order.
     pub fn waiting(&self) -> Vec<WaitingPrompt> {
         let open = self.lock();
-        let listed = open.iter().filter_map(|(ticket, entry)| {
-            let input = entry.waiting.as_deref().filter(|input| input.of_task.is_none())?;
-            Some(WaitingPrompt {
-                line: line(input),
-                ticket: *ticket,
-                id: entry.id.clone(),
-                created: entry.created,
-                is_parked: entry.is_parked,
-                delivery: input.delivery,
-                words: words(&input.parts),
-            })
-        });
-        let mut listed: Vec<WaitingPrompt> = listed.collect();
-        listed.sort_unstable_by_key(|waiting| waiting.ticket);
-        listed
+        let listed = open.iter().filter_map(|(ticket, entry)| Some((entry.place, waiting(*ticket, entry)?)));
+        let mut listed: Vec<(Place, WaitingPrompt)> = listed.collect();
+        listed.sort_unstable_by_key(|(place, _)| *place);
+        listed.into_iter().map(|(_, waiting)| waiting).collect()
     }
 
-    /// Works on a user's prompt that waits, as [`Tickets::waiting`] lists it; `None` if it does not any more.
-    pub fn change<T>(&self, ticket: u64, work: impl FnOnce(&mut PromptInput) -> T) -> Option<T> {
-        let mut open = self.lock();
-        let Ticket { waiting, kept, created, .. } = open.get_mut(&ticket)?;
-        let input = waiting.as_deref_mut().filter(|input| input.of_task.is_none())?;
-        let done = work(input);
-        if let Some(kept) = kept {
-            kept.rewrite(input, *created);
+    /// Changes a user's prompt that waits, as [`Tickets::waiting`] lists it; false if it does not any more.
+    pub fn change(&self, ticket: u64, work: impl FnOnce(&mut PromptInput)) -> bool {
+        let (before, after) = {
+            let mut open = self.lock();
+            let Some(entry) = open.get_mut(&ticket) else { return false };
+            let Some(before) = waiting(ticket, entry) else { return false };
+            if let Some(input) = entry.waiting.as_deref_mut() {
+                work(input);
+            }
+            rewrite(entry);
+            (before.item(&self.session_id), waiting(ticket, entry).map(|after| after.item(&self.session_id)))
+        };
+        let Some(after) = after else { return false };
+        if before.delivery != after.delivery {
+            let (session_id, inbox_id) = (self.session_id.clone(), after.id.clone());
+            let delivery = after.delivery;
+            self.bus.publish(EventPayload::InboxDeliveryChanged { session_id, inbox_id, delivery });
         }
-        Some(done)
+        if (InboxItem { delivery: after.delivery, ..before }) != after {
+            self.tell_updated();
+        }
+        true
     }
 
     /// Returns the way to learn when the store agrees with what is done to a prompt that waits.
@@ -241,7 +368,7 @@ impl Tickets {
             }
         };
         let Some(withdrawn) = withdrawn else { return false };
-        withdrawn.end(Ok(TurnOutcome::cancelled()));
+        self.finish(withdrawn, Ok(TurnOutcome::cancelled()));
         true
     }
 
@@ -276,7 +403,7 @@ impl Tickets {
     pub fn end(&self, ticket: u64, result: Result<TurnOutcome, EngineError>) {
         let ended = self.lock().remove(&ticket);
         if let Some(ended) = ended {
-            ended.end(result);
+            self.finish(ended, result);
         }
     }
 
@@ -297,9 +424,11 @@ impl Tickets {
     /// where nobody waits for its answer. The next to begin does so and ends: its words are on a screen already, so they
     /// are kept.
     pub fn cancel(&self, ticket: u64) {
+        let mut is_parked = false;
         let waiting = {
             let mut open = self.lock();
-            let is_next = open.iter().all(|(other, entry)| *other >= ticket || entry.is_parked);
+            let own = open.get(&ticket).map(|entry| entry.place);
+            let is_next = open.values().all(|entry| Some(entry.place) >= own || entry.is_parked);
             match open.get_mut(&ticket) {
                 Some(entry) if entry.is_parked => None,
                 Some(entry) if entry.is_running() || is_next => {
@@ -307,7 +436,8 @@ impl Tickets {
                     None
                 }
                 Some(entry) if entry.watch.is_kept => {
-                    entry.is_parked = true;
+                    entry.park();
+                    is_parked = true;
                     None
                 }
                 Some(_) => open.remove(&ticket),
@@ -315,37 +445,100 @@ impl Tickets {
             }
         };
         if let Some(waiting) = waiting {
-            waiting.end(Ok(TurnOutcome::cancelled()));
+            self.finish(waiting, Ok(TurnOutcome::cancelled()));
+        }
+        if is_parked {
+            self.tell_updated();
         }
     }
 
     /// Cancels every prompt of the session.
     pub fn cancel_all(&self) {
-        let mut tickets: Vec<u64> = self.lock().keys().copied().collect();
-        tickets.sort_unstable();
-        for ticket in tickets {
+        let mut places: Vec<(Place, u64)> =
+            self.lock().iter().map(|(ticket, entry)| (entry.place, *ticket)).collect();
+        places.sort_unstable();
+        for (_, ticket) in places {
             self.cancel(ticket);
         }
     }
 
     /// Answers all of them, in their order. Those whose answer nobody waits for stay until the next prompt.
     pub fn end_all(&self, error: EngineError) {
+        let mut n_parked = 0;
         let mut open: Vec<_> = {
             let mut open = self.lock();
-            for ticket in open.values_mut().filter(|ticket| ticket.watch.is_kept && !ticket.is_running()) {
-                ticket.is_parked = true;
+            let kept = open.values_mut().filter(|ticket| ticket.watch.is_kept && !ticket.is_running());
+            for ticket in kept.filter(|ticket| !ticket.is_parked) {
+                ticket.park();
+                n_parked += 1;
             }
             open.extract_if(|_, ticket| !ticket.is_parked).collect()
         };
-        open.sort_unstable_by_key(|(ticket, _)| *ticket);
+        open.sort_unstable_by_key(|(_, ticket)| ticket.place);
         for (_, ticket) in open {
-            ticket.end(Err(error.clone()));
+            self.finish(ticket, Err(error.clone()));
+        }
+        if n_parked > 0 {
+            self.tell_updated();
         }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Ticket>> {
         lock(&self.open)
     }
+}
+
+fn is_for_running_turn(input: &PromptInput) -> bool {
+    input.no_reply || input.of_task.is_some() || input.delivery != Delivery::Turn
+}
+
+/// Returns the ticket that stands in a place, unless it waits for the next prompt.
+fn at(open: &mut HashMap<u64, Ticket>, place: Place) -> Option<(u64, &mut Ticket)> {
+    let found = open.iter_mut().find(|(_, entry)| entry.place == place && !entry.is_parked)?;
+    Some((*found.0, found.1))
+}
+
+/// Gives these prompts each other's places, so that they stand in this order; false if they do already.
+fn reorder(open: &mut HashMap<u64, Ticket>, tickets: &[u64]) -> bool {
+    let listed = || tickets.iter().filter_map(|ticket| open.get(ticket));
+    let (mut places, mut ranks): (Vec<Place>, Vec<i64>) =
+        listed().map(|entry| (entry.place, entry.rank)).unzip();
+    if places.is_sorted() {
+        return false;
+    }
+    places.sort_unstable();
+    ranks.sort_unstable();
+    let mut last = i64::MIN;
+    for (ticket, (place, rank)) in tickets.iter().zip(places.into_iter().zip(ranks)) {
+        // Those that came within a millisecond keep an order as well.
+        last = rank.max(last.saturating_add(1));
+        if let Some(entry) = open.get_mut(ticket) {
+            (entry.place, entry.rank) = (place, last);
+            rewrite(entry);
+        }
+    }
+    true
+}
+
+/// Has the store keep a prompt as it is now.
+fn rewrite(entry: &Ticket) {
+    if let (Some(kept), Some(input)) = (&entry.kept, entry.waiting.as_deref()) {
+        kept.rewrite(input, entry.created, entry.rank);
+    }
+}
+
+/// Returns a user's prompt that waits as it is listed.
+fn waiting(ticket: u64, entry: &Ticket) -> Option<WaitingPrompt> {
+    let input = entry.listed()?;
+    Some(WaitingPrompt {
+        line: line(input),
+        ticket,
+        id: entry.id.clone(),
+        created: entry.created,
+        is_parked: entry.is_parked,
+        delivery: input.delivery,
+        words: words(&input.parts),
+    })
 }
 
 fn words(parts: &[PromptPart]) -> String {

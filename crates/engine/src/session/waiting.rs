@@ -53,8 +53,11 @@ impl Sessions<'_> {
         drop(shared);
         let sessions = lock(&self.engine.0.sessions.open);
         let Some(open) = sessions.get(session_id).filter(|_| is_alone) else { return };
-        for (id, row) in rows {
-            let Some(Restored { mut input, key, created }) = kept_prompt::read(&id, row) else { continue };
+        let restored = rows.into_iter().filter_map(|(id, row)| Some((kept_prompt::read(&id, row)?, id)));
+        let mut restored: Vec<(Restored, MessageId)> = restored.collect();
+        // Stable: those of one time are in the order of their ids.
+        restored.sort_by_key(|(restored, _)| restored.rank);
+        for (Restored { mut input, key, created, rank }, id) in restored {
             if open.tickets.has(&id) {
                 continue;
             }
@@ -65,9 +68,8 @@ impl Sessions<'_> {
             let ticket = self.engine.0.sessions.next_ticket.fetch_add(1, Ordering::Relaxed);
             // Nobody waits for its answer.
             let watch = PromptWatch { is_kept: true, ..PromptWatch::until_end(Box::new(drop)) };
-            let identity = Identity { id, created, kept: Some(kept) };
+            let identity = Identity { id, created, rank, kept: Some(kept) };
             open.tickets.issue(ticket, identity, CancellationToken::new(), watch, input);
-            open.tickets.park(ticket);
         }
     }
 }

@@ -50,6 +50,8 @@ pub struct PromptChange {
     pub prompt: Option<Prompt>,
     /// True to have it read by the turn that runs.
     pub is_steer: Option<bool>,
+    /// The index in the list that it gets.
+    pub position: Option<usize>,
 }
 
 /// Decodes the change of `_windlass/queue/change`.
@@ -65,8 +67,15 @@ pub fn prompt_change(params: Option<&str>) -> Result<PromptChange, InvalidParams
         None | Some(Value::Null) => None,
         Some(_) => Some(prompt(params)?),
     };
-    if prompt.is_none() && is_steer.is_none() {
-        return Err(invalid("nothing is to be changed: give a `prompt` or a `delivery`"));
+    let position = match object.get("position") {
+        None | Some(Value::Null) => None,
+        Some(position) => {
+            let index = position.as_u64().and_then(|index| usize::try_from(index).ok());
+            Some(index.ok_or_else(|| invalid("`position` must be a number from zero"))?)
+        }
+    };
+    if prompt.is_none() && is_steer.is_none() && position.is_none() {
+        return Err(invalid("nothing is to be changed: give a `prompt`, a `delivery` or a `position`"));
     }
-    Ok(PromptChange { prompt, is_steer })
+    Ok(PromptChange { prompt, is_steer, position })
 }

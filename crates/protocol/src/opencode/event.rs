@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     file_diff::FileDiff,
     id::{EventId, MessageId, PartId, PermissionId, QuestionId, SessionId},
+    inbox::{InboxDelivery, InboxItem},
     message::{Message, MessageError},
     part::Part,
     permission::{PermissionRequest, Reply},
@@ -73,6 +74,46 @@ pub enum EventPayload {
         arguments: String,
         #[serde(rename = "messageID")]
         message_id: MessageId,
+    },
+    /// A prompt waits for its turn. It, and the next three, are OpenCode's second version's.
+    #[serde(rename = "session.inbox.enqueued")]
+    InboxEnqueued {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        #[serde(rename = "inboxID")]
+        inbox_id: MessageId,
+        item: Box<InboxItem>,
+    },
+    /// A prompt that waited begins.
+    #[serde(rename = "session.inbox.delivered")]
+    InboxDelivered {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        #[serde(rename = "inboxID")]
+        inbox_id: MessageId,
+    },
+    /// A prompt that waited will not begin.
+    #[serde(rename = "session.inbox.cancelled")]
+    InboxCancelled {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        #[serde(rename = "inboxID")]
+        inbox_id: MessageId,
+    },
+    #[serde(rename = "session.inbox.delivery.changed")]
+    InboxDeliveryChanged {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        #[serde(rename = "inboxID")]
+        inbox_id: MessageId,
+        delivery: InboxDelivery,
+    },
+    /// Our own event: words, order or parking of prompts that wait have changed; they are these now.
+    #[serde(rename = "session.inbox.updated")]
+    InboxUpdated {
+        #[serde(rename = "sessionID")]
+        session_id: SessionId,
+        inbox: Vec<InboxItem>,
     },
     #[serde(rename = "message.updated")]
     MessageUpdated {
@@ -218,6 +259,11 @@ pub enum EventKind {
     SessionCompacted,
     SessionDiff,
     CommandExecuted,
+    InboxEnqueued,
+    InboxDelivered,
+    InboxCancelled,
+    InboxDeliveryChanged,
+    InboxUpdated,
     MessageUpdated,
     MessageRemoved,
     PartUpdated,
@@ -241,7 +287,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds with a name.
-    pub const ALL: [EventKind; 26] = [
+    pub const ALL: [EventKind; 31] = [
         EventKind::SessionCreated,
         EventKind::SessionUpdated,
         EventKind::SessionDeleted,
@@ -251,6 +297,11 @@ impl EventKind {
         EventKind::SessionCompacted,
         EventKind::SessionDiff,
         EventKind::CommandExecuted,
+        EventKind::InboxEnqueued,
+        EventKind::InboxDelivered,
+        EventKind::InboxCancelled,
+        EventKind::InboxDeliveryChanged,
+        EventKind::InboxUpdated,
         EventKind::MessageUpdated,
         EventKind::MessageRemoved,
         EventKind::PartUpdated,
@@ -282,6 +333,11 @@ impl EventKind {
             EventKind::SessionCompacted => "session.compacted",
             EventKind::SessionDiff => "session.diff",
             EventKind::CommandExecuted => "command.executed",
+            EventKind::InboxEnqueued => "session.inbox.enqueued",
+            EventKind::InboxDelivered => "session.inbox.delivered",
+            EventKind::InboxCancelled => "session.inbox.cancelled",
+            EventKind::InboxDeliveryChanged => "session.inbox.delivery.changed",
+            EventKind::InboxUpdated => "session.inbox.updated",
             EventKind::MessageUpdated => "message.updated",
             EventKind::MessageRemoved => "message.removed",
             EventKind::PartUpdated => "message.part.updated",
@@ -322,6 +378,11 @@ impl EventPayload {
             EventPayload::SessionCompacted { .. } => EventKind::SessionCompacted,
             EventPayload::SessionDiff { .. } => EventKind::SessionDiff,
             EventPayload::CommandExecuted { .. } => EventKind::CommandExecuted,
+            EventPayload::InboxEnqueued { .. } => EventKind::InboxEnqueued,
+            EventPayload::InboxDelivered { .. } => EventKind::InboxDelivered,
+            EventPayload::InboxCancelled { .. } => EventKind::InboxCancelled,
+            EventPayload::InboxDeliveryChanged { .. } => EventKind::InboxDeliveryChanged,
+            EventPayload::InboxUpdated { .. } => EventKind::InboxUpdated,
             EventPayload::MessageUpdated { .. } => EventKind::MessageUpdated,
             EventPayload::MessageRemoved { .. } => EventKind::MessageRemoved,
             EventPayload::PartUpdated { .. } => EventKind::PartUpdated,
@@ -354,6 +415,11 @@ impl EventPayload {
             | EventPayload::SessionCompacted { session_id }
             | EventPayload::SessionDiff { session_id, .. }
             | EventPayload::CommandExecuted { session_id, .. }
+            | EventPayload::InboxEnqueued { session_id, .. }
+            | EventPayload::InboxDelivered { session_id, .. }
+            | EventPayload::InboxCancelled { session_id, .. }
+            | EventPayload::InboxDeliveryChanged { session_id, .. }
+            | EventPayload::InboxUpdated { session_id, .. }
             | EventPayload::MessageUpdated { session_id, .. }
             | EventPayload::MessageRemoved { session_id, .. }
             | EventPayload::PartUpdated { session_id, .. }

@@ -32,7 +32,7 @@ async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
     let new = NewSession { directory: home.path().to_owned(), ..NewSession::default() };
     let opened = engine.sessions().create(new).await.expect("made");
     let (sender, receiver) = mpsc::channel(8);
-    let tickets: Arc<Tickets> = Arc::default();
+    let tickets = Arc::new(Tickets::new(&opened.info.id, engine.bus()));
     let cx = SessionCx {
         session_lock: Default::default(),
         engine: engine.clone(),
@@ -56,7 +56,7 @@ async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
                 let input = PromptInput { agent: Some((*agent).to_owned()), ..PromptInput::default() };
                 let watch = PromptWatch::until_end(Box::new(drop));
                 tickets.issue(next_ticket, Identity::of(&input), CancellationToken::new(), watch, input);
-                Command::Prompt { ticket: next_ticket }
+                Command::Prompt { place: tickets.stand(next_ticket, next_ticket).expect("issued") }
             }
             Came::Select(agent) => Command::Select { agent: Some((*agent).to_owned()), model: None },
             Came::Look(switched_to) => {
@@ -66,8 +66,8 @@ async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
         };
         assert!(sender.try_send(command).is_ok(), "there is room");
     }
-    let agent = |ticket| tickets.of_waiting(ticket, |input| input.agent.clone().unwrap_or_default());
-    let waiting = inbox.tickets().filter_map(agent).collect();
+    let agent = |place| tickets.of_place(place, |input| input.agent.clone().unwrap_or_default());
+    let waiting = inbox.places().filter_map(agent).collect();
     drop(cx);
     engine.finish().await;
     (waiting, state.info.agent)

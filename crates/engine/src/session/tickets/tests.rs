@@ -5,19 +5,25 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio_util::sync::CancellationToken;
 
+use windlass_base::ids;
+use windlass_core::bus::Bus;
+
 use super::{Begun, Identity, PromptInput, PromptWatch, Tickets, TurnOutcome};
 use crate::{EngineError, EngineErrorKind, session::request::StopReason};
 
 /// Tickets, and the answers to each, in order.
-#[derive(Default)]
 struct Scene {
     tickets: Tickets,
     answers: Arc<Mutex<Vec<(u64, String)>>>,
 }
 
+fn tickets_of_none() -> Tickets {
+    Tickets::new(&ids::session(), &Bus::default())
+}
+
 impl Scene {
     fn new(tickets: &[u64]) -> Self {
-        let scene = Self::default();
+        let scene = Self { tickets: tickets_of_none(), answers: Arc::default() };
         for &ticket in tickets {
             let answers = scene.answers.clone();
             let on_end = move |result: Result<TurnOutcome, EngineError>| {
@@ -54,7 +60,7 @@ impl Scene {
 
 #[test]
 fn a_stored_message_is_told_of_in_the_turn_that_runs_and_in_no_other() {
-    let tickets = Tickets::default();
+    let tickets = tickets_of_none();
     let mut stored = [1, 2].map(|ticket| {
         let (sender, stored) = oneshot::channel();
         let watch = PromptWatch { on_stored: Some(sender), ..PromptWatch::until_end(Box::new(|_| ())) };
