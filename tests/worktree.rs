@@ -1,10 +1,13 @@
 //! `--worktree`: work in a git worktree of its own.
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::{cli::Machine, support::llm::Reply};
+use crate::{
+    cli::Machine,
+    support::{agent::Agent, llm::Reply, server::Server},
+};
 
 fn git(machine: &Machine, arguments: &[&str]) -> String {
     let output = Command::new("git").current_dir(&machine.scratch.work).args(arguments).output().unwrap();
@@ -153,4 +156,93 @@ async fn a_worktree_in_which_nothing_was_changed_is_gone_again() {
     let ended = machine.run(&["run", "--worktree", "look"]).await;
     assert!(ended.code == Some(1) && ended.stderr.contains("commit something first"), "{ended:?}");
     machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_of_a_client_has_a_worktree_which_goes_with_its_end_where_nothing_was_changed() {
+    let agent = Agent::start().await;
+    let mut params = agent.session_params();
+    params["_meta"] = json!({"windlass/worktree": "try it"});
+    let session = agent.request("session/new", params.clone()).await.unwrap()["sessionId"].clone();
+    let session = session.as_str().unwrap();
+    let asked = async |words: &str| {
+        agent.llm.reply(Reply::call("call_1", "bash", json!({"command": "pwd", "description": "looks"})));
+        agent.llm.reply(Reply::text("there"));
+        agent.prompt(session, words).await;
+        agent.llm.last_request().tool_result("call_1").trim().to_owned()
+    };
+    let directory = asked("where?").await;
+    assert!(directory.ends_with("/try-it") && Path::new(&directory).is_dir(), "{directory}");
+    agent.request("session/close", json!({"sessionId": session})).await.unwrap();
+    assert!(!Path::new(&directory).exists());
+    // It is made again for one who comes back, and stays with work in it.
+    let listed = agent.request("session/list", json!({"cwd": directory})).await.unwrap();
+    assert_eq!(listed["sessions"][0]["sessionId"], session);
+    let load = json!({"sessionId": session, "cwd": directory, "mcpServers": []});
+    agent.request("session/load", load).await.unwrap();
+    assert_eq!(asked("and now?").await, directory);
+    agent.llm.reply(Reply::call("call_1", "write", json!({"filePath": "new.txt", "content": "new\n"})));
+    agent.llm.reply(Reply::text("written"));
+    agent.prompt(session, "write").await;
+    agent.request("session/close", json!({"sessionId": session})).await.unwrap();
+    assert!(Path::new(&directory).join("new.txt").exists() && !agent.scratch.exists("new.txt"));
+    params["_meta"] = json!({"windlass/worktree": 1});
+    let refused = agent.request("session/new", params).await.unwrap_err();
+    assert!(refused.message.contains("must be a boolean or a name"), "{}", refused.message);
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_over_http_has_a_worktree_too() {
+    let server = Server::start().await;
+    let made = server.post("/session", json!({"worktree": true})).await.ok();
+    let directory = made["directory"].as_str().unwrap().to_owned();
+    assert!(directory != server.scratch.work.display().to_string() && Path::new(&directory).is_dir());
+    let listed = server.get("/experimental/worktree").await.ok();
+    assert_eq!(listed, json!([directory]));
+    server.send("DELETE", &format!("/session/{}", made["id"].as_str().unwrap()), Value::Null).await.ok();
+    assert!(!Path::new(&directory).exists());
+    assert_eq!(server.get("/experimental/worktree").await.ok(), json!([]));
+    server.post("/session", json!({"worktree": 3})).await.refused(400);
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_subagent_that_asks_for_a_worktree_changes_nothing_in_its_parents_directory() {
+    let own = json!({"agent": {"digger": {"mode": "subagent", "description": "digs", "worktree": true}}});
+    let agent = Agent::start_with(own).await;
+    let session = agent.new_session().await;
+    let task = |id: &str| {
+        let input = json!({"description": "dig", "prompt": "CHILD", "subagent_type": "digger"});
+        Reply::call(id, "task", input)
+    };
+    agent.llm.reply_to("go", task("call_1"));
+    agent
+        .llm
+        .reply_to("CHILD", Reply::call("call_2", "write", json!({"filePath": "new.txt", "content": "x"})));
+    agent.llm.reply_to("CHILD", Reply::text("dug"));
+    agent.llm.reply_to("go", task("call_3"));
+    agent.llm.reply_to("CHILD", Reply::text("nothing to dig"));
+    agent.llm.reply_to("go", Reply::text("done"));
+    agent.prompt(&session, "go").await;
+    let request = agent.llm.last_request();
+    let (worked, idle) = (request.tool_result("call_1"), request.tool_result("call_3"));
+    let directory = worked.split("directory=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    assert!(Path::new(directory).join("new.txt").exists() && !agent.scratch.exists("new.txt"), "{worked}");
+    assert!(worked.contains("`windlass worktree merge "), "{worked}");
+    assert!(idle.contains("changed no file in it"), "{idle}");
+    agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_worktree_without_a_repository_is_refused_with_a_reason() {
+    let agent = Agent::start().await;
+    let elsewhere = agent.scratch.home.join("plain");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let mut params = agent.session_params();
+    params["cwd"] = json!(elsewhere);
+    params["_meta"] = json!({"windlass/worktree": true});
+    let refused = agent.request("session/new", params).await.unwrap_err();
+    assert!(refused.message.contains("not in a git repository with a commit"), "{}", refused.message);
+    agent.finish().await;
 }

@@ -440,15 +440,7 @@ impl Encoder {
             EventPayload::Toast { title, message, variant, .. } => {
                 self.toast(id, title, message, *variant, out);
             }
-            EventPayload::SessionError { .. }
-            | EventPayload::SessionCompacted { .. }
-            | EventPayload::SessionDiff { .. }
-            | EventPayload::CommandExecuted { .. }
-            | EventPayload::PartRemoved { .. }
-            | EventPayload::FileEdited { .. }
-            | EventPayload::McpToolsChanged { .. }
-            | EventPayload::ConfigUpdated { .. }
-            | EventPayload::Service(_) => {}
+            _other => {}
         }
     }
 

@@ -90,6 +90,7 @@ fn capabilities(found: &Found) -> AgentCapabilities {
     let extensions = [
         ext::EVENTS,
         ext::SESSION_ID,
+        ext::WORKTREE,
         ext::FORK_MESSAGE,
         ext::PERMISSION_REPLY_META,
         ext::QUESTION_REPLY_META,

@@ -94,8 +94,7 @@ pub fn list(
     let id = open_session(connection, &text)?;
     let row = |waiting: &WaitingPrompt| {
         let delivery = if waiting.delivery == Delivery::Turn { "queue" } else { "steer" };
-        let mut row =
-            json!({ "id": waiting.ticket.to_string(), "inboxID": waiting.id, "delivery": delivery, "text": waiting.words });
+        let mut row = json!({ "id": waiting.ticket.to_string(), "inboxID": waiting.id, "delivery": delivery, "text": waiting.words });
         if waiting.is_parked {
             row["parked"] = true.into();
         }

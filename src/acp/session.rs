@@ -64,10 +64,18 @@ pub fn new(
     let (engine, lease, outbox) =
         (connection.engine.clone(), connection.lease.clone(), connection.outbox.clone());
     call.spawn(connection, request.session_id.clone(), async move {
-        let OpenSession { cwd, directories, mcp_servers, system_prompt, config_options, skipped, .. } =
-            request;
+        let OpenSession {
+            cwd,
+            directories,
+            mcp_servers,
+            system_prompt,
+            config_options,
+            skipped,
+            worktree,
+            ..
+        } = request;
         let (directory, servers) = (PathBuf::from(cwd), client_servers(mcp_servers, &outbox));
-        let new = NewSession { directory, id: chosen, servers, ..NewSession::default() };
+        let new = NewSession { directory, id: chosen, servers, worktree, ..NewSession::default() };
         let opened = engine.sessions().create(new).await.map_err(|failure| engine_error(&failure))?;
         let fresh = Fresh::new(&engine, &lease, &opened.info.id);
         equip(&engine, &opened.info.id, directories, system_prompt).await?;

@@ -91,7 +91,7 @@ pub fn run(mut environment: Environment, mut args: ChatArgs) -> ExitCode {
         let sessions = Sessions::own(&engine, &args.talk);
         let leave = async {
             if let Some(worktree) = worktree {
-                worktree.leave().await;
+                worktree::leave(worktree).await;
             }
         };
         match converse(sessions, &args.talk, first, look, environment).await {

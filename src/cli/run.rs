@@ -90,7 +90,7 @@ pub fn run(mut environment: Environment, mut args: RunArgs) -> ExitCode {
         drop(shown);
         let leave = async {
             if let Some(worktree) = worktree {
-                worktree.leave().await;
+                worktree::leave(worktree).await;
             }
         };
         match result {

@@ -5,14 +5,12 @@ use std::{
     io::{self, IsTerminal, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::Arc,
 };
 
 use clap::{Args, Subcommand};
 use windlass_base::{figures, path::real, process::pager};
 use windlass_core::config::{Environment, paths::Paths};
-use windlass_engine::{Engine, Workspace};
-use windlass_files::{Projects, WorktreeError};
+use windlass_engine::{Engine, TaskWorktree, Workspace, WorktreeError};
 use windlass_protocol::opencode::project::Worktree;
 
 use super::{
@@ -57,60 +55,32 @@ enum WorktreeCommand {
     },
 }
 
-/// A worktree that a run or a chat works in.
-pub struct Entered {
-    engine: Engine,
-    workspace: Arc<Workspace>,
-    worktree: Worktree,
-    /// The files that a new one had at its beginning; one that was there before stays.
-    before: Option<String>,
-}
-
 /// Makes the worktree that the options ask for, or returns to it; the work is there from now on.
-pub async fn enter(engine: &Engine, talk: &mut TalkArgs) -> Result<Option<Entered>, Failure> {
+pub async fn enter(engine: &Engine, talk: &mut TalkArgs) -> Result<Option<TaskWorktree>, Failure> {
     let Some(name) = talk.worktree.take() else { return Ok(None) };
     let directory = open::directory(talk)?;
     let workspace = engine.workspaces().workspace(&directory).await?;
     let name = Some(name).filter(|name| !name.trim().is_empty());
-    let entered = Projects::of(engine).enter_worktree(&workspace, name).await;
-    let failed = |error: WorktreeError| Failure::Failed(format!("--worktree: {error}."));
-    let (worktree, is_new) = entered.map_err(failed)?;
-    let before = match is_new {
-        true => Some(Projects::of(engine).worktree_files(&workspace, &worktree).await.map_err(failed)?),
-        false => None,
-    };
-    talk.dir = Some(PathBuf::from(&worktree.directory));
-    output::note(&format!("Working in {}.", shown(&worktree)));
-    Ok(Some(Entered { engine: engine.clone(), workspace, worktree, before }))
+    let entered = engine.worktrees().enter(&workspace, name).await;
+    let entered = entered.map_err(|error| Failure::Failed(format!("--worktree: {error}.")))?;
+    talk.dir = Some(PathBuf::from(&entered.worktree.directory));
+    output::note(&format!("Working in {}.", shown(&entered.worktree)));
+    Ok(Some(entered))
 }
 
-impl Entered {
-    /// Removes a new worktree where nothing was changed, and says where the work is otherwise. Nothing may work there any
-    /// more.
-    pub async fn leave(self) {
-        let projects = Projects::of(&self.engine);
-        let is_unchanged = match &self.before {
-            Some(before) => projects.is_unchanged(&self.workspace, &self.worktree, before).await,
-            None => Ok(false),
-        };
-        let left = match is_unchanged {
-            Ok(true) => {
-                projects.remove_worktree(&self.workspace, &self.worktree.directory).await.map(|()| true)
-            }
-            Ok(false) => Ok(false),
-            Err(error) => Err(error),
-        };
-        let name = plain(&self.worktree.name);
-        output::note(&match left {
-            Ok(true) => format!("Nothing was changed, so the worktree {name} is gone again."),
-            Ok(false) => format!(
-                "The work is in {}. `windlass worktree merge {name}` merges it, `--worktree={name}` goes on with it, and \
-                 `windlass worktree remove {name}` throws it away.",
-                shown(&self.worktree)
-            ),
-            Err(error) => format!("{error}."),
-        });
-    }
+/// Removes a new worktree where nothing was changed, and says where the work is otherwise. Nothing may work there any more.
+pub async fn leave(entered: TaskWorktree) {
+    let worktree = entered.worktree.clone();
+    let name = plain(&worktree.name);
+    output::note(&match entered.leave().await {
+        Ok(true) => format!("Nothing was changed, so the worktree {name} is gone again."),
+        Ok(false) => format!(
+            "The work is in {}. `windlass worktree merge {name}` merges it, `--worktree={name}` goes on with it, and \
+             `windlass worktree remove {name}` throws it away.",
+            shown(&worktree)
+        ),
+        Err(error) => format!("{error}."),
+    });
 }
 
 fn shown(worktree: &Worktree) -> String {
@@ -150,7 +120,7 @@ async fn state(engine: &Engine, workspace: &Workspace, worktree: &Worktree) -> &
     if !Path::new(&worktree.directory).is_dir() {
         return "directory gone";
     }
-    match Projects::of(engine).is_unchanged(workspace, worktree, "").await {
+    match engine.worktrees().is_unchanged(workspace, worktree, "").await {
         Ok(true) => NOTHING,
         Ok(false) => "work in it",
         Err(_) => "unreadable",
@@ -158,7 +128,7 @@ async fn state(engine: &Engine, workspace: &Workspace, worktree: &Worktree) -> &
 }
 
 async fn list(engine: &Engine, workspace: &Workspace) -> Result<ExitCode, Failure> {
-    let found = Projects::of(engine).task_worktrees(workspace).await.map_err(failed)?;
+    let found = engine.worktrees().list(workspace).await.map_err(failed)?;
     if found.is_empty() {
         return Ok(output::print_answer(
             "There are no worktrees of windlass here; `windlass run --worktree` makes one.",
@@ -174,7 +144,7 @@ async fn list(engine: &Engine, workspace: &Workspace) -> Result<ExitCode, Failur
 
 /// Returns the worktree that is meant.
 async fn named(engine: &Engine, workspace: &Workspace, name: &str) -> Result<Worktree, Failure> {
-    let found = Projects::of(engine).task_worktrees(workspace).await.map_err(failed)?;
+    let found = engine.worktrees().list(workspace).await.map_err(failed)?;
     let is_meant = |it: &Worktree| it.name == name || Path::new(&it.directory) == Path::new(name);
     found.into_iter().find(is_meant).ok_or_else(|| {
         Failure::Failed(format!("There is no worktree `{name}`; `windlass worktree list` shows them."))
@@ -219,7 +189,7 @@ async fn merge(
     let Some(branch) = worktree.branch.as_deref().filter(|_| Path::new(directory).is_dir()) else {
         return Err(Failure::Failed(format!("{} is on no branch; make one there first.", shown(&worktree))));
     };
-    let files = Projects::of(engine).open_files(workspace, &worktree).await.map_err(failed)?;
+    let files = engine.worktrees().open_files(workspace, &worktree).await.map_err(failed)?;
     let is_unmerged = |line: &&str| UNMERGED.iter().any(|state| line.starts_with(state));
     if let Some(line) = files.lines().find(is_unmerged) {
         let reason = format!("{name} is in the middle of a merge ({}); end it there first.", plain(line));
@@ -270,7 +240,7 @@ async fn merge(
     if !(is_sure || is_terminal && is_agreed(&question, "")?) {
         return Ok(output::print_answer(&stays));
     }
-    let removed = Projects::of(engine).remove_worktree(workspace, directory).await;
+    let removed = engine.worktrees().remove(workspace, directory).await;
     removed.map_err(failed)?;
     Ok(output::print_answer(&format!("Merged, and removed {}.", shown(&worktree))))
 }
@@ -288,7 +258,7 @@ async fn remove(
             return Ok(output::print_answer("It stays."));
         }
     }
-    let removed = Projects::of(engine).remove_worktree(workspace, &worktree.directory).await;
+    let removed = engine.worktrees().remove(workspace, &worktree.directory).await;
     removed.map_err(failed)?;
     Ok(output::print_answer(&format!("Removed {}.", shown(&worktree))))
 }

@@ -7,6 +7,7 @@ use windlass_engine::{NewSession, SessionFilter, SessionPatch};
 use windlass_protocol::opencode::{
     id::SessionId,
     permission::Rule,
+    project::WorktreeChoice,
     session::{Session, SessionModel},
 };
 
@@ -38,6 +39,8 @@ pub struct CreateBody {
     model: Option<SessionModel>,
     permission: Option<Vec<Rule>>,
     metadata: Option<Map<String, Value>>,
+    /// Ours: a git worktree to work in.
+    worktree: Option<WorktreeChoice>,
 }
 
 async fn create(
@@ -45,7 +48,7 @@ async fn create(
     Selected(directory): Selected,
     Payload(body): Payload<CreateBody>,
 ) -> Result<Answer<Session>, Failure> {
-    let CreateBody { parent_id, title, agent, model, permission, metadata } = body;
+    let CreateBody { parent_id, title, agent, model, permission, metadata, worktree } = body;
     let parent_id = match parent_id {
         Some(text) => {
             let id = SessionId::parse(&text).map_err(|error| {
@@ -64,6 +67,7 @@ async fn create(
         model,
         permission,
         metadata,
+        worktree,
         ..NewSession::default()
     };
     let opened = server.engine.sessions().create(new).await?;

@@ -7,7 +7,8 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_files::{ApplyError, DiffBase, Files, Projects, WorktreeError};
+use windlass_engine::WorktreeError;
+use windlass_files::{ApplyError, DiffBase, Files};
 use windlass_protocol::opencode::project::{VcsFile, VcsInfo, Worktree, WorktreeCreate};
 
 use super::{
@@ -92,7 +93,7 @@ async fn worktrees(
     State(server): State<Shared>,
     Here(workspace): Here,
 ) -> Result<Answer<Vec<String>>, Failure> {
-    Ok(Answer(Projects::of(&server.engine).worktrees(&workspace).await?))
+    Ok(Answer(server.engine.worktrees().directories(&workspace).await?))
 }
 
 async fn create(
@@ -100,7 +101,7 @@ async fn create(
     Here(workspace): Here,
     Payload(body): Payload<WorktreeCreate>,
 ) -> Result<Answer<Worktree>, Failure> {
-    Ok(Answer(Projects::of(&server.engine).create_worktree(&workspace, body).await?))
+    Ok(Answer(server.engine.worktrees().create(&workspace, body).await?))
 }
 
 #[derive(Debug, Deserialize)]
@@ -116,7 +117,7 @@ async fn remove(
     Payload(body): Payload<DirectoryBody>,
 ) -> Result<Answer<bool>, Failure> {
     let directory = required(body.directory, Piece::Payload, "directory")?;
-    Projects::of(&server.engine).remove_worktree(&workspace, &directory).await?;
+    server.engine.worktrees().remove(&workspace, &directory).await?;
     Ok(Answer(true))
 }
 
@@ -126,7 +127,7 @@ async fn reset(
     Payload(body): Payload<DirectoryBody>,
 ) -> Result<Answer<bool>, Failure> {
     let directory = required(body.directory, Piece::Payload, "directory")?;
-    Projects::of(&server.engine).reset_worktree(&workspace, &directory).await?;
+    server.engine.worktrees().reset(&workspace, &directory).await?;
     Ok(Answer(true))
 }
 

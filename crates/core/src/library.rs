@@ -50,6 +50,8 @@ pub struct Agent {
     pub options: Map<String, Value>,
     /// Maximum number of model calls in one turn.
     pub steps: Option<u32>,
+    /// As a subagent, it works in a git worktree of its own.
+    pub worktree: bool,
     /// The rules for its tool calls.
     pub policy: Policy,
 }

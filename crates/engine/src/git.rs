@@ -130,3 +130,25 @@ pub async fn init(program: &Program, directory: &Path) -> Result<(), GitError> {
     run.output().await?;
     Ok(())
 }
+
+/// Returns the branch that the remote names, else the one of the usual names that is there.
+pub async fn default_branch(git: &Git) -> Option<String> {
+    let named = git.line(&["symbolic-ref", "--short", "-q", "refs/remotes/origin/HEAD"]).await.ok();
+    if let Some(name) = named.as_deref().and_then(|it| it.strip_prefix("origin/")) {
+        return Some(name.to_owned());
+    }
+    let configured = git.line(&["config", "init.defaultBranch"]).await.ok();
+    let usual = ["main", "master"].map(str::to_owned);
+    for name in usual.into_iter().chain(configured.filter(|it| !it.is_empty())) {
+        let reference = format!("refs/heads/{name}");
+        if git.run(&["show-ref", "--verify", "-q", &reference], &[]).await.is_ok() {
+            return Some(name);
+        }
+    }
+    current_branch(git).await
+}
+
+/// Returns the branch that is checked out; `None` for a commit by itself.
+pub async fn current_branch(git: &Git) -> Option<String> {
+    git.line(&["symbolic-ref", "--short", "-q", "HEAD"]).await.ok().filter(|it| !it.is_empty())
+}

@@ -61,6 +61,7 @@ pub mod transcript;
 mod turn;
 mod undo;
 mod workspace;
+mod worktrees;
 
 pub use asking::{
     approvals,
@@ -129,6 +130,7 @@ pub use workspace::{
     loaded::{Choice, CommandChoice, Loaded, mentions},
     server_login::ServerLoginError,
 };
+pub use worktrees::{TaskWorktree, WorktreeError, Worktrees};
 
 use asking::{Waiting, asks, client::Clients, questions};
 use remote::Fetched;
@@ -369,7 +371,8 @@ impl Engine {
     pub async fn finish(&self) {
         self.0.sessions.is_finishing.store(true, Ordering::Relaxed);
         self.0.background.idle().await;
-        let sessions = std::mem::take(&mut *lock(&self.0.sessions.open));
+        let mut sessions = std::mem::take(&mut *lock(&self.0.sessions.open));
+        let worktrees: Vec<_> = sessions.values_mut().filter_map(|open| open.worktree.take()).collect();
         lock(&self.0.sessions.finishing).extend(sessions.values().map(|open| open.tickets.clone()));
         futures_util::future::join_all(sessions.into_values().map(end_session)).await;
         lock(&self.0.sessions.finishing).clear();
@@ -379,6 +382,9 @@ impl Engine {
             let _ = tokio::time::timeout(ABORT_LIMIT, self.0.sessions.tasks.wait()).await;
         }
         self.close_workspaces().await;
+        for worktree in worktrees {
+            worktree.leave_behind_session().await;
+        }
     }
 
     /// Ends the engine now: turns are cancelled and get a moment to say so, and prompts that wait stay in the store.

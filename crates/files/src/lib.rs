@@ -1,4 +1,4 @@
-//! A directory's files and their versions, its project with the worktrees, and its terminals, for people at a front end.
+//! A directory's files and their versions, its project, and its terminals, for people at a front end.
 
 mod find;
 mod fuzzy;
@@ -7,7 +7,6 @@ mod projects;
 mod roots;
 pub mod terminals;
 mod vcs;
-mod worktrees;
 
 use windlass_engine::Workspace;
 
@@ -15,7 +14,6 @@ pub use find::FileQuery;
 pub use projects::Projects;
 pub use roots::FilesError;
 pub use vcs::{ApplyError, DiffBase};
-pub use worktrees::WorktreeError;
 
 /// The files of a directory.
 #[derive(Clone, Copy)]

@@ -119,7 +119,7 @@ impl<'a> Projects<'a> {
     }
 
     /// Returns the directory of the worktrees that are made for tasks.
-    pub(super) fn worktree_root(self) -> PathBuf {
+    fn worktree_root(self) -> PathBuf {
         self.0.paths().worktrees()
     }
 
@@ -164,3 +164,6 @@ impl<'a> Projects<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

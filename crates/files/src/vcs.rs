@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use windlass_base::ids;
-use windlass_engine::git::{Git, GitError};
+use windlass_engine::git::{Git, GitError, current_branch, default_branch};
 use windlass_protocol::opencode::project::{VcsFile, VcsInfo};
 
 use super::{
@@ -270,27 +270,6 @@ fn escaped(name: &str) -> String {
 async fn branches(git: &Git) -> VcsInfo {
     let (branch, default_branch) = tokio::join!(current_branch(git), default_branch(git));
     VcsInfo { branch, default_branch }
-}
-
-async fn current_branch(git: &Git) -> Option<String> {
-    git.line(&["symbolic-ref", "--short", "-q", "HEAD"]).await.ok().filter(|it| !it.is_empty())
-}
-
-/// Returns the branch that the remote names, else the one of the usual names that is there.
-pub(super) async fn default_branch(git: &Git) -> Option<String> {
-    let named = git.line(&["symbolic-ref", "--short", "-q", "refs/remotes/origin/HEAD"]).await.ok();
-    if let Some(name) = named.as_deref().and_then(|it| it.strip_prefix("origin/")) {
-        return Some(name.to_owned());
-    }
-    let configured = git.line(&["config", "init.defaultBranch"]).await.ok();
-    let usual = ["main", "master"].map(str::to_owned);
-    for name in usual.into_iter().chain(configured.filter(|it| !it.is_empty())) {
-        let reference = format!("refs/heads/{name}");
-        if git.run(&["show-ref", "--verify", "-q", &reference], &[]).await.is_ok() {
-            return Some(name);
-        }
-    }
-    current_branch(git).await
 }
 
 #[cfg(test)]

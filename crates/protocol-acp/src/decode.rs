@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{ext, schema};
-use windlass_protocol::opencode::{event::EventKind, session::ArchiveFilter};
+use windlass_protocol::opencode::{event::EventKind, project::WorktreeChoice, session::ArchiveFilter};
 
 mod fields;
 mod options;
@@ -228,6 +228,8 @@ fn either_version(capabilities: Option<&Value>) -> ClientCapabilities {
 pub struct OpenSession {
     /// Absent for `session/new`, unless the client chose one by `_meta["windlass/sessionId"]`.
     pub session_id: Option<String>,
+    /// A git worktree to work in, wished for by `_meta["windlass/worktree"]` of `session/new`.
+    pub worktree: Option<WorktreeChoice>,
     pub cwd: String,
     /// Directories beside it that are the session's too.
     pub directories: Vec<String>,
@@ -276,7 +278,15 @@ pub fn new_session(params: Option<&str>) -> Result<OpenSession, InvalidParams> {
         Some(Value::String(id)) => Some(id.clone()),
         Some(_) => return Err(invalid(format!("`_meta[\"{}\"]` must be a string", ext::SESSION_ID))),
     };
-    open_session(&params, session_id)
+    let worktree = match params.get("_meta").and_then(|it| it.get(ext::WORKTREE)) {
+        None | Some(Value::Null) => None,
+        Some(Value::Bool(is_wanted)) => Some(WorktreeChoice::Any(*is_wanted)),
+        Some(Value::String(name)) => Some(WorktreeChoice::Named(name.clone())),
+        Some(_) => {
+            return Err(invalid(format!("`_meta[\"{}\"]` must be a boolean or a name", ext::WORKTREE)));
+        }
+    };
+    Ok(OpenSession { worktree, ..open_session(&params, session_id)? })
 }
 
 /// Decodes `session/load`, `session/resume` or `session/fork`.
@@ -342,7 +352,16 @@ fn open_session(
     }
     let directories = additional_directories(params)?;
     let (system_prompt, config_options) = (system_prompt(params)?, initial_options(params)?);
-    Ok(OpenSession { session_id, cwd, directories, mcp_servers, system_prompt, config_options, skipped })
+    Ok(OpenSession {
+        session_id,
+        worktree: None,
+        cwd,
+        directories,
+        mcp_servers,
+        system_prompt,
+        config_options,
+        skipped,
+    })
 }
 
 /// Reads `systemPrompt`, of which nothing may be left out silently (facts: ACP §2).

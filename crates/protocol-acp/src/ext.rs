@@ -12,6 +12,8 @@ use windlass_protocol::opencode::{
 pub const EVENTS: &str = "windlass/events";
 /// `session/new` `_meta`: the session id that the client wants. Advertised in the agent's `_meta`.
 pub const SESSION_ID: &str = "windlass/sessionId";
+/// `session/new` `_meta`: `true`, or the name of a git worktree to work in. Advertised in the agent's `_meta`.
+pub const WORKTREE: &str = "windlass/worktree";
 /// `session/fork` `_meta`: the message before which the copy ends. Advertised in the agent's `_meta`.
 pub const FORK_MESSAGE: &str = "windlass/forkMessage";
 /// Advertised in the agent's `_meta`: [`PERMISSION_REPLY`] is understood.

@@ -63,6 +63,10 @@ fn change(agent: &mut Map<String, Value>) {
     if let Some(steps) = agent.shift_remove("maxTurns") {
         agent.insert("steps".to_owned(), steps);
     }
+    if agent.get("isolation").and_then(Value::as_str) == Some("worktree") {
+        agent.shift_remove("isolation");
+        agent.insert("worktree".to_owned(), true.into());
+    }
     if agent.get("tools").and_then(Value::as_str) == Some("*") {
         agent.shift_remove("tools");
     }

@@ -215,7 +215,7 @@ impl Taken {
         let mut odd: Vec<String> = Vec::new();
         for (key, value) in &front {
             match key.as_str() {
-                "description" | "steps" | "model" | "color" => {}
+                "description" | "steps" | "model" | "color" | "worktree" => {}
                 "tools" | "disallowedTools" if value.is_string() || value.is_array() => {}
                 "permissionMode" if *value == "plan" => {}
                 "permissionMode" => odd.push(key.clone()),

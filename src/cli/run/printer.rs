@@ -215,6 +215,11 @@ impl Printer {
             | EventPayload::SessionCompacted { .. }
             | EventPayload::SessionDiff { .. }
             | EventPayload::CommandExecuted { .. }
+            | EventPayload::InboxEnqueued { .. }
+            | EventPayload::InboxDelivered { .. }
+            | EventPayload::InboxCancelled { .. }
+            | EventPayload::InboxDeliveryChanged { .. }
+            | EventPayload::InboxUpdated { .. }
             | EventPayload::MessageUpdated { .. }
             | EventPayload::MessageRemoved { .. }
             | EventPayload::PartRemoved { .. }

@@ -232,6 +232,11 @@ impl Progress {
             | EventPayload::SessionIdle { .. }
             | EventPayload::SessionError { .. }
             | EventPayload::CommandExecuted { .. }
+            | EventPayload::InboxEnqueued { .. }
+            | EventPayload::InboxDelivered { .. }
+            | EventPayload::InboxCancelled { .. }
+            | EventPayload::InboxDeliveryChanged { .. }
+            | EventPayload::InboxUpdated { .. }
             | EventPayload::MessageRemoved { .. }
             | EventPayload::PartRemoved { .. }
             | EventPayload::PermissionAsked(_)

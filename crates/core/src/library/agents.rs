@@ -221,6 +221,7 @@ fn blank(name: &str, mode: AgentMode, policy: Policy) -> Agent {
         prompt: None,
         options: Map::new(),
         steps: None,
+        worktree: false,
         policy,
     }
 }
@@ -239,6 +240,7 @@ fn configure(agent: &mut Agent, agent_config: &AgentConfig, config: &Config) {
         disable: _,
         color,
         steps,
+        worktree,
         permission,
         options,
         tools,
@@ -257,6 +259,7 @@ fn configure(agent: &mut Agent, agent_config: &AgentConfig, config: &Config) {
     agent.hidden = hidden.unwrap_or(agent.hidden);
     agent.color = color.clone().or(agent.color.take());
     agent.steps = steps.or(agent.steps);
+    agent.worktree = worktree.unwrap_or(agent.worktree);
     agent.options.extend(options.clone());
     let tools = tools.iter().flat_map(|switches| &switches.0);
     let mut own = rules_from_tools(tools.map(|(tool, is_enabled)| (tool.as_str(), *is_enabled)));

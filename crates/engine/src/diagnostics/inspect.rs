@@ -24,6 +24,7 @@ use crate::{
         parent_limits::ParentLimits,
         registry::new_info,
         state::SessionState,
+        tickets::Tickets,
         warning_log::WarningLog,
     },
     turn::{prompt, subtask, toolbox::Toolbox},
@@ -98,6 +99,7 @@ pub async fn inspect(
     // As over ACP: the tools that a run without a user goes without are marked.
     let client = engine.client(Answerable::Everything);
     client.hold(&id);
+    let tickets = Arc::new(Tickets::new(&id, engine.bus()));
     let session = SessionCx {
         engine: engine.clone(),
         session_lock: OnceLock::new(),
@@ -106,7 +108,7 @@ pub async fn inspect(
         workspace: workspace.clone(),
         mcp: None,
         parent_limits: ParentLimits::default(),
-        tickets: Arc::default(),
+        tickets,
         own_inbox: inbox.downgrade(),
     };
     let variant = loaded.variant_for(&agent, &model, None);

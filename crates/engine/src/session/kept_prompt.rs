@@ -168,8 +168,20 @@ pub struct Restored {
 
 /// Reads the prompt of a row; `None` for one of a newer version's form.
 pub fn read(id: &MessageId, row: Value) -> Option<Restored> {
-    let Row { parts, agent, model, on_missing, invocation, format, system, delivery, no_reply, key, created, rank } =
-        serde_json::from_value(row).ok()?;
+    let Row {
+        parts,
+        agent,
+        model,
+        on_missing,
+        invocation,
+        format,
+        system,
+        delivery,
+        no_reply,
+        key,
+        created,
+        rank,
+    } = serde_json::from_value(row).ok()?;
     let input = PromptInput {
         parts,
         agent,

@@ -68,6 +68,7 @@ impl Sessions<'_> {
         directory: &Path,
         servers: Vec<ClientServer>,
     ) -> Result<Opened, EngineError> {
+        let restored = self.engine.worktrees().restore(directory).await;
         let workspace = async {
             let there = self.engine.workspaces().workspace(directory).await;
             let Err(error) = &there else { return there };
@@ -78,7 +79,13 @@ impl Sessions<'_> {
             }
             there
         };
-        self.register_and_read(id, workspace, servers).await
+        let opened = self.register_and_read(id, workspace, servers).await;
+        match (&opened, restored) {
+            (Ok(_), restored) => self.keep_worktree(id, restored),
+            (Err(_), Some(restored)) => restored.leave_behind_session().await,
+            (Err(_), None) => {}
+        }
+        opened
     }
 
     /// Opens a stored session in a workspace that was read just now.

@@ -22,6 +22,7 @@ use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
     id::SessionId,
     permission::Rule,
+    project::WorktreeChoice,
     session::{ArchiveFilter, Session, SessionModel, SessionTime},
 };
 use windlass_services::mcp;
@@ -37,8 +38,8 @@ use super::{
     warning_log::WarningLog,
 };
 use crate::{
-    EngineError, EngineErrorKind, Sessions, asking::granted::Granted, client_server::ClientServer, project,
-    workspace::directory::Workspace,
+    EngineError, EngineErrorKind, Sessions, TaskWorktree, asking::granted::Granted,
+    client_server::ClientServer, project, workspace::directory::Workspace,
 };
 
 /// Time for which a session without work keeps its history in memory.
@@ -88,6 +89,8 @@ pub struct OpenSession {
     pub warning_log: Option<WarningLog>,
     /// Absent while the session is idle: it is rebuilt from the store by the next prompt.
     pub task: Option<Task>,
+    /// The worktree that was made for it.
+    pub worktree: Option<TaskWorktree>,
 }
 
 pub struct Task {
@@ -113,13 +116,43 @@ pub struct NewSession {
     pub permission: Option<Vec<Rule>>,
     /// The client's own data about it.
     pub metadata: Option<Map<String, Value>>,
+    /// A git worktree of the directory's repository to work in. It is removed with the end of the session if nothing was
+    /// changed in it.
+    pub worktree: Option<WorktreeChoice>,
 }
 
 impl Sessions<'_> {
     /// Makes and opens a session.
-    pub async fn create(self, new: NewSession) -> Result<Opened, EngineError> {
+    pub async fn create(self, mut new: NewSession) -> Result<Opened, EngineError> {
         let workspace = self.engine.workspaces().workspace(&new.directory).await?;
-        self.create_in(workspace, new).await
+        let Some(name) = new.worktree.take().and_then(WorktreeChoice::name) else {
+            return self.create_in(workspace, new).await;
+        };
+        let entered = self.engine.worktrees().enter(&workspace, name).await;
+        let entered =
+            entered.map_err(|error| EngineError::new(EngineErrorKind::InvalidInput, error.to_string()))?;
+        let created = async {
+            new.directory = PathBuf::from(&entered.worktree.directory);
+            let workspace = self.engine.workspaces().workspace(&new.directory).await?;
+            self.create_in(workspace, new).await
+        };
+        match created.await {
+            Ok(opened) => {
+                self.keep_worktree(&opened.info.id, Some(entered));
+                Ok(opened)
+            }
+            Err(error) => {
+                entered.leave_behind_session().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Has an open session clean its worktree up with its end.
+    pub(crate) fn keep_worktree(self, id: &SessionId, worktree: Option<TaskWorktree>) {
+        if let Some(open) = lock(&self.engine.0.sessions.open).get_mut(id) {
+            open.worktree = worktree.or(open.worktree.take());
+        }
     }
 
     /// Makes and opens a session of a workspace that was read just now.
@@ -182,6 +215,7 @@ impl Sessions<'_> {
             tickets,
             warning_log: None,
             task: None,
+            worktree: None,
         };
         lock(&self.engine.0.sessions.open).insert(id.clone(), open);
     }
@@ -208,6 +242,7 @@ impl Sessions<'_> {
             tickets,
             warning_log,
             task: None,
+            worktree: None,
         };
         match lock(&self.engine.0.sessions.open).entry(id.clone()) {
             // A task that was just opened has no prompt yet.
@@ -283,7 +318,8 @@ impl Sessions<'_> {
 
     /// Cancels a session's turns, waits for them and frees the session's resources. False when it was not open.
     pub async fn close(self, id: &SessionId) -> bool {
-        let Some(open) = lock(&self.engine.0.sessions.open).remove(id) else { return false };
+        let Some(mut open) = lock(&self.engine.0.sessions.open).remove(id) else { return false };
+        let worktree = open.worktree.take();
         open.tickets.cancel_all();
         self.engine.0.asking.asks.withdraw_apart(id);
         self.close_jobs(id);
@@ -294,6 +330,9 @@ impl Sessions<'_> {
         self.close_jobs(id);
         self.engine.0.bus.forget_children(id);
         self.engine.workspaces().close_if_unused(workspace).await;
+        if let Some(worktree) = worktree {
+            worktree.leave_behind_session().await;
+        }
         true
     }
 }

@@ -232,9 +232,9 @@ impl Tickets {
     /// Returns the prompts that waited for the next one, in their order: they go before it.
     pub fn unpark(&self) -> Vec<u64> {
         let mut open = self.lock();
-        let parked = open
-            .iter_mut()
-            .filter_map(|(ticket, entry)| std::mem::take(&mut entry.is_parked).then_some((entry.place, *ticket)));
+        let parked = open.iter_mut().filter_map(|(ticket, entry)| {
+            std::mem::take(&mut entry.is_parked).then_some((entry.place, *ticket))
+        });
         let mut places: Vec<(Place, u64)> = parked.collect();
         places.sort_unstable();
         places.into_iter().map(|(_, ticket)| ticket).collect()

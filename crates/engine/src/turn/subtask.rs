@@ -1,6 +1,9 @@
 //! A subagent's work: a child session under its parent's tool call, with the parent's limits and its own agent.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -30,7 +33,7 @@ use windlass_services::{
 };
 
 use crate::{
-    Engine, EngineError, PromptInput, PromptPart, StopReason, TurnOutcome,
+    Engine, EngineError, PromptInput, PromptPart, StopReason, TaskWorktree, TurnOutcome,
     background::{MAX_JOBS, Open, Report, SubagentLink},
     project,
     session::{
@@ -175,8 +178,10 @@ pub async fn run(
     };
     parent.engine.sessions().close(&child.id).await;
     drop(guard);
+    let result = answer(&child.id, outcome, &messages, task.title, metadata)
+        .map(|output| ToolOutput { output: output.output + &worktree_note(&parent.engine, &info), ..output });
     Ok(Ended {
-        result: answer(&child.id, outcome, &messages, task.title, metadata),
+        result,
         cost: money::difference(info.cost, child.cost),
         tokens: difference(&info.tokens, &child.tokens),
     })
@@ -287,8 +292,10 @@ async fn report(
         }
         Err(_) => (None, outcome),
     };
+    let mut note = String::new();
     let (now, messages) = match stored {
         Some(stored) => {
+            note = worktree_note(engine, &stored.info);
             (Some(SpentBelow { cost: stored.info.cost, tokens: stored.info.tokens }), stored.messages)
         }
         None => (None, Vec::new()),
@@ -304,13 +311,28 @@ async fn report(
     };
     let text = format!(
         "<task id=\"{id}\" state=\"{state}\">\n<summary>The task \"{title}\" in the background has ended: \
-         {state}.</summary>\n{body}\n</task>"
+         {state}.</summary>\n{body}\n</task>{note}"
     );
     let mut counted = lock(&link.counted);
     let now = now.unwrap_or(*counted);
     let before = std::mem::replace(&mut *counted, now);
     let cost = money::difference(now.cost, before.cost);
     Report { text, spent: SpentBelow { cost, tokens: difference(&now.tokens, &before.tokens) } }
+}
+
+/// Returns where the changes of a subagent are that has a worktree of its own; empty for others.
+fn worktree_note(engine: &Engine, child: &Session) -> String {
+    let directory = Path::new(&child.directory);
+    let Some(name) = engine.worktrees().name_of(directory) else { return String::new() };
+    if !directory.exists() {
+        return "\n<worktree>The subagent had a git worktree of its own and changed no file in it.</worktree>".to_owned();
+    }
+    let directory = &child.directory;
+    format!(
+        "\n<worktree name=\"{name}\" directory=\"{directory}\">The subagent works in this git worktree: what it has \
+         changed is there and not in your directory. `windlass worktree merge {name}` brings it in; ask the user \
+         first.</worktree>"
+    )
 }
 
 fn no_room() -> ToolError {
@@ -397,18 +419,30 @@ async fn open(
     let earlier = earlier.filter(|session| session.parent_id.as_ref() == Some(&parent.info.id));
     let is_new = earlier.is_none();
     let mut info = earlier.unwrap_or_else(|| new_session(parent, agent, &request.description));
+    let worktree = match is_new && agent.worktree {
+        true => Some(enter_worktree(parent, &mut info).await?),
+        false => engine.worktrees().restore(Path::new(&info.directory)).await,
+    };
+    let workspace = match Path::new(&info.directory) == parent.workspace.directory() {
+        true => parent.workspace.clone(),
+        false => {
+            let opened = engine.workspaces().workspace(Path::new(&info.directory)).await;
+            opened.map_err(internal)?
+        }
+    };
     let parent_limits = ParentLimits { rules: parent.policy.for_children(), agents: parent.agents.clone() };
     engine
         .sessions()
         .register_child(
             &info.id,
-            parent.workspace.clone(),
+            workspace,
             parent.mcp.clone(),
             parent_limits,
             engine.asking().granted_below(&parent.info.id),
             parent.warning_log.clone(),
         )
         .map_err(|in_use| ToolError::Model(taken(&info.id, in_use)))?;
+    engine.sessions().keep_worktree(&info.id, worktree);
     let cancel = CancelOnDrop { engine: engine.clone(), id: info.id.clone(), is_released: false };
     let event: fn(SessionInfo) -> EventPayload = if is_new {
         engine.storage().create_session(info.clone()).await.map_err(stored)?;
@@ -421,6 +455,15 @@ async fn open(
     };
     engine.bus().publish(event(SessionInfo { session_id: info.id.clone(), info: Arc::new(info.clone()) }));
     Ok((info, cancel))
+}
+
+/// Makes a worktree for a new child's session.
+async fn enter_worktree(parent: &Parent, info: &mut Session) -> Result<TaskWorktree, ToolError> {
+    let entered = parent.engine.worktrees().enter(&parent.workspace, None).await;
+    let entered = entered.map_err(|error| ToolError::Model(format!("Subagent failed: {error}.")))?;
+    info.directory.clone_from(&entered.worktree.directory);
+    info.path = None;
+    Ok(entered)
 }
 
 /// Returns the reason, for the model, that a task cannot be given more to do.

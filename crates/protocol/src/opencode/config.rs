@@ -127,6 +127,8 @@ pub struct AgentConfig {
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     #[cfg_attr(feature = "schema", schemars(extend("x-elsewhere" = ["maxTurns", "maxIterations"])))]
     pub steps: Option<u32>,
+    /// As a subagent, it works in a git worktree of its own.
+    pub worktree: Option<bool>,
     /// A string or an object; key order matters, so it stays raw until it becomes rules.
     #[cfg_attr(feature = "schema", schemars(with = "Option<PermissionConfig>"))]
     pub permission: Option<Value>,

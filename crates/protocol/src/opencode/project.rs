@@ -124,3 +124,23 @@ pub struct WorktreeCreate {
     /// A shell line to run in it, behind the project's own.
     pub start_command: Option<String>,
 }
+
+/// Wish for a worktree: `true`, or the name of one, which is made where there is none of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum WorktreeChoice {
+    Any(bool),
+    Named(String),
+}
+
+impl WorktreeChoice {
+    /// Returns the name that is wished for, if one is; `None` where no worktree is.
+    pub fn name(self) -> Option<Option<String>> {
+        match self {
+            Self::Any(false) => None,
+            Self::Any(true) => Some(None),
+            Self::Named(name) => Some(Some(name).filter(|name| !name.trim().is_empty())),
+        }
+    }
+}

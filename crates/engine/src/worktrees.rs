@@ -9,13 +9,8 @@ use std::{
     sync::Arc,
 };
 
-use windlass_base::{git::Program, path::real};
+use windlass_base::{git::Program, lock::lock, path::real};
 use windlass_core::bus::Bus;
-use windlass_engine::{
-    Loaded, Workspace,
-    git::{Git, GitError},
-    project,
-};
 use windlass_protocol::opencode::{
     event::EventPayload,
     project::{Worktree, WorktreeCreate},
@@ -23,7 +18,11 @@ use windlass_protocol::opencode::{
 };
 use windlass_services::tool::bash;
 
-use super::{projects::Projects, roots::Roots, vcs::default_branch};
+use crate::{
+    Engine, Loaded, Workspace,
+    git::{Git, GitError, default_branch},
+    project,
+};
 
 /// The part of a branch's name before the worktree's own.
 const PREFIX: &str = "opencode/";
@@ -48,16 +47,102 @@ pub enum WorktreeError {
     Reset(String),
 }
 
-impl Projects<'_> {
+/// The worktrees of projects that were made for tasks.
+#[derive(Clone, Copy)]
+pub struct Worktrees<'a>(&'a Engine);
+
+/// A worktree that a session, a run or a chat works in.
+pub struct TaskWorktree {
+    engine: Engine,
+    /// The project's own.
+    workspace: Arc<Workspace>,
+    pub worktree: Worktree,
+    /// The files that a new one had at its beginning; one that was there before stays.
+    before: Option<String>,
+}
+
+impl Engine {
+    /// Returns the worktrees of projects that were made for tasks.
+    pub fn worktrees(&self) -> Worktrees<'_> {
+        Worktrees(self)
+    }
+}
+
+impl TaskWorktree {
+    /// Removes a new worktree where nothing was changed; true where it is gone. Nothing may work there any more.
+    pub async fn leave(self) -> Result<bool, WorktreeError> {
+        let worktrees = self.engine.worktrees();
+        let Some(before) = &self.before else { return Ok(false) };
+        if !worktrees.is_unchanged(&self.workspace, &self.worktree, before).await? {
+            return Ok(false);
+        }
+        worktrees.discard(&self.workspace, &self.worktree.directory).await.map(|()| true)
+    }
+
+    /// The same behind a session that has ended, unless another one is open there.
+    pub(crate) async fn leave_behind_session(self) {
+        let directory = Path::new(&self.worktree.directory);
+        let is_used = {
+            let sessions = lock(&self.engine.0.sessions.open);
+            sessions.values().any(|open| open.workspace.directory().starts_with(directory))
+        };
+        if is_used {
+            return;
+        }
+        let name = self.worktree.name.clone();
+        if let Err(error) = self.leave().await {
+            tracing::warn!(worktree = name, %error, "the worktree of a session stays");
+        }
+    }
+}
+
+impl Worktrees<'_> {
+    /// Returns the worktree of a name, or makes one, with all its files.
+    pub async fn enter(
+        self,
+        workspace: &Arc<Workspace>,
+        name: Option<String>,
+    ) -> Result<TaskWorktree, WorktreeError> {
+        let (worktree, is_new) = self.find_or_make(workspace, name).await?;
+        let before = if is_new { Some(self.files(workspace, &worktree).await?) } else { None };
+        Ok(TaskWorktree { engine: self.0.clone(), workspace: workspace.clone(), worktree, before })
+    }
+
+    /// Returns the name of the worktree with this directory, whether it is there or not; `None` for other directories.
+    pub fn name_of(self, directory: &Path) -> Option<String> {
+        let root = self.root();
+        let below: Vec<_> = directory.strip_prefix(&root).ok()?.iter().collect();
+        let [_project, name] = below.as_slice() else { return None };
+        Some(name.to_str()?.to_owned())
+    }
+
+    /// Makes the worktree of this directory again, if it was one that was removed since nothing was changed in it; `None`
+    /// if it was none, or is there.
+    pub(crate) async fn restore(self, directory: &Path) -> Option<TaskWorktree> {
+        let name = self.name_of(directory).filter(|_| !directory.exists())?;
+        let project = directory.parent()?.file_name()?;
+        let projects = self.0.storage().projects().await.ok()?;
+        let own = projects.into_iter().filter(|it| *it.id == *project).map(|it| PathBuf::from(it.worktree));
+        let main = own.into_iter().find(|it| it.is_dir() && !it.starts_with(self.root()))?;
+        let workspace = self.0.workspaces().workspace(&main).await.ok()?;
+        match self.enter(&workspace, Some(name.clone())).await {
+            Ok(entered) => Some(entered),
+            Err(error) => {
+                tracing::warn!(worktree = name, %error, "the worktree of a session was not made again");
+                None
+            }
+        }
+    }
+
     /// Returns the directories of a project's worktrees that were made for tasks.
-    pub async fn worktrees(self, workspace: &Workspace) -> Result<Vec<String>, WorktreeError> {
+    pub async fn directories(self, workspace: &Workspace) -> Result<Vec<String>, WorktreeError> {
         let Some(folder) = self.folder(workspace).await else { return Ok(Vec::new()) };
         let listed = folder.list().await.map_err(|GitError(reason)| WorktreeError::List(reason))?;
         Ok(listed.into_iter().map(|(directory, _)| directory.display().to_string()).collect())
     }
 
     /// Returns a project's worktrees that were made for tasks, with their names and branches.
-    pub async fn task_worktrees(self, workspace: &Workspace) -> Result<Vec<Worktree>, WorktreeError> {
+    pub async fn list(self, workspace: &Workspace) -> Result<Vec<Worktree>, WorktreeError> {
         let Some(folder) = self.folder(workspace).await else { return Ok(Vec::new()) };
         let listed = folder.list().await.map_err(|GitError(reason)| WorktreeError::List(reason))?;
         let worktree = |(directory, branch): (PathBuf, Option<String>)| Worktree {
@@ -69,19 +154,19 @@ impl Projects<'_> {
     }
 
     /// Makes a worktree on a branch of its own. Its files follow, and the event `worktree.ready` behind them.
-    pub async fn create_worktree(
+    pub async fn create(
         self,
         workspace: &Workspace,
         create: WorktreeCreate,
     ) -> Result<Worktree, WorktreeError> {
-        let (worktree, filling) = self.begin_worktree(workspace, create).await?;
+        let (worktree, filling) = self.begin(workspace, create).await?;
         // Its end is an event; a process that ends meanwhile leaves a worktree that can be reset.
         self.0.spawn(filling.run());
         Ok(worktree)
     }
 
-    /// Returns the worktree of a name, or makes one, with all its files; true for one that was made.
-    pub async fn enter_worktree(
+    /// Returns the worktree of a name, or makes one; true for one that was made.
+    async fn find_or_make(
         self,
         workspace: &Workspace,
         name: Option<String>,
@@ -101,10 +186,10 @@ impl Projects<'_> {
             }
         }
         let create = WorktreeCreate { name, start_command: None };
-        let (worktree, filling) = self.begin_worktree(workspace, create).await?;
+        let (worktree, filling) = self.begin(workspace, create).await?;
         if let Err(reason) = filling.fill().await {
             // Half a worktree is no use to the next one that asks for it.
-            let removed = self.remove_worktree(workspace, &worktree.directory).await;
+            let removed = self.remove(workspace, &worktree.directory).await;
             let and = removed.err().map(|error| format!("; {error}")).unwrap_or_default();
             return Err(WorktreeError::Create(reason + &and));
         }
@@ -112,11 +197,7 @@ impl Projects<'_> {
     }
 
     /// Returns the files that are changed, new or ignored in a worktree, as git lists them.
-    pub async fn worktree_files(
-        self,
-        workspace: &Workspace,
-        worktree: &Worktree,
-    ) -> Result<String, WorktreeError> {
+    async fn files(self, workspace: &Workspace, worktree: &Worktree) -> Result<String, WorktreeError> {
         self.listed_files(workspace, worktree, "--ignored").await
     }
 
@@ -136,11 +217,11 @@ impl Projects<'_> {
         option: &str,
     ) -> Result<String, WorktreeError> {
         let failed = |GitError(reason)| WorktreeError::List(reason);
-        let git = self.worktree_git(workspace, worktree).await.map_err(failed)?;
+        let git = self.git(workspace, worktree).await.map_err(failed)?;
         git.line(&["status", "--porcelain", option]).await.map_err(failed)
     }
 
-    async fn worktree_git(self, workspace: &Workspace, worktree: &Worktree) -> Result<Git, GitError> {
+    async fn git(self, workspace: &Workspace, worktree: &Worktree) -> Result<Git, GitError> {
         Git::open(workspace.git(), Path::new(&worktree.directory), &self.0.paths().cache()).await
     }
 
@@ -152,11 +233,11 @@ impl Projects<'_> {
         worktree: &Worktree,
         before: &str,
     ) -> Result<bool, WorktreeError> {
-        if self.worktree_files(workspace, worktree).await? != before {
+        if self.files(workspace, worktree).await? != before {
             return Ok(false);
         }
         let failed = |GitError(reason)| WorktreeError::List(reason);
-        let git = self.worktree_git(workspace, worktree).await.map_err(failed)?;
+        let git = self.git(workspace, worktree).await.map_err(failed)?;
         // Commits may be on another branch by now, or on none.
         let head = git.line(&["symbolic-ref", "--quiet", "--short", "HEAD"]).await.ok();
         let Some(branch) = head.filter(|head| worktree.branch.as_ref() == Some(head)) else {
@@ -167,7 +248,7 @@ impl Projects<'_> {
         Ok(git.line(&own).await.map_err(failed)? == "0")
     }
 
-    async fn begin_worktree(
+    async fn begin(
         self,
         workspace: &Workspace,
         create: WorktreeCreate,
@@ -175,8 +256,6 @@ impl Projects<'_> {
         let folder = self.folder(workspace).await.ok_or(WorktreeError::NotGit)?;
         let wanted = create.name.as_deref().map(slug).filter(|name| !name.is_empty());
         let (name, directory, branch) = folder.free(wanted).await?;
-        let project = self.project(workspace).await;
-        let project = project.map_err(|error| WorktreeError::Create(error.message))?;
         let failed = |GitError(reason)| WorktreeError::Create(reason);
         if let Some(parent) = directory.parent() {
             let made = tokio::fs::create_dir_all(parent).await;
@@ -184,7 +263,11 @@ impl Projects<'_> {
         }
         let text = directory.display().to_string();
         add(workspace, &directory, &branch).await.map_err(failed)?;
-        let own = project.commands.and_then(|commands| commands.start);
+        let root = workspace.loaded().config.worktree.display().to_string();
+        let projects = self.0.storage().projects().await;
+        let projects = projects.map_err(|error| WorktreeError::Create(error.to_string()))?;
+        let stored = projects.into_iter().find(|it| it.worktree == root);
+        let own = stored.and_then(|it| it.settings.commands).and_then(|commands| commands.start);
         let lines: Vec<String> = own.into_iter().chain(create.start_command).collect();
         let filling = Filling {
             bus: self.0.bus().clone(),
@@ -199,10 +282,14 @@ impl Projects<'_> {
     }
 
     /// Removes a worktree with its branch. One that is gone already is removed.
-    pub async fn remove_worktree(self, workspace: &Workspace, directory: &str) -> Result<(), WorktreeError> {
+    pub async fn remove(self, workspace: &Workspace, directory: &str) -> Result<(), WorktreeError> {
+        self.0.sessions().close_directory(Path::new(directory)).await;
+        self.discard(workspace, directory).await
+    }
+
+    async fn discard(self, workspace: &Workspace, directory: &str) -> Result<(), WorktreeError> {
         let folder = self.folder(workspace).await.ok_or(WorktreeError::NotGit)?;
         let (path, branch) = folder.find(directory).await.map_err(WorktreeError::Remove)?;
-        self.0.sessions().close_directory(&path).await;
         let failed = |GitError(reason)| WorktreeError::Remove(reason);
         let text = path.display().to_string();
         folder.git.run(&["worktree", "remove", "--force", &text], &[]).await.map_err(failed)?;
@@ -213,7 +300,7 @@ impl Projects<'_> {
     }
 
     /// Puts a worktree back to the default branch, without any file that is not in it.
-    pub async fn reset_worktree(self, workspace: &Workspace, directory: &str) -> Result<(), WorktreeError> {
+    pub async fn reset(self, workspace: &Workspace, directory: &str) -> Result<(), WorktreeError> {
         let folder = self.folder(workspace).await.ok_or(WorktreeError::NotGit)?;
         let (path, _) = folder.find(directory).await.map_err(WorktreeError::Reset)?;
         let failed = |GitError(reason)| WorktreeError::Reset(reason);
@@ -230,12 +317,16 @@ impl Projects<'_> {
 
     /// Returns the folder of a project's worktrees; none outside of repositories, and before the first commit.
     async fn folder(self, workspace: &Workspace) -> Option<WorktreeFolder> {
-        let roots = Roots::of(workspace);
-        if !roots.is_git() {
+        let worktree = workspace.loaded().config.worktree.clone();
+        if worktree == Path::new("/") {
             return None;
         }
-        let id = project::root_commit(workspace.git(), &roots.worktree, &self.0.paths().cache()).await?;
-        Some(WorktreeFolder { root: self.worktree_root().join(id), git: workspace.open_git().await.ok()? })
+        let id = project::root_commit(workspace.git(), &worktree, &self.0.paths().cache()).await?;
+        Some(WorktreeFolder { root: self.root().join(id), git: workspace.open_git().await.ok()? })
+    }
+
+    fn root(self) -> PathBuf {
+        self.0.paths().worktrees()
     }
 }
 
@@ -380,4 +471,13 @@ impl Filling {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::slug;
+
+    #[test]
+    fn names_are_parts_of_paths() {
+        for (name, wanted) in [("../../x", "x"), ("A b", "a-b"), ("-", ""), ("é", ""), ("a--b-", "a-b")] {
+            assert_eq!(slug(name), wanted, "{name}");
+        }
+    }
+}

@@ -3,11 +3,13 @@
 use std::fs;
 
 use windlass_core::bus::Filter;
-use windlass_engine::fixture::{Scene, next_service_event};
+use windlass_engine::{
+    WorktreeError,
+    fixture::{Scene, next_service_event},
+};
 use windlass_protocol::opencode::{event::EventPayload, project::WorktreeCreate, service::ServiceNews};
 
-use super::{WorktreeError, slug};
-use crate::Projects;
+use super::Projects;
 
 #[tokio::test]
 async fn a_worktree_is_made_reset_and_removed() {
@@ -18,7 +20,7 @@ async fn a_worktree_is_made_reset_and_removed() {
         name: Some("My Feature!".to_owned()),
         start_command: Some("echo ready > made.txt".to_owned()),
     };
-    let made = Projects::of(&scene.engine).create_worktree(&workspace, create).await.unwrap();
+    let made = scene.engine.worktrees().create(&workspace, create).await.unwrap();
     assert_eq!((made.name.as_str(), made.branch.as_deref()), ("my-feature", Some("opencode/my-feature")));
     let ready = next_service_event(&events).await;
     let EventPayload::Service(ready) = ready else { panic!("{ready:?}") };
@@ -28,18 +30,18 @@ async fn a_worktree_is_made_reset_and_removed() {
     assert_eq!(fs::read_to_string(file("a.txt")).unwrap(), "one\n");
     assert!(file("made.txt").exists());
     assert_eq!(
-        Projects::of(&scene.engine).worktrees(&workspace).await.unwrap(),
+        scene.engine.worktrees().directories(&workspace).await.unwrap(),
         std::slice::from_ref(&made.directory)
     );
     let project = Projects::of(&scene.engine).project(&workspace).await.unwrap();
     assert_eq!(project.sandboxes, std::slice::from_ref(&made.directory));
     fs::write(file("a.txt"), "two\n").unwrap();
-    Projects::of(&scene.engine).reset_worktree(&workspace, &made.directory).await.unwrap();
+    scene.engine.worktrees().reset(&workspace, &made.directory).await.unwrap();
     assert_eq!(fs::read_to_string(file("a.txt")).unwrap(), "one\n");
     assert!(!file("made.txt").exists());
-    Projects::of(&scene.engine).remove_worktree(&workspace, &made.directory).await.unwrap();
+    scene.engine.worktrees().remove(&workspace, &made.directory).await.unwrap();
     assert!(!file("").exists());
-    assert_eq!(Projects::of(&scene.engine).worktrees(&workspace).await.unwrap(), Vec::<String>::new());
+    assert_eq!(scene.engine.worktrees().directories(&workspace).await.unwrap(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -48,21 +50,14 @@ async fn nothing_but_a_worktree_made_for_a_task_is_removed_or_reset() {
     let workspace = scene.workspace().await;
     let own = scene.directory.display().to_string();
     for directory in [own.as_str(), "/", "/nowhere"] {
-        let removed = Projects::of(&scene.engine).remove_worktree(&workspace, directory).await;
+        let removed = scene.engine.worktrees().remove(&workspace, directory).await;
         assert!(matches!(removed, Err(WorktreeError::Remove(_))), "{directory}: {removed:?}");
-        let reset = Projects::of(&scene.engine).reset_worktree(&workspace, directory).await;
+        let reset = scene.engine.worktrees().reset(&workspace, directory).await;
         assert!(matches!(reset, Err(WorktreeError::Reset(_))), "{directory}: {reset:?}");
     }
     assert!(scene.path("a.txt").exists());
     let empty = Scene::empty();
     let workspace = empty.workspace().await;
-    let made = Projects::of(&empty.engine).create_worktree(&workspace, WorktreeCreate::default()).await;
+    let made = empty.engine.worktrees().create(&workspace, WorktreeCreate::default()).await;
     assert_eq!(made, Err(WorktreeError::NotGit));
-}
-
-#[test]
-fn names_are_parts_of_paths() {
-    for (name, wanted) in [("../../x", "x"), ("A b", "a-b"), ("-", ""), ("é", ""), ("a--b-", "a-b")] {
-        assert_eq!(slug(name), wanted, "{name}");
-    }
 }
