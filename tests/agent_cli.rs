@@ -68,7 +68,7 @@ async fn agents_are_listed_with_their_rules_in_order() {
     let place = |wanted: &str| poet.iter().position(|line| line.trim() == wanted);
     assert!(place("deny  bash *").is_some() && place("deny  bash *") < place("allow bash ls *"), "{poet:?}");
 
-    let list = machine.run(&["agent", "list", "--json"]).await;
+    let list = machine.run(&["agent", "list", "--format", "json"]).await;
     let agents: Vec<Value> = serde_json::from_str(&list.stdout).unwrap();
     let poet = agents.iter().find(|agent| agent["name"] == "poet").unwrap();
     assert_eq!(
@@ -418,6 +418,36 @@ async fn an_agent_that_nothing_reads_or_that_takes_a_built_in_ones_place_is_told
         for message in [nowhere, built_in] {
             assert_eq!(made.stderr.contains(message), told.contains(&message), "{path} {made:?}");
         }
+    }
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_listed_is_listed_as_json_too_in_a_named_directory_and_by_the_older_spellings() {
+    let machine = Machine::new().await;
+    for command in [
+        &["worktree", "list"][..],
+        &["permission", "list"],
+        &["auth", "list"],
+        &["models"],
+        &["agent", "list"],
+        &["session", "list"],
+        &["mcp", "list"],
+        &["lsp", "list"],
+        &["plugin", "list"],
+        &["debug", "agent", "build"],
+        &["debug", "sandbox", "build"],
+    ] {
+        let listed = machine.run(&[command, &["--format", "json"]].concat()).await;
+        let parsed = serde_json::from_str::<Value>(&listed.stdout);
+        assert!(parsed.is_ok_and(|it| it.is_array() || it.is_object()), "{command:?}: {listed:?}");
+        let older = machine.run(&[command, &["--json"]].concat()).await;
+        assert_eq!(older.stdout, listed.stdout, "{command:?}");
+    }
+    let work = machine.scratch.work.display().to_string();
+    for option in ["--dir", "--cwd"] {
+        let shown = machine.run(&["config", option, &work]).await;
+        assert_eq!(shown.code, Some(0), "{shown:?}");
     }
     machine.finish().await;
 }

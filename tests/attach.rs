@@ -145,6 +145,73 @@ fn attached(server: &Server, id: &str) -> Terminal {
     terminal.arguments(&["attach", &server.url, "--session", id]).start()
 }
 
+#[tokio::test]
+async fn lines_typed_in_an_attached_chat_reach_the_turn_that_runs_or_wait_at_the_server() {
+    let server = Server::start().await;
+    let id = server.session().await;
+    let mut terminal = attached(&server, &id);
+    chat::prompt(&terminal).await;
+    let gate = Gate::new();
+    let call = json!({"command": "true", "description": "nothing"});
+    server.llm.reply(Reply::text("Working").and_gate(&gate).and_call("call_1", "bash", call));
+    terminal.types("go\r");
+    terminal.shows_text("Enter: said at the next step").await;
+    terminal.shows_text("Working").await;
+    let waiting = async |wanted: &[&str]| loop {
+        let inbox = server.get(&format!("/api/session/{id}/inbox")).await.ok();
+        let items = inbox["data"].as_array().unwrap().iter();
+        let texts: Vec<&str> = items.map(|item| item["payload"]["text"].as_str().unwrap()).collect();
+        if texts == wanted {
+            break;
+        }
+        tokio::task::yield_now().await;
+    };
+    terminal.types("mind the tests\r");
+    terminal.shows_text("next step  mind the tests").await;
+    waiting(&["mind the tests"]).await;
+    terminal.types("later one\x1b\r");
+    waiting(&["mind the tests", "later one"]).await;
+    terminal.types("later two\x1b\r");
+    waiting(&["mind the tests", "later one", "later two"]).await;
+    terminal.types("\x1b[A");
+    waiting(&["mind the tests", "later one"]).await;
+    terminal.shows("the line", |screen| chat::is_at_prompt(screen, "› later two")).await;
+    terminal.types("\x15");
+    server.llm.reply(Reply::text("I mind them."));
+    server.llm.reply(Reply::text("Later is now."));
+    gate.open();
+    let screen = terminal.shows_text("Later is now.").await;
+    let row = |text: &str| screen.lines().iter().position(|line| line.contains(text)).unwrap();
+    let rows = ["› mind the tests", "I mind them.", "› later one", "Later is now."].map(row);
+    assert!(rows.is_sorted(), "{screen}");
+    assert_eq!(server.llm.requests().len(), 3, "what was steered has no turn of its own");
+    chat::prompt(&terminal).await;
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_is_stopped_in_an_attached_chat_gives_back_what_waits() {
+    let server = Server::start().await;
+    let id = server.session().await;
+    let mut terminal = attached(&server, &id);
+    chat::prompt(&terminal).await;
+    let gate = Gate::new();
+    server.llm.reply(Reply::text("Working").and_gate(&gate));
+    terminal.types("go\r");
+    terminal.shows_text("Enter: said at the next step").await;
+    terminal.types("afterwards\x1b\r");
+    terminal.shows_text("queued     afterwards").await;
+    terminal.types("\x1b");
+    gate.abandoned().await;
+    terminal.shows("the line", |screen| chat::is_at_prompt(screen, "› afterwards")).await;
+    assert_eq!(server.get(&format!("/api/session/{id}/inbox")).await.ok()["data"], json!([]));
+    terminal.types("\x15\x04");
+    terminal.ends_with(0).await;
+    server.finish().await;
+}
+
 /// Has another client prompt a session, and waits until the model is at the gate of its answer.
 async fn prompted_elsewhere(server: &Server, id: &str, words: &str, gate: &Gate) {
     let body = json!({"parts": [{"type": "text", "text": words}]});

@@ -28,8 +28,8 @@ const WAY_OUT: &str = "for a prompt: `windlass run`";
 #[derive(Debug, Default, Args)]
 pub struct AcpArgs {
     /// Working directory of the process; sessions name their own.
-    #[arg(long, value_name = "DIR")]
-    cwd: Option<PathBuf>,
+    #[arg(long, alias = "cwd", value_name = "DIR")]
+    dir: Option<PathBuf>,
     /// Append every line of the protocol, in both directions, to this file (also `WINDLASS_TRACE`).
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -71,7 +71,7 @@ impl AcpArgs {
 }
 
 pub fn run(environment: Environment, args: AcpArgs) -> ExitCode {
-    if let Some(cwd) = &args.cwd
+    if let Some(cwd) = &args.dir
         && let Err(error) = std::env::set_current_dir(cwd)
     {
         tracing::error!(%error, "--cwd {} cannot be used", cwd.display());

@@ -13,7 +13,10 @@ use windlass_core::config::{
 use windlass_engine::{Agent, Engine};
 use windlass_protocol::opencode::{config::AgentMode, permission::Rule};
 
-use super::{output, runtime, trust};
+use super::{
+    options::{Format, FormatArgs},
+    output, runtime, trust,
+};
 
 mod create;
 
@@ -28,9 +31,8 @@ enum AgentCommand {
     /// List the agents that can be used here, with their rules; the last rule that matches decides.
     #[command(alias = "ls")]
     List {
-        /// Print JSON with everything about each agent.
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        format: FormatArgs,
     },
     /// Have a model write an agent from a description. Asks on the terminal for missing options.
     Create(create::CreateArgs),
@@ -38,15 +40,15 @@ enum AgentCommand {
 
 pub fn run(environment: Environment, args: AgentArgs) -> ExitCode {
     match args.command {
-        AgentCommand::List { json } => runtime::block_on(async move {
+        AgentCommand::List { format } => runtime::block_on(async move {
             let paths = Paths::new(&environment);
-            list(&Engine::new(environment, paths), json).await
+            list(&Engine::new(environment, paths), format.get()).await
         }),
         AgentCommand::Create(args) => create::run(environment, args),
     }
 }
 
-async fn list(engine: &Engine, as_json: bool) -> ExitCode {
+async fn list(engine: &Engine, format: Format) -> ExitCode {
     let read = async {
         let directory = std::env::current_dir().map_err(|error| error.to_string())?;
         engine.workspaces().read_files(&directory).await.map_err(|error| error.to_string())
@@ -58,7 +60,7 @@ async fn list(engine: &Engine, as_json: bool) -> ExitCode {
     trust::note_held(&loaded.config.held);
     let mut agents: Vec<&Agent> = loaded.agents.iter().collect();
     agents.sort_by_key(|agent| (!agent.native, &agent.name));
-    if as_json {
+    if format == Format::Json {
         let agents: Vec<Value> = agents.into_iter().map(to_json).collect();
         return output::print_answer(&format!("{:#}", Value::Array(agents)));
     }

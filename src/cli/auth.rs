@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::{
     Engine,
@@ -18,6 +19,7 @@ use windlass_engine::{
 };
 
 use super::{
+    options::{Format, FormatArgs},
     output::{fail, note, print_answer},
     runtime,
 };
@@ -40,7 +42,10 @@ enum AuthCommand {
     Login(LoginArgs),
     /// List the providers with a stored key or login.
     #[command(alias = "ls")]
-    List,
+    List {
+        #[command(flatten)]
+        format: FormatArgs,
+    },
     /// Remove a provider's stored key or login.
     Logout {
         /// Provider id.
@@ -69,7 +74,7 @@ pub struct LoginArgs {
 pub fn run(environment: Environment, args: AuthArgs) -> ExitCode {
     match args.command {
         AuthCommand::Login(args) => login(environment, args),
-        AuthCommand::List => list(&environment),
+        AuthCommand::List { format } => list(&environment, format.get()),
         AuthCommand::Logout { provider } => logout(&environment, &provider),
     }
 }
@@ -277,9 +282,13 @@ fn gives(offer: &Offer) -> String {
     }
 }
 
-fn list(environment: &Environment) -> ExitCode {
+fn list(environment: &Environment, format: Format) -> ExitCode {
     let (rows, warnings) = keys::list(&Paths::new(environment), environment);
     warnings.iter().for_each(|warning| note(&warning.to_string()));
+    if format == Format::Json {
+        let row = |(provider, kind): &(String, &str)| json!({ "provider": provider, "kind": kind });
+        return print_answer(&format!("{:#}", rows.iter().map(row).collect::<Value>()));
+    }
     let rows: Vec<String> = rows.iter().map(|(provider, kind)| format!("{provider}\t{kind}")).collect();
     if rows.is_empty() {
         print_answer("No keys or logins are stored. Run `windlass auth login`.")

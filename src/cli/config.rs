@@ -2,13 +2,18 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use windlass_base::text::visible_json;
 use windlass_core::config::{Environment, Warning, filled_in, paths::Paths, schema, secrets, sources};
 use windlass_engine::{Engine, Pages, Report};
 
-use super::{output, runtime};
+use super::{
+    options::{Format, FormatArgs},
+    output,
+    progress::Progress,
+    runtime,
+};
 
 mod draw;
 
@@ -28,33 +33,26 @@ pub struct ConfigArgs {
     #[arg(long, global = true)]
     refresh: bool,
     /// Directory to look at; the working directory unless given.
-    #[arg(long, global = true, value_name = "DIR")]
-    cwd: Option<PathBuf>,
+    #[arg(long, alias = "cwd", global = true, value_name = "DIR")]
+    dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
     /// Check every file; exits with 1 when something is ignored or cannot work.
     Check {
-        /// Text with the lines of the files, or a JSON array.
-        #[arg(long, value_enum, default_value_t = Format::Text)]
-        format: Format,
+        #[command(flatten)]
+        format: FormatArgs,
     },
     /// Print the JSON schema of the configuration, for editors.
     Schema,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
     if let Some(ConfigCommand::Schema) = args.command {
         return output::print_answer(&schema::text());
     }
-    let directory = match output::directory(args.cwd.as_deref()) {
+    let directory = match output::directory(args.dir.as_deref()) {
         Ok(directory) => directory,
         Err(code) => return code,
     };
@@ -63,6 +61,7 @@ pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
     let engine = Engine::new(environment, paths);
     runtime::block_on(async move {
         if args.refresh {
+            let _progress = Progress::of("Fetching what the configuration names by URL");
             engine.remote().fetch_all(&directory).await;
         }
         let pages = if args.refresh { Pages::AreAsked } else { Pages::AreLeft };
@@ -72,7 +71,7 @@ pub fn run(environment: Environment, args: ConfigArgs) -> ExitCode {
         };
         match args.command {
             None => show(report, args.sources, args.show_secrets),
-            Some(ConfigCommand::Check { format }) => check(&report, format, is_coloured),
+            Some(ConfigCommand::Check { format }) => check(&report, format.get(), is_coloured),
             Some(ConfigCommand::Schema) => output::print_answer(&schema::text()),
         }
     })

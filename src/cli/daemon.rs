@@ -76,7 +76,7 @@ impl Daemon {
         }
     }
 
-    /// Gives a session that works a prompt, and returns its ticket; `None` at a server, which has no place for it.
+    /// Gives a session that works a prompt, and returns its ticket; `None` at a server that has no place for it.
     pub fn prompt_beside(
         &self,
         id: &SessionId,
@@ -89,7 +89,7 @@ impl Daemon {
                 let on_end = Box::new(move |ended| on_end(turn_end(ended)));
                 Some(engine.sessions().prompt_watched(id, input, on_begin, on_end))
             }
-            Self::Remote(_) => None,
+            Self::Remote(remote) => remote.prompt_beside(id, input, on_begin, on_end),
         }
     }
 
@@ -97,7 +97,7 @@ impl Daemon {
     pub fn withdraw(&self, id: &SessionId, ticket: u64) -> bool {
         match self {
             Self::Own(engine, _) => engine.sessions().withdraw_prompt(id, ticket),
-            Self::Remote(_) => false,
+            Self::Remote(remote) => remote.withdraw(id, ticket),
         }
     }
 

@@ -2,12 +2,15 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::{Engine, EngineError, Repaired, StoreFinding, Verdict};
 
-use super::{output, runtime};
+use super::{
+    options::{Format, FormatArgs},
+    output, runtime,
+};
 
 #[derive(Debug, Args)]
 pub struct DbArgs {
@@ -21,9 +24,8 @@ enum DbCommand {
     Path,
     /// Check pages, references and rows; exits with 1 when something is damaged.
     Check {
-        /// Show lines for people, or a JSON object.
-        #[arg(long, value_enum, default_value_t = Format::Text)]
-        format: Format,
+        #[command(flatten)]
+        format: FormatArgs,
     },
     /// Save the readable part into a new file, after a copy of the damaged one.
     Repair {
@@ -31,12 +33,6 @@ enum DbCommand {
         #[arg(long)]
         force: bool,
     },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
 }
 
 pub fn run(environment: Environment, args: DbArgs) -> ExitCode {
@@ -47,7 +43,7 @@ pub fn run(environment: Environment, args: DbArgs) -> ExitCode {
     runtime::block_on(async move {
         let engine = Engine::new(environment, paths);
         let done = match args.command {
-            DbCommand::Check { format } => check(&engine, format).await,
+            DbCommand::Check { format } => check(&engine, format.get()).await,
             DbCommand::Repair { force } => repair(&engine, force).await,
             DbCommand::Path => Ok(ExitCode::SUCCESS),
         };

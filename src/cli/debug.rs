@@ -8,7 +8,11 @@ use windlass_core::config::{Environment, paths::Paths, secrets};
 use windlass_engine::{AgentView, Engine};
 use windlass_protocol::opencode::model_ref::ModelRef;
 
-use super::{agent, output, runtime};
+use super::{
+    agent,
+    options::{Format, FormatArgs},
+    output, runtime,
+};
 
 mod sandbox;
 
@@ -28,28 +32,26 @@ enum DebugCommand {
         /// Another model than the agent's, as `provider/model`.
         #[arg(long, short, value_name = "MODEL")]
         model: Option<String>,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        format: FormatArgs,
     },
     /// Show the sandbox that this machine supports, and the one that an agent's commands get in this directory.
     Sandbox {
         #[arg(default_value = "build")]
         agent: String,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        format: FormatArgs,
     },
 }
 
 pub fn run(environment: Environment, args: DebugArgs) -> ExitCode {
     match args.command {
-        DebugCommand::Agent { name, model, json } => show_agent(environment, name, model, json),
-        DebugCommand::Sandbox { agent, json } => sandbox::run(environment, agent, json),
+        DebugCommand::Agent { name, model, format } => show_agent(environment, name, model, format.get()),
+        DebugCommand::Sandbox { agent, format } => sandbox::run(environment, agent, format.get()),
     }
 }
 
-fn show_agent(environment: Environment, name: String, model: Option<String>, json: bool) -> ExitCode {
+fn show_agent(environment: Environment, name: String, model: Option<String>, format: Format) -> ExitCode {
     runtime::block_on(async move {
         let paths = Paths::new(&environment);
         let engine = Engine::new(environment, paths);
@@ -63,7 +65,7 @@ fn show_agent(environment: Environment, name: String, model: Option<String>, jso
         };
         engine.finish().await;
         match viewed {
-            Ok(view) if json => output::print_answer(&format!("{:#}", as_json(&view))),
+            Ok(view) if format == Format::Json => output::print_answer(&format!("{:#}", as_json(&view))),
             Ok(view) => output::print_answer(&as_text(&view)),
             Err(reason) => output::fail(&reason),
         }

@@ -29,7 +29,7 @@ const NEXT: &str = "That was the demo model in a directory that is removed now. 
 #[derive(Debug, Args)]
 pub struct DemoArgs {
     /// Directory to show the tour in, instead of one that is removed afterwards; its permissions hold.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, alias = "cwd", value_name = "DIR")]
     dir: Option<PathBuf>,
 }
 

@@ -6,14 +6,16 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 use windlass_base::text::{visible_line, without_number};
 use windlass_core::config::{Environment, paths::Paths, secrets};
 use windlass_engine::{Engine, Finding, Health, Network};
 
 use super::{
-    editor, other_agents, output, runtime,
+    editor,
+    options::{Format, FormatArgs},
+    other_agents, output, runtime,
     view::line::{self, Line},
 };
 
@@ -25,22 +27,15 @@ pub struct DoctorArgs {
     /// Also contact the model's provider: sends the key, but no prompt.
     #[arg(long)]
     online: bool,
-    /// Show lines for people, or a JSON object.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[command(flatten)]
+    format: FormatArgs,
     /// Directory to look at; the working directory unless given.
-    #[arg(long, value_name = "DIR")]
-    cwd: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
+    #[arg(long, alias = "cwd", value_name = "DIR")]
+    dir: Option<PathBuf>,
 }
 
 pub fn run(environment: Environment, args: &DoctorArgs) -> ExitCode {
-    let directory = match output::directory(args.cwd.as_deref()) {
+    let directory = match output::directory(args.dir.as_deref()) {
         Ok(directory) => directory,
         Err(code) => return code,
     };
@@ -57,7 +52,7 @@ pub fn run(environment: Environment, args: &DoctorArgs) -> ExitCode {
         };
         findings.extend(of_editors);
         findings.extend(of_others);
-        let code = match args.format {
+        let code = match args.format.get() {
             Format::Text => {
                 let columns = if io::stdout().is_terminal() { output::columns() } else { usize::MAX };
                 output::print_answer(&draw(&findings, is_coloured, columns))

@@ -13,7 +13,7 @@ use serde_json::Value;
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::{Engine, Imported, OpencodeHistory, OpencodeSession};
 
-use super::{input, other_agents::Agent, output, runtime};
+use super::{input, other_agents::Agent, output, progress::Progress, runtime};
 
 mod settings;
 
@@ -83,11 +83,13 @@ async fn from_file(engine: &Engine, path: &Path, directory: &Path) -> Result<Exi
         File::open(path).and_then(read)
     };
     let bytes = read.map_err(|error| format!("{name} cannot be read: {error}."))?;
+    let progress = Progress::of(format!("Importing {name}"));
     let file: Value =
         serde_json::from_slice(&bytes).map_err(|error| format!("{name} is no JSON: {error}."))?;
     drop(bytes);
     let imported = engine.sessions().import(file, directory).await;
     let imported = imported.map_err(|error| format!("{name} was not imported: {error}."))?;
+    drop(progress);
     Ok(output::print_answer(&sentence(&imported)))
 }
 
@@ -142,7 +144,10 @@ async fn from_opencode(
     let (mut n_imported, mut n_known, mut n_failed) = (0, 0, 0);
     // Both versions of OpenCode may have worked on one.
     let mut done = HashSet::new();
-    for session in wanted {
+    let n_wanted = wanted.len();
+    let progress = Progress::of("Importing");
+    for (at, session) in wanted.into_iter().enumerate() {
+        progress.say(format!("Importing session {} of {n_wanted}", at + 1));
         let is_again = !done.insert(session.id.as_str());
         if !is_again && engine.sessions().has(&session.id).await.map_err(|error| format!("{error}."))? {
             n_known += 1;
@@ -158,16 +163,19 @@ async fn from_opencode(
             Ok(imported) => {
                 n_imported += 1;
                 let left_behind = if session.is_left_behind { " OpenCode 2 does not have it." } else { "" };
-                if let Err(code) = output::print(&format!("{}{left_behind}", sentence(&imported))) {
+                let said = format!("{}{left_behind}", sentence(&imported));
+                if let Err(code) = progress.above(|| output::print(&said)) {
                     return Ok(code);
                 }
             }
             Err(error) => {
                 n_failed += 1;
-                output::note(&format!("{} was not imported: {error}.", output::plain(&session.id)));
+                let said = format!("{} was not imported: {error}.", output::plain(&session.id));
+                progress.above(|| output::note(&said));
             }
         }
     }
+    drop(progress);
     let known = match n_known {
         0 => String::new(),
         1 => ", 1 was here already".to_owned(),

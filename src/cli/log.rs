@@ -9,13 +9,17 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 use tracing::Level;
 use windlass_base::{clock, text::visible_line};
 use windlass_core::config::Environment;
 
-use super::{LogLevel, logging, output, runtime};
+use super::{
+    LogLevel, logging,
+    options::{Format, FormatArgs},
+    output, runtime,
+};
 
 /// Interval of looking for new lines: a growing file that is open for writing sends no event.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -33,15 +37,8 @@ pub struct LogArgs {
     /// Show at most this many existing lines.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1000)]
     lines: usize,
-    /// Show lines for people, or one JSON object per line.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// Shows the log. A level for every command, `--log-level`, counts where `--level` says nothing.
@@ -66,7 +63,7 @@ pub fn run(environment: &Environment, log_level: Option<LogLevel>, args: &LogArg
         });
         return ExitCode::SUCCESS;
     }
-    if let Err(code) = show(&entries, args.format) {
+    if let Err(code) = show(&entries, args.format.get()) {
         return code;
     }
     if !args.follow {
@@ -82,7 +79,7 @@ pub fn run(environment: &Environment, log_level: Option<LogLevel>, args: &LogArg
                     Err(error) => return output::fail(&format!("The log cannot be read any more: {error}.")),
                 };
                 let entries = lines.iter().filter_map(|line| Entry::of(line, least)).collect::<Vec<_>>();
-                if let Err(code) = show(&entries, args.format) {
+                if let Err(code) = show(&entries, args.format.get()) {
                     return code;
                 }
             }

@@ -5,21 +5,26 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass_base::text::visible_line;
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::{Engine, LanguageServer, LanguageServers};
 
-use super::{output, runtime};
+use super::{
+    options::{Format, FormatArgs},
+    output,
+    progress::Progress,
+    runtime,
+};
 
 #[derive(Debug, Args)]
 pub struct LspArgs {
     #[command(subcommand)]
     command: LspCommand,
     /// Directory to look at; the working directory unless given.
-    #[arg(long, global = true, value_name = "DIR")]
-    cwd: Option<PathBuf>,
+    #[arg(long, alias = "cwd", global = true, value_name = "DIR")]
+    dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -27,9 +32,8 @@ enum LspCommand {
     /// List the language servers, with their programs or the way to get them.
     #[command(alias = "ls")]
     List {
-        /// Show lines for people, or a JSON array.
-        #[arg(long, value_enum, default_value_t = Format::Text)]
-        format: Format,
+        #[command(flatten)]
+        format: FormatArgs,
     },
     /// Install language servers that npm has, for all projects of this user.
     #[command(alias = "add")]
@@ -40,14 +44,8 @@ enum LspCommand {
     },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-}
-
 pub fn run(environment: Environment, args: LspArgs) -> ExitCode {
-    let directory = match output::directory(args.cwd.as_deref()) {
+    let directory = match output::directory(args.dir.as_deref()) {
         Ok(directory) => directory,
         Err(code) => return code,
     };
@@ -55,7 +53,7 @@ pub fn run(environment: Environment, args: LspArgs) -> ExitCode {
     let engine = Engine::new(environment, paths);
     runtime::block_on(async move {
         match args.command {
-            LspCommand::List { format } => list(&engine, &directory, format).await,
+            LspCommand::List { format } => list(&engine, &directory, format.get()).await,
             LspCommand::Install { servers } => install(&engine, &directory, &servers).await,
         }
     })
@@ -101,8 +99,10 @@ fn row(server: &LanguageServer) -> Value {
 
 async fn install(engine: &Engine, directory: &Path, servers: &[String]) -> ExitCode {
     for id in servers {
-        output::note(&format!("Installing {id} …"));
-        if let Err(error) = engine.workspaces().install_language_server(directory, id).await {
+        let progress = Progress::of(format!("Installing {id}"));
+        let installed = engine.workspaces().install_language_server(directory, id).await;
+        drop(progress);
+        if let Err(error) = installed {
             return output::fail(&format!("{error}."));
         }
         let code = output::print_answer(&format!("{id} is installed."));

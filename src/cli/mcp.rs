@@ -3,13 +3,16 @@
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass_base::text::visible_line;
 use windlass_core::config::{Environment, paths::Paths, secrets};
 use windlass_engine::{Engine, ServerReport, ServerStatus};
 
-use super::{output, runtime, trust};
+use super::{
+    options::{Format, FormatArgs},
+    output, runtime, trust,
+};
 
 #[derive(Debug, Args)]
 pub struct McpArgs {
@@ -22,12 +25,11 @@ enum McpCommand {
     /// Start the servers and list their tools; exits with 1 when one failed.
     #[command(alias = "ls")]
     List {
-        /// Show lines for people, or a JSON array.
-        #[arg(long, value_enum, default_value_t = Format::Text)]
-        format: Format,
+        #[command(flatten)]
+        format: FormatArgs,
         /// Directory to look at; the working directory unless given.
-        #[arg(long, value_name = "DIR")]
-        cwd: Option<PathBuf>,
+        #[arg(long, alias = "cwd", value_name = "DIR")]
+        dir: Option<PathBuf>,
         /// Wait at most this many seconds for the servers.
         #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
         timeout: u64,
@@ -51,15 +53,9 @@ mod change;
 mod login;
 mod serve;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-}
-
 pub fn run(environment: Environment, args: McpArgs) -> ExitCode {
-    let (format, cwd, timeout) = match args.command {
-        McpCommand::List { format, cwd, timeout } => (format, cwd, timeout),
+    let (format, dir, timeout) = match args.command {
+        McpCommand::List { format, dir, timeout } => (format.get(), dir, timeout),
         McpCommand::Auth(args) => return login::run(environment, login::Action::LogIn, args),
         McpCommand::Logout(args) => return login::run(environment, login::Action::LogOut, args),
         McpCommand::Debug(args) => return login::run(environment, login::Action::Probe, args),
@@ -67,7 +63,7 @@ pub fn run(environment: Environment, args: McpArgs) -> ExitCode {
         McpCommand::Remove(args) => return change::remove(environment, args),
         McpCommand::Serve(args) => return serve::run(environment, args),
     };
-    let directory = match output::directory(cwd.as_deref()) {
+    let directory = match output::directory(dir.as_deref()) {
         Ok(directory) => directory,
         Err(code) => return code,
     };

@@ -10,7 +10,12 @@ use serde_json::{Value, json};
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::{Engine, Loaded, Model};
 
-use super::{output, runtime};
+use super::{
+    options::{Format, FormatArgs},
+    output,
+    progress::Progress,
+    runtime,
+};
 
 #[derive(Debug, Args)]
 pub struct ModelsArgs {
@@ -19,6 +24,8 @@ pub struct ModelsArgs {
     /// Add each model's limits and cost as JSON.
     #[arg(long)]
     verbose: bool,
+    #[command(flatten)]
+    format: FormatArgs,
     /// Fetch the catalog of models first.
     #[arg(long)]
     refresh: bool,
@@ -31,6 +38,7 @@ pub fn run(environment: Environment, args: ModelsArgs) -> ExitCode {
         let directory = std::env::current_dir().map_err(|error| error.to_string())?;
         let paths = Paths::new(&environment);
         let engine = Engine::new(environment, paths);
+        let _progress = Progress::of("Asking for the models");
         if args.refresh {
             engine.remote().fetch_catalog(true).await?;
         }
@@ -89,11 +97,12 @@ fn list(loaded: &Loaded, args: &ModelsArgs) -> Result<Listed, String> {
         ));
     }
     let is_wanted = |id: &str| args.provider.as_deref().is_none_or(|wanted| wanted == id);
-    let mut lines = Vec::new();
+    let is_json = args.format.get() == Format::Json;
+    let (mut lines, mut values) = (Vec::new(), Vec::new());
     for model in loaded.catalog.models().filter(|model| is_wanted(&model.provider_id)) {
         let mark = if is_seen && is_default(model) { "  (default)" } else { "" };
         lines.push(format!("{}{mark}", model.reference()));
-        if args.verbose {
+        if args.verbose || is_json {
             let details = json!({
                 "id": model.id,
                 "providerID": model.provider_id,
@@ -111,8 +120,10 @@ fn list(loaded: &Loaded, args: &ModelsArgs) -> Result<Listed, String> {
                 },
             });
             lines.push(format!("{details:#}"));
+            values.push(details);
         }
     }
     let remark = default.err().map(|unusable| unusable.to_string()).filter(|_| is_seen || args.verbose);
-    Ok(Listed { text: lines.join("\n"), remark })
+    let text = if is_json { format!("{:#}", Value::from(values)) } else { lines.join("\n") };
+    Ok(Listed { text, remark })
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 use windlass_base::{clock, text};
 use windlass_core::config::Environment;
 use windlass_engine::{
@@ -14,20 +15,25 @@ use windlass_engine::{
     approvals::{self, Approval, Which},
 };
 
+use super::options::{Format, FormatArgs};
+
 #[derive(Debug, Args)]
 pub struct PermissionArgs {
     #[command(subcommand)]
     command: PermissionCommand,
     /// Directory of the project; the working directory unless given.
-    #[arg(long, global = true, value_name = "DIR")]
-    cwd: Option<PathBuf>,
+    #[arg(long, alias = "cwd", global = true, value_name = "DIR")]
+    dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 enum PermissionCommand {
     /// List this project's remembered answers.
     #[command(alias = "ls")]
-    List,
+    List {
+        #[command(flatten)]
+        format: FormatArgs,
+    },
     /// Revoke an answer, by number or by permission and pattern; running sessions ask again.
     Revoke {
         /// Number in the list, or the permission, such as `bash`.
@@ -39,7 +45,7 @@ enum PermissionCommand {
 }
 
 pub fn run(environment: &Environment, args: PermissionArgs) -> ExitCode {
-    let directory = match args.cwd.map_or_else(std::env::current_dir, std::path::absolute) {
+    let directory = match args.dir.map_or_else(std::env::current_dir, std::path::absolute) {
         Ok(directory) => directory,
         Err(error) => return fail(&format!("The directory cannot be used: {error}.")),
     };
@@ -49,7 +55,13 @@ pub fn run(environment: &Environment, args: PermissionArgs) -> ExitCode {
     };
     let done = runtime.block_on(async {
         match args.command {
-            PermissionCommand::List => approvals::list(environment, &directory).await.map(Done::Listed),
+            PermissionCommand::List { format } => {
+                let rows = approvals::list(environment, &directory).await?;
+                Ok(match format.get() {
+                    Format::Text => Done::Listed(rows),
+                    Format::Json => Done::Encoded(rows.iter().map(value).collect()),
+                })
+            }
             PermissionCommand::Revoke { first, pattern } => {
                 let which = match (pattern, first.parse()) {
                     (Some(pattern), _) => Which::Rule { permission: first, pattern },
@@ -63,6 +75,7 @@ pub fn run(environment: &Environment, args: PermissionArgs) -> ExitCode {
     match done {
         Ok(Done::Listed(rows)) if rows.is_empty() => print_line("Nothing is remembered for this project."),
         Ok(Done::Listed(rows)) => print_line(&rows.iter().map(row).collect::<Vec<_>>().join("\n")),
+        Ok(Done::Encoded(rows)) => print_line(&format!("{rows:#}")),
         Ok(Done::Revoked(Some(approval))) => print_line(&format!("Revoked: {}", row(&approval))),
         Ok(Done::Revoked(None)) => fail("There is no such answer. See `windlass permission list`."),
         Ok(Done::Unclear) => {
@@ -74,8 +87,17 @@ pub fn run(environment: &Environment, args: PermissionArgs) -> ExitCode {
 
 enum Done {
     Listed(Vec<Approval>),
+    Encoded(Value),
     Revoked(Option<Approval>),
     Unclear,
+}
+
+fn value(approval: &Approval) -> Value {
+    let Approval { number, rule, created } = approval;
+    json!({
+        "number": number, "permission": rule.permission, "pattern": rule.pattern, "action": rule.action,
+        "created": created,
+    })
 }
 
 fn row(approval: &Approval) -> String {

@@ -2,21 +2,26 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use windlass_base::text::visible_line;
 use windlass_core::config::{Environment, merge::plugin_name, paths::Paths};
 use windlass_engine::{Engine, EngineError, EngineErrorKind, PluginReport};
 
-use super::{output, runtime, trust};
+use super::{
+    options::{Format, FormatArgs},
+    output,
+    progress::Progress,
+    runtime, trust,
+};
 
 #[derive(Debug, Args)]
 pub struct PluginArgs {
     #[command(subcommand)]
     command: PluginCommand,
     /// Directory to look at; the working directory unless given.
-    #[arg(long, global = true, value_name = "DIR")]
-    cwd: Option<PathBuf>,
+    #[arg(long, alias = "cwd", global = true, value_name = "DIR")]
+    dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -24,9 +29,8 @@ enum PluginCommand {
     /// Load the plugins and tool files and list their offers; exits with 1 when one failed.
     #[command(alias = "ls")]
     List {
-        /// Show lines for people, or a JSON array.
-        #[arg(long, value_enum, default_value_t = Format::Text)]
-        format: Format,
+        #[command(flatten)]
+        format: FormatArgs,
     },
     /// Install a package and name it in the project's configuration.
     #[command(alias = "install")]
@@ -53,14 +57,8 @@ enum PluginCommand {
     },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-}
-
 pub fn run(environment: Environment, args: PluginArgs) -> ExitCode {
-    let directory = match output::directory(args.cwd.as_deref()) {
+    let directory = match output::directory(args.dir.as_deref()) {
         Ok(directory) => directory,
         Err(code) => return code,
     };
@@ -71,7 +69,7 @@ pub fn run(environment: Environment, args: PluginArgs) -> ExitCode {
         let done = match args.command {
             PluginCommand::List { format } => {
                 let is_held = trust::note_held(&trust::held(&environment, &directory));
-                return list(&engine, &directory, format, is_held).await;
+                return list(&engine, &directory, format.get(), is_held).await;
             }
             PluginCommand::Add { package, global } => {
                 let before = trust::held(&environment, &directory);
@@ -146,8 +144,9 @@ async fn add(
         );
         return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));
     }
-    output::note(&format!("Installing {package} …"));
+    let progress = Progress::of(format!("Installing {package}"));
     engine.plugins().install(directory, package).await?;
+    drop(progress);
     let mut plugins = engine.workspaces().written_plugins(directory, is_global).await?;
     plugins.retain(|entry| plugin_name(entry) != plugin_name(&Value::from(package)));
     plugins.push(package.into());
@@ -180,9 +179,12 @@ async fn update(
         packages
             .retain(|spec| plugin_name(&Value::from(spec.as_str())) == plugin_name(&Value::from(package)));
     }
+    let progress = Progress::of("Installing");
     for spec in &packages {
+        progress.say(format!("Installing {spec}"));
         engine.plugins().install(directory, spec).await?;
     }
+    drop(progress);
     if let Some(package) = package.filter(|_| packages.is_empty()) {
         let reason = format!("no plugin here is the package {package}; `windlass plugin list` shows all");
         return Err(EngineError::new(EngineErrorKind::InvalidInput, reason));

@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 use windlass_base::clock;
@@ -17,7 +17,11 @@ use windlass_protocol::opencode::{
     session::{ArchiveFilter, Session},
 };
 
-use super::{output, runtime, view::look::Look};
+use super::{
+    options::{Format, FormatArgs},
+    output, runtime,
+    view::look::Look,
+};
 
 pub mod export;
 mod fork;
@@ -45,8 +49,8 @@ enum SessionCommand {
         /// Show at most this many.
         #[arg(long, short = 'n', value_name = "N")]
         max_count: Option<usize>,
-        #[arg(long, value_enum, default_value_t = Format::Table)]
-        format: Format,
+        #[command(flatten)]
+        format: FormatArgs,
         /// Sessions of every directory.
         #[arg(long)]
         all: bool,
@@ -83,12 +87,6 @@ enum SessionCommand {
     Prune(prune::PruneArgs),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Table,
-    Json,
-}
-
 pub fn run(environment: Environment, args: SessionArgs) -> ExitCode {
     let look = Look::new(&environment, std::io::stdout().is_terminal(), PathBuf::new());
     let pager = show::Pager::new(&environment);
@@ -96,7 +94,9 @@ pub fn run(environment: Environment, args: SessionArgs) -> ExitCode {
     runtime::block_on(async move {
         let engine = Engine::new(environment, paths);
         let ended = match args.command {
-            SessionCommand::List { max_count, format, all } => list(&engine, max_count, format, all).await,
+            SessionCommand::List { max_count, format, all } => {
+                list(&engine, max_count, format.get(), all).await
+            }
             SessionCommand::Show(args) => show::run(&engine, args, look, pager).await,
             SessionCommand::Export(args) => export::run(&engine, args).await,
             SessionCommand::Search(args) => search::run(&engine, args, &look).await,
@@ -131,11 +131,11 @@ async fn list(
     let sessions = sessions.map_err(|error| format!("The sessions cannot be listed: {error}."))?;
     Ok(match format {
         Format::Json => output::print_answer(&format!("{:#}", sessions.iter().map(row).collect::<Value>())),
-        Format::Table if sessions.is_empty() => {
+        Format::Text if sessions.is_empty() => {
             output::note("There are no sessions here.");
             ExitCode::SUCCESS
         }
-        Format::Table => output::print_answer(&table(&sessions, clock::short)),
+        Format::Text => output::print_answer(&table(&sessions, clock::short)),
     })
 }
 

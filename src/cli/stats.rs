@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, process::ExitCode};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Map, Value, json};
 use windlass_base::{
     clock::{self, Zone},
@@ -11,7 +11,10 @@ use windlass_base::{
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::{Counts, Engine, Scope, Stats};
 
-use super::{output, runtime};
+use super::{
+    options::{Format, FormatArgs},
+    output, runtime,
+};
 
 /// Cells of the longest bar.
 const BAR: usize = 20;
@@ -36,14 +39,8 @@ pub struct StatsArgs {
     /// Only this project (directory, name or id; without a value the current one).
     #[arg(long, value_name = "PROJECT", num_args = 0..=1, default_missing_value = "")]
     project: Option<String>,
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    Table,
-    Json,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 pub fn run(environment: Environment, args: StatsArgs) -> ExitCode {
@@ -58,13 +55,13 @@ pub fn run(environment: Environment, args: StatsArgs) -> ExitCode {
                 .await
                 .map_err(|error| format!("The sessions cannot be counted: {error}."))
         };
-        match (counted.await, args.format) {
+        match (counted.await, args.format.get()) {
             (Ok(stats), Format::Json) => output::print_answer(&format!("{:#}", value(&stats))),
-            (Ok(stats), Format::Table) if stats.total.n_sessions == 0 => {
+            (Ok(stats), Format::Text) if stats.total.n_sessions == 0 => {
                 output::note("There are no sessions to count.");
                 ExitCode::SUCCESS
             }
-            (Ok(stats), Format::Table) => output::print_answer(tables(&stats, &args).trim_end()),
+            (Ok(stats), Format::Text) => output::print_answer(tables(&stats, &args).trim_end()),
             (Err(reason), _) => output::fail(&reason),
         }
     })

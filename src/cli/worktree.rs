@@ -8,12 +8,14 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 use windlass_base::{figures, path::real, process::pager};
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::{Engine, TaskWorktree, Workspace, WorktreeError};
 use windlass_protocol::opencode::project::Worktree;
 
 use super::{
+    options::{Format, FormatArgs},
     output::{self, plain},
     run::{args::TalkArgs, failure::Failure, open},
     runtime,
@@ -36,7 +38,10 @@ pub struct WorktreeArgs {
 enum WorktreeCommand {
     /// List the project's worktrees, and whether there is something in them.
     #[command(alias = "ls")]
-    List,
+    List {
+        #[command(flatten)]
+        format: FormatArgs,
+    },
     /// Merge a worktree's branch into the one that is checked out here, by your own git.
     Merge {
         /// Its name, or its directory.
@@ -104,7 +109,7 @@ pub fn run(environment: Environment, args: WorktreeArgs) -> ExitCode {
         let done = async {
             let workspace = engine.workspaces().workspace(&directory).await?;
             match args.command {
-                WorktreeCommand::List => list(&engine, &workspace).await,
+                WorktreeCommand::List { format } => list(&engine, &workspace, format.get()).await,
                 WorktreeCommand::Merge { name, yes } => merge(&engine, &workspace, &name, yes).await,
                 WorktreeCommand::Remove { name, yes } => remove(&engine, &workspace, &name, yes).await,
             }
@@ -127,19 +132,25 @@ async fn state(engine: &Engine, workspace: &Workspace, worktree: &Worktree) -> &
     }
 }
 
-async fn list(engine: &Engine, workspace: &Workspace) -> Result<ExitCode, Failure> {
+async fn list(engine: &Engine, workspace: &Workspace, format: Format) -> Result<ExitCode, Failure> {
     let found = engine.worktrees().list(workspace).await.map_err(failed)?;
-    if found.is_empty() {
+    if found.is_empty() && format == Format::Text {
         return Ok(output::print_answer(
             "There are no worktrees of windlass here; `windlass run --worktree` makes one.",
         ));
     }
-    let mut rows = Vec::new();
+    let (mut rows, mut values) = (Vec::new(), Vec::new());
     for worktree in &found {
         let state = state(engine, workspace, worktree).await;
+        values.push(json!({
+            "name": worktree.name, "branch": worktree.branch, "directory": worktree.directory, "state": state,
+        }));
         rows.push(format!("{}  {state}  {}", plain(&worktree.name), shown(worktree)));
     }
-    Ok(output::print_answer(&rows.join("\n")))
+    Ok(output::print_answer(&match format {
+        Format::Text => rows.join("\n"),
+        Format::Json => format!("{:#}", Value::from(values)),
+    }))
 }
 
 /// Returns the worktree that is meant.

@@ -5,10 +5,13 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Map;
 use tokio::sync::oneshot;
 use windlass_base::{clock, ids};
-use windlass_engine::{EngineError, Invocation, Loaded, PromptInput, PromptPart, SessionPatch, TurnOutcome};
+use windlass_engine::{
+    Delivery, EngineError, Invocation, Loaded, PromptInput, PromptPart, SessionPatch, TurnOutcome,
+};
 use windlass_protocol::opencode::{
     event::EventPayload,
     id::{MessageId, PartId, SessionId},
+    inbox::InboxDelivery,
     message::{Message, MessageError, MessageWithParts, OutputFormat, UserMessage},
     model_ref::ModelRef,
     part::FilePart,
@@ -52,6 +55,8 @@ pub struct PromptBody {
     #[cfg_attr(test, schemars(with = "std::collections::BTreeMap<String, bool>"))]
     tools: Vec<(String, bool)>,
     format: Option<OutputFormat>,
+    /// Ours: the time at which a session that works reads it.
+    delivery: Option<InboxDelivery>,
 }
 
 /// Reads an object in its order, in which the last rule decides.
@@ -77,6 +82,7 @@ impl PromptBody {
             system: None,
             tools: Vec::new(),
             format: None,
+            delivery: None,
         }
     }
 }
@@ -220,7 +226,8 @@ async fn prompt_async(
 /// Opens the session and turns a prompt into the engine's types; refuses one that cannot be answered.
 pub async fn accepted(server: &Shared, id: &SessionId, body: PromptBody) -> Result<PromptInput, Failure> {
     let loaded = server.open(id).await?.loaded();
-    let PromptBody { parts, message_id, model, agent, variant, no_reply, system, tools, format } = body;
+    let PromptBody { parts, message_id, model, agent, variant, no_reply, system, tools, format, delivery } =
+        body;
     let (part_ids, parts): (Vec<_>, Vec<_>) = parts.into_iter().map(PartInput::split).unzip();
     let ids: Vec<PartId> = part_ids.iter().flatten().cloned().collect();
     require_free(server, message_id.as_ref(), &ids).await?;
@@ -236,6 +243,7 @@ pub async fn accepted(server: &Shared, id: &SessionId, body: PromptBody) -> Resu
         system,
         format,
         no_reply,
+        delivery: delivery.map(Delivery::from).unwrap_or_default(),
         ..PromptInput::default()
     })
 }

@@ -267,6 +267,11 @@ impl Worktrees<'_> {
         let projects = self.0.storage().projects().await;
         let projects = projects.map_err(|error| WorktreeError::Create(error.to_string()))?;
         let stored = projects.into_iter().find(|it| it.worktree == root);
+        if stored.is_none() {
+            // By it the worktree is found again.
+            let known = self.0.storage().set_project(root, folder.project.clone()).await;
+            known.map_err(|error| WorktreeError::Create(error.to_string()))?;
+        }
         let own = stored.and_then(|it| it.settings.commands).and_then(|commands| commands.start);
         let lines: Vec<String> = own.into_iter().chain(create.start_command).collect();
         let filling = Filling {
@@ -322,7 +327,11 @@ impl Worktrees<'_> {
             return None;
         }
         let id = project::root_commit(workspace.git(), &worktree, &self.0.paths().cache()).await?;
-        Some(WorktreeFolder { root: self.root().join(id), git: workspace.open_git().await.ok()? })
+        Some(WorktreeFolder {
+            root: self.root().join(&id),
+            project: id,
+            git: workspace.open_git().await.ok()?,
+        })
     }
 
     fn root(self) -> PathBuf {
@@ -351,6 +360,8 @@ async fn add(workspace: &Workspace, directory: &Path, branch: &str) -> Result<()
 /// The folder of a project's worktrees, and its git.
 struct WorktreeFolder {
     root: PathBuf,
+    /// The project's id.
+    project: String,
     git: Git,
 }
 

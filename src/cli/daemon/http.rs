@@ -126,14 +126,11 @@ impl Http {
     pub async fn post_if_known(&self, path: &str, body: &Value) -> Result<bool, String> {
         let response =
             self.post_request(path, body).send().await.map_err(|error| self.unreachable(&error))?;
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         if response.status() == StatusCode::NO_CONTENT {
             return Ok(true);
         }
-        // A server that has no such route answers with a page.
-        let is_json = kind.is_some_and(|kind| kind.starts_with("application/json"));
         let status = response.status();
-        if !is_json
+        if !is_json(&response)
             && (status.is_success()
                 || status == StatusCode::NOT_FOUND
                 || status == StatusCode::METHOD_NOT_ALLOWED)
@@ -141,6 +138,12 @@ impl Http {
             return Ok(false);
         }
         self.accepted(response).await.map(|_| true)
+    }
+
+    /// Returns true if the server has this route, whatever it answers.
+    pub async fn has_route(&self, path: &str) -> bool {
+        let answered = self.request(Method::GET, path).send().await;
+        answered.is_ok_and(|response| is_json(&response))
     }
 
     fn post_request(&self, path: &str, body: &Value) -> RequestBuilder {
@@ -171,6 +174,12 @@ impl Http {
             format!("The connection to {} broke off.", self.address())
         }
     }
+}
+
+/// Returns true for an answer of the API: a server that has no such route answers with a page.
+fn is_json(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with("application/json"))
 }
 
 /// Makes the client, which trusts a file's certificates too. A server on this machine is not asked through a proxy.

@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 use windlass_base::{ids, lock::lock, queue::Queue, sse};
-use windlass_engine::{Invocation, PromptInput, PromptPart, StopReason};
+use windlass_engine::{Begun, Delivery, Invocation, PromptInput, PromptPart, StopReason, TurnBegin};
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{MessageId, PartId, PermissionId, QuestionId, SessionId},
+    inbox::InboxDelivery,
     message::{Message, MessageError, MessageWithParts},
     permission::{PermissionRequest, Reply},
     question::QuestionRequest,
@@ -40,6 +41,8 @@ const MAX_WAITING: usize = 1 << 20;
 pub struct Remote {
     pub http: Http,
     events: Arc<Queue<Arc<Event>>>,
+    /// Prompts wait at the server for the turn that runs; one of OpenCode has no place for them.
+    has_inbox: bool,
     state: Mutex<State>,
     /// Requests under way.
     tasks: TaskTracker,
@@ -52,6 +55,8 @@ struct State {
     held: HashSet<SessionId>,
     permissions: Vec<PermissionRequest>,
     questions: Vec<QuestionRequest>,
+    /// Sessions that work.
+    working: HashSet<SessionId>,
     /// The newest prompt of each session.
     prompts: HashMap<SessionId, MessageId>,
     /// The newest prompt of each session that left the session idle at the end of its turn.
@@ -69,6 +74,15 @@ struct Turn {
     answer: Option<(MessageId, TurnEnd)>,
     on_end: OnEnd,
     number: u64,
+    /// Set for one that was sent while the session worked.
+    beside: Option<BesideTurn>,
+}
+
+/// A prompt that waits at the server, until it begins.
+struct BesideTurn {
+    message_id: MessageId,
+    is_steer: bool,
+    on_begin: TurnBegin,
 }
 
 /// The wait for the end of a turn that was not asked for here.
@@ -83,9 +97,11 @@ struct Follower {
 impl Remote {
     /// Connects to a server and follows its events.
     pub async fn connect(http: Http) -> Result<Arc<Self>, Failure> {
+        let has_inbox = http.has_route("/api/session/ses_none/inbox").await;
         let remote = Arc::new_cyclic(|own| Self {
             http,
             events: Arc::new(Queue::new(MAX_WAITING)),
+            has_inbox,
             state: Mutex::default(),
             tasks: TaskTracker::new(),
             own: own.clone(),
@@ -125,18 +141,68 @@ impl Remote {
 
     /// Sends a prompt; the turn ends here once its answer and its last event have arrived.
     pub fn prompt(&self, id: &SessionId, input: PromptInput, on_end: OnEnd) {
-        let Some(own) = self.own.upgrade() else { return };
+        let (path, body) = request(id, input);
+        self.send(id, path, body, on_end, None);
+    }
+
+    /// Sends a prompt to a session that works, and returns its ticket; `None` where the server has no place for it.
+    pub fn prompt_beside(
+        &self,
+        id: &SessionId,
+        input: PromptInput,
+        on_begin: TurnBegin,
+        on_end: OnEnd,
+    ) -> Option<u64> {
+        let is_steer = input.delivery != Delivery::Turn;
+        let is_words = matches!(input.invocation, Invocation::None | Invocation::Slash);
+        if !self.has_inbox || !is_words {
+            return None;
+        }
+        let message_id = ids::message();
+        let (path, mut body) = request(id, input);
+        body["messageID"] = json!(message_id);
+        body["delivery"] = json!(if is_steer { InboxDelivery::Steer } else { InboxDelivery::Queue });
+        self.send(id, path, body, on_end, Some(BesideTurn { message_id, is_steer, on_begin }))
+    }
+
+    /// Takes a prompt back that waits; false if it has begun.
+    pub fn withdraw(&self, id: &SessionId, ticket: u64) -> bool {
+        let message_id = {
+            let state = lock(&self.state);
+            let waiting = state.turns.iter().find(|turn| turn.number == ticket);
+            waiting.and_then(|turn| Some(turn.beside.as_ref()?.message_id.clone()))
+        };
+        let (Some(message_id), Some(own)) = (message_id, self.own.upgrade()) else { return false };
+        let path = format!("/api/session/{id}/inbox/{message_id}");
+        self.tasks.spawn(async move {
+            if let Err(reason) = own.http.delete(&path).await {
+                // It has begun meanwhile, which its events show.
+                tracing::debug!(reason, path, "the server did not take a prompt back");
+            }
+        });
+        true
+    }
+
+    fn send(
+        &self,
+        id: &SessionId,
+        path: String,
+        body: Value,
+        on_end: OnEnd,
+        beside: Option<BesideTurn>,
+    ) -> Option<u64> {
+        let own = self.own.upgrade()?;
         let number = {
             let mut state = lock(&self.state);
             let number = state.turns.last().map_or(0, |turn| turn.number + 1);
-            state.turns.push(Turn { session_id: id.clone(), answer: None, on_end, number });
+            state.turns.push(Turn { session_id: id.clone(), answer: None, on_end, number, beside });
             number
         };
-        let (path, body) = request(id, input);
         self.tasks.spawn(async move {
             let answered = own.http.post::<MessageWithParts>(&path, &body).await;
             own.note_answer(number, answered);
         });
+        Some(number)
     }
 
     fn note_answer(&self, number: u64, answered: Result<MessageWithParts, String>) {
@@ -370,7 +436,21 @@ impl State {
                     self.prompts.insert(user.session_id.clone(), user.id.clone());
                 }
             }
+            EventPayload::SessionStatus { session_id, status } if *status != SessionStatus::Idle => {
+                self.working.insert(session_id.clone());
+            }
+            EventPayload::InboxDelivered { session_id, inbox_id } => {
+                let is_within = self.working.contains(session_id);
+                let begun = self
+                    .turns
+                    .iter_mut()
+                    .find_map(|turn| turn.beside.take_if(|beside| beside.message_id == *inbox_id));
+                if let Some(BesideTurn { is_steer, on_begin, .. }) = begun {
+                    on_begin(if is_steer && is_within { Begun::Within } else { Begun::Turn });
+                }
+            }
             EventPayload::SessionIdle { session_id } => {
+                self.working.remove(session_id);
                 if let Some(prompt) = self.prompts.get(session_id) {
                     self.finished.insert(session_id.clone(), prompt.clone());
                 }

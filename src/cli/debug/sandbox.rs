@@ -11,9 +11,9 @@ use windlass_core::config::{
 };
 use windlass_engine::{Engine, Pages};
 
-use super::super::{output, runtime};
+use super::super::{options::Format, output, runtime};
 
-pub(super) fn run(environment: Environment, agent: String, json: bool) -> ExitCode {
+pub(super) fn run(environment: Environment, agent: String, format: Format) -> ExitCode {
     let directory = match std::env::current_dir() {
         Ok(directory) => directory,
         Err(error) => return output::fail(&format!("The directory cannot be used: {error}.")),
@@ -26,7 +26,10 @@ pub(super) fn run(environment: Environment, agent: String, json: bool) -> ExitCo
             Err(error) => return output::fail(&format!("{error}.")),
         };
         let view = view(level().await, &report.config, &agent);
-        output::print_answer(&if json { format!("{view:#}") } else { as_text(&view) })
+        output::print_answer(&match format {
+            Format::Json => format!("{view:#}"),
+            Format::Text => as_text(&view),
+        })
     })
 }
 

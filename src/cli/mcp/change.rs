@@ -26,8 +26,8 @@ pub struct AddArgs {
     #[arg(long, short)]
     global: bool,
     /// Directory of the project; the working directory unless given.
-    #[arg(long, value_name = "DIR")]
-    cwd: Option<PathBuf>,
+    #[arg(long, alias = "cwd", value_name = "DIR")]
+    dir: Option<PathBuf>,
     /// The program of a local server with its arguments, behind `--`.
     #[arg(last = true, required_unless_present = "url")]
     command: Vec<String>,
@@ -41,8 +41,8 @@ pub struct RemoveArgs {
     #[arg(long, short)]
     global: bool,
     /// Directory of the project; the working directory unless given.
-    #[arg(long, value_name = "DIR")]
-    cwd: Option<PathBuf>,
+    #[arg(long, alias = "cwd", value_name = "DIR")]
+    dir: Option<PathBuf>,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -51,7 +51,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 pub fn add(environment: Environment, args: AddArgs) -> ExitCode {
-    let AddArgs { name, url, header, env, global, cwd, command } = args;
+    let AddArgs { name, url, header, env, global, dir, command } = args;
     let object = |pairs: Vec<(String, String)>| -> Map<String, Value> {
         pairs.into_iter().map(|(name, value)| (name, value.into())).collect()
     };
@@ -63,25 +63,25 @@ pub fn add(environment: Environment, args: AddArgs) -> ExitCode {
         fields.retain(|_, value| value != &json!({}));
     }
     let said = format!("MCP server {name} is added; `windlass mcp list` starts it.");
-    write(environment, cwd, &name, server, global, &said)
+    write(environment, dir, &name, server, global, &said)
 }
 
 pub fn remove(environment: Environment, args: RemoveArgs) -> ExitCode {
-    let RemoveArgs { name, global, cwd } = args;
+    let RemoveArgs { name, global, dir } = args;
     let said = format!("MCP server {name} is taken out.");
-    write(environment, cwd, &name, Value::Null, global, &said)
+    write(environment, dir, &name, Value::Null, global, &said)
 }
 
 /// Writes a server into the file of the configuration, or takes it out for null.
 fn write(
     environment: Environment,
-    cwd: Option<PathBuf>,
+    dir: Option<PathBuf>,
     name: &str,
     server: Value,
     is_global: bool,
     said: &str,
 ) -> ExitCode {
-    let directory = match output::directory(cwd.as_deref()) {
+    let directory = match output::directory(dir.as_deref()) {
         Ok(directory) => directory,
         Err(code) => return code,
     };

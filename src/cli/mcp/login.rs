@@ -15,8 +15,8 @@ pub struct NameArgs {
     /// The server's name in the configuration.
     name: String,
     /// Directory whose configuration is meant; the working directory unless given.
-    #[arg(long, value_name = "DIR")]
-    cwd: Option<PathBuf>,
+    #[arg(long, alias = "cwd", value_name = "DIR")]
+    dir: Option<PathBuf>,
     /// Show the page's address without opening a browser.
     #[arg(long)]
     no_browser: bool,
@@ -31,8 +31,8 @@ pub enum Action {
 }
 
 pub fn run(environment: Environment, action: Action, args: NameArgs) -> ExitCode {
-    let NameArgs { name, cwd, no_browser } = args;
-    let directory = match output::directory(cwd.as_deref()) {
+    let NameArgs { name, dir, no_browser } = args;
+    let directory = match output::directory(dir.as_deref()) {
         Ok(directory) => directory,
         Err(code) => return code,
     };

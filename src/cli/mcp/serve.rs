@@ -14,12 +14,12 @@ use crate::mcp_server;
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// Directory of sessions that name none; the working directory unless given.
-    #[arg(long, value_name = "DIR")]
-    cwd: Option<PathBuf>,
+    #[arg(long, alias = "cwd", value_name = "DIR")]
+    dir: Option<PathBuf>,
 }
 
 pub fn run(environment: Environment, args: ServeArgs) -> ExitCode {
-    let directory = match output::directory(args.cwd.as_deref()) {
+    let directory = match output::directory(args.dir.as_deref()) {
         Ok(directory) => directory,
         Err(code) => return code,
     };

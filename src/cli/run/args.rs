@@ -80,7 +80,7 @@ pub struct TalkArgs {
     #[arg(long, conflicts_with_all = ["is_continued", "session"])]
     pub title: Option<String>,
     /// Directory to work in.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, alias = "cwd", value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Work in a git worktree of its own, which is removed if nothing was changed in it; `--worktree=NAME` returns to one.
     #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "")]

@@ -16,7 +16,7 @@ use windlass_engine::{
 use windlass_protocol::opencode::id::SessionId;
 
 use super::{find, hint, root};
-use crate::cli::output;
+use crate::cli::{output, progress::Progress};
 
 #[derive(Debug, Args)]
 pub struct ExportArgs {
@@ -67,6 +67,7 @@ pub async fn run(engine: &Engine, args: ExportArgs) -> Result<ExitCode, String> 
             "`--sanitize` is for JSON: leave out `--format` and name the file `….json`.",
         ));
     }
+    let progress = Progress::of("Exporting");
     let read = async {
         let id = engine.sessions().find(&args.id).await?;
         match format {
@@ -75,6 +76,7 @@ pub async fn run(engine: &Engine, args: ExportArgs) -> Result<ExitCode, String> 
         }
     };
     let text = read.await.map_err(|error| format!("The session was not exported: {}", hint(&error)))?;
+    drop(progress);
     match args.output.filter(|path| path != Path::new("-")) {
         None => Ok(output::print_answer(text.trim_end())),
         Some(path) => {
@@ -110,7 +112,9 @@ pub async fn run_json(engine: &Engine, args: ExportJsonArgs) -> Result<ExitCode,
             latest.ok_or("There are no sessions here; name one of `windlass session list --all`.")?.id
         }
     };
+    let progress = Progress::of("Exporting");
     let text = json(engine, &id, args.sanitize).await.map_err(refused)?;
+    drop(progress);
     Ok(output::print_answer(text.trim_end()))
 }
 

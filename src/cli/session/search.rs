@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use windlass_base::{clock, figures, text, words::Words};
 use windlass_engine::{Engine, Found, SearchQuery};
 
-use super::{Format, row};
+use super::{
+    super::options::{Format, FormatArgs},
+    row,
+};
 use crate::cli::{
     output,
     view::{
@@ -31,8 +34,8 @@ pub struct SearchArgs {
     /// Show at most this many sessions.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 20)]
     max_count: usize,
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
+    #[command(flatten)]
+    format: FormatArgs,
     /// Sessions of every directory.
     #[arg(long)]
     all: bool,
@@ -43,7 +46,7 @@ pub async fn run(engine: &Engine, args: SearchArgs, look: &Look) -> Result<ExitC
     let words = words.ok_or("Nothing to search for: give one or more words.")?;
     let root = super::root(engine, args.all)?;
     let found = find(engine, &words, root.map(|root| root.display().to_string()), args.max_count).await?;
-    if args.format == Format::Json
+    if args.format.get() == Format::Json
         && let Err(code) = output::print(&format!("{:#}", found.iter().map(found_row).collect::<Value>()))
     {
         return Ok(code);
@@ -52,7 +55,7 @@ pub async fn run(engine: &Engine, args: SearchArgs, look: &Look) -> Result<ExitC
         let place = if args.all { "" } else { " here; --all searches every directory" };
         return Ok(output::fail(&format!("No session has these words{place}.")));
     }
-    if args.format == Format::Table {
+    if args.format.get() == Format::Text {
         let shown: Vec<String> = found.iter().map(|found| show(found, &words, look)).collect();
         return Ok(output::print_answer(&shown.join("\n\n")));
     }

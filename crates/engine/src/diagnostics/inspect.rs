@@ -99,16 +99,15 @@ pub async fn inspect(
     // As over ACP: the tools that a run without a user goes without are marked.
     let client = engine.client(Answerable::Everything);
     client.hold(&id);
-    let tickets = Arc::new(Tickets::new(&id, engine.bus()));
     let session = SessionCx {
         engine: engine.clone(),
         session_lock: OnceLock::new(),
         warning_log: WarningLog::new(id.clone()),
+        tickets: Arc::new(Tickets::new(&id, engine.bus())),
         id,
         workspace: workspace.clone(),
         mcp: None,
         parent_limits: ParentLimits::default(),
-        tickets,
         own_inbox: inbox.downgrade(),
     };
     let variant = loaded.variant_for(&agent, &model, None);

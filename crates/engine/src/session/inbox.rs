@@ -7,9 +7,9 @@ use windlass_protocol::opencode::{model_ref::ModelRef, session::SessionModel};
 
 use super::{
     context::SessionCx,
-    request::{Command, PromptInput},
+    request::{Command, Place, PromptInput},
     state::{Journal, SessionState},
-    tickets::{Place, Tickets},
+    tickets::Tickets,
 };
 
 /// Prompts that may wait behind a running turn.

@@ -18,7 +18,7 @@ use windlass_protocol::opencode::{
 
 pub use crate::prompt_part::PromptPart;
 
-use super::{prompt_key::KeyClaim, tickets::Place};
+use super::prompt_key::KeyClaim;
 use crate::EngineError;
 
 /// Commands for a session's task.
@@ -36,6 +36,11 @@ pub enum Command {
     /// A change of a message or part.
     Edit { edit: Edit, done: oneshot::Sender<Result<(), EngineError>> },
 }
+
+/// The place of a prompt in the order of its session's. The session's task is told of places: another prompt may have
+/// come to stand in one by the time it looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place(pub u64);
 
 /// A change of a message or part.
 #[derive(Debug, Clone)]

@@ -15,7 +15,7 @@ use windlass_protocol::opencode::{
 use super::{
     kept_prompt::{KeptPrompt, Settling},
     request::{
-        Begun, Delivery, Invocation, PromptInput, PromptPart, PromptWatch, TurnOutcome, WaitingPrompt,
+        Begun, Delivery, Invocation, Place, PromptInput, PromptPart, PromptWatch, TurnOutcome, WaitingPrompt,
     },
 };
 use crate::{EngineError, EngineErrorKind};
@@ -27,11 +27,6 @@ pub struct Tickets {
     /// Hears of the prompts that wait.
     bus: Bus,
 }
-
-/// The place of a prompt in the order of its session's. The session's task is told of places: another prompt may have
-/// come to stand in one by the time it looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place(u64);
 
 struct Ticket {
     id: MessageId,

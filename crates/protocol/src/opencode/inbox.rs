@@ -1,4 +1,4 @@
-//! Prompts that wait for turns of a session, in the form of OpenCode's second version (facts: OpenCode 2 §3).
+//! Prompts that wait for turns of a session, in the form of OpenCode's second version.
 
 use serde::{Deserialize, Serialize};
 
