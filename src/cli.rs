@@ -99,7 +99,7 @@ struct Bare {
     /// First prompt of the chat.
     #[arg(long, value_name = "TEXT")]
     prompt: Option<String>,
-    /// Answer this prompt as `windlass run` does, and end.
+    /// Answer this prompt as `windlass run` does, with its options, and end.
     #[arg(long, short, value_name = "PROMPT", conflicts_with = "prompt")]
     print: Option<String>,
 }
@@ -124,20 +124,41 @@ impl Cli {
     /// Reads the arguments of this process.
     fn parsed() -> Result<Self, clap::Error> {
         let mut command = help::grouped(Cli::command());
-        let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        let matches = command.try_get_matches_from_mut(with_run(std::env::args_os().collect()))?;
         Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
     }
+}
 
-    /// Makes `windlass -p PROMPT` the command that it stands for.
-    fn with_prompt_as_command(mut self) -> Self {
-        if self.command.is_none()
-            && let Some(prompt) = self.bare.print.take()
-        {
-            let talk = std::mem::take(&mut self.bare).talk();
-            self.command = Some(Command::Run(run::args::RunArgs::of_words(&prompt, talk)));
-        }
-        self
+/// Puts `run` in the place of `-p`, which stands for it where no command is named before.
+fn with_run(arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut is_value = false;
+    let place = arguments.iter().skip(1).position(|argument| {
+        let text = argument.to_string_lossy();
+        let is_option = text.starts_with('-') && text != "-";
+        let ends = !is_option && !is_value || text == "--";
+        is_value = ["-m", "--model", "--agent", "-s", "--session", "--log-level"].contains(&&*text);
+        ends || text == "-p" || text == "--print" || text.starts_with("--print=")
+    });
+    let Some(place) = place.map(|place| place + 1) else { return arguments };
+    let text = arguments[place].to_string_lossy().into_owned();
+    let prompt = match text.as_str() {
+        "-p" | "--print" => None,
+        _ => match text.strip_prefix("--print=") {
+            Some(prompt) => Some(OsString::from(prompt)),
+            None => return arguments,
+        },
+    };
+    let mut before = arguments;
+    let mut behind = before.split_off(place + 1);
+    before.truncate(place);
+    // A prompt that is `-` or empty is that of the standard input.
+    if prompt.is_none() && behind.first().is_some_and(|next| next == "-" || next.is_empty()) {
+        behind.remove(0);
     }
+    before.insert(1, "run".into());
+    before.extend(prompt.filter(|prompt| prompt != "-" && !prompt.is_empty()));
+    before.extend(behind);
+    before
 }
 
 impl From<Bare> for chat::ChatArgs {
@@ -284,7 +305,6 @@ pub fn run() -> ExitCode {
     if cli.version {
         return output::print_answer(&version(cli.verbose));
     }
-    let cli = cli.with_prompt_as_command();
     if cli.global.pure {
         environment.variables.insert("OPENCODE_PURE".to_owned(), "1".to_owned());
     }
@@ -437,6 +457,26 @@ mod tests {
         );
         for other in [&["windlass"][..], &["windlass", "acp", "--login"], &["windlass", "serve"]] {
             assert!(Cli::of_editor(words(other)).is_none());
+        }
+    }
+    #[test]
+    fn a_prompt_behind_its_flag_is_a_run_with_all_of_its_options() {
+        let rewritten = |line: &str| {
+            let words = line.split(' ').map(OsString::from).collect();
+            let words = with_run(words).into_iter().map(|word| word.to_string_lossy().into_owned());
+            words.collect::<Vec<_>>().join(" ")
+        };
+        for (line, expected) in [
+            ("windlass -p hello", "windlass run hello"),
+            ("windlass -p hello --output json", "windlass run hello --output json"),
+            ("windlass -p --output json hello", "windlass run --output json hello"),
+            ("windlass -m a/b -c --print=hello", "windlass run -m a/b -c hello"),
+            ("windlass -p -", "windlass run"),
+            ("windlass run -p hello", "windlass run -p hello"),
+            ("windlass auth login -p x", "windlass auth login -p x"),
+            ("windlass --agent plan", "windlass --agent plan"),
+        ] {
+            assert_eq!(rewritten(line), expected, "{line}");
         }
     }
 }

@@ -238,10 +238,13 @@ async fn the_chats_own_commands_show_and_change_the_session() {
         ("/cost", "tokens: "),
         ("/rename  A better  title", "Title: A better title."),
         ("/sessions", "A better title"),
+        ("/jobs", "Nothing runs in the background."),
         ("/copy", "Copied 8 characters"),
         ("/thinking", "Thoughts are shown from now on."),
         ("/export talk.pdf", "names no form"),
         ("/export talk.md", "talk.md."),
+        ("/export talk.md", "talk.md is there already; name another file."),
+        ("/export ~/talk.md", "Written to"),
         ("/rename", "Give the title behind it"),
     ] {
         prompt(&terminal).await;
@@ -252,6 +255,7 @@ async fn the_chats_own_commands_show_and_change_the_session() {
         terminal.shows_text(shown).await;
     }
     assert!(machine.scratch.read("talk.md").contains("# A better title"));
+    assert!(machine.scratch.home.join("talk.md").exists());
     prompt(&terminal).await;
     terminal.types("/undo\r");
     terminal.shows("the prompt in the line", |screen| is_at_prompt(screen, "› write")).await;
@@ -288,5 +292,54 @@ async fn without_a_model_the_chat_offers_a_server_of_this_machine_and_the_demo()
     machine.llm.reply(Reply::text("Hello from here."));
     terminal.types("hi\r");
     terminal.shows_text("Hello from here.").await;
+    leave(terminal, machine).await;
+}
+
+#[tokio::test]
+async fn the_clipboards_picture_is_attached_by_a_key() {
+    let machine = Machine::new().await;
+    let programs = machine.scratch.home.join("bin");
+    std::fs::create_dir(&programs).unwrap();
+    let printer = programs.join("wl-paste");
+    std::fs::write(&printer, "#!/bin/sh\nprintf '\\211PNG\\r\\n\\032\\n\\0\\0\\0\\rIHDR'\n").unwrap();
+    std::fs::set_permissions(&printer, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let builder = Terminal::builder(&machine.scratch, &machine.config).size(200, 40);
+    let builder = builder.env("PATH", &path).env("WAYLAND_DISPLAY", "wayland-0");
+    let terminal = builder.arguments(&["chat"]).start();
+    prompt(&terminal).await;
+    terminal.types("look at\x16");
+    terminal
+        .shows("the path", |screen| has_row(screen, &["› look at '/", "/tool_clipboard-", ".png'"]))
+        .await;
+    terminal.types("\x15");
+    leave(terminal, machine).await;
+}
+
+#[tokio::test]
+async fn lines_that_come_in_one_burst_are_prompts_one_after_another() {
+    let machine = Machine::new().await;
+    let terminal = start(&machine, &["chat"]);
+    prompt(&terminal).await;
+    machine.llm.reply(Reply::text("The first."));
+    machine.llm.reply(Reply::text("The second."));
+    terminal.types("one\rtwo\rthree");
+    terminal.shows_text("The second.").await;
+    terminal.shows("the rest in the line", |screen| is_at_prompt(screen, "› three")).await;
+    assert_eq!(machine.llm.last_request().last_user(), "two");
+    terminal.types("\x15");
+    leave(terminal, machine).await;
+}
+
+#[tokio::test]
+async fn a_new_session_keeps_the_agent() {
+    let machine = Machine::new().await;
+    let terminal = start(&machine, &["chat"]);
+    prompt(&terminal).await;
+    terminal.types("\x1b[Z");
+    terminal.shows("the next agent", |screen| is_at_prompt(screen, "plan ›")).await;
+    terminal.types("/new\r");
+    terminal.shows_text("A new session").await;
+    terminal.shows("the agent of before", |screen| is_at_prompt(screen, "plan ›")).await;
     leave(terminal, machine).await;
 }

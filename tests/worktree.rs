@@ -162,7 +162,7 @@ async fn a_worktree_in_which_nothing_was_changed_is_gone_again() {
 async fn a_session_of_a_client_has_a_worktree_which_goes_with_its_end_where_nothing_was_changed() {
     let agent = Agent::start().await;
     let mut params = agent.session_params();
-    params["_meta"] = json!({"windlass/worktree": "try it"});
+    params["_meta"] = json!({"windlass/worktree": "try-it"});
     let session = agent.request("session/new", params.clone()).await.unwrap()["sessionId"].clone();
     let session = session.as_str().unwrap();
     let asked = async |words: &str| {
@@ -245,4 +245,30 @@ async fn a_worktree_without_a_repository_is_refused_with_a_reason() {
     let refused = agent.request("session/new", params).await.unwrap_err();
     assert!(refused.message.contains("not in a git repository with a commit"), "{}", refused.message);
     agent.finish().await;
+}
+
+#[tokio::test]
+async fn a_worktree_is_not_removed_from_within_and_its_session_goes_on_in_it() {
+    let machine = Machine::new().await;
+    machine.llm.reply(Reply::call("call_1", "write", json!({"filePath": "new.txt", "content": "new\n"})));
+    machine.llm.reply(Reply::text("Written."));
+    machine.run(&["run", "--worktree=try-it", "write it"]).await;
+    let sessions = machine.run(&["session", "list", "--format", "json"]).await;
+    let sessions: Value = serde_json::from_str(&sessions.stdout).unwrap();
+    let (id, directory) = (sessions[0]["id"].as_str().unwrap(), sessions[0]["directory"].as_str().unwrap());
+    assert!(directory.ends_with("/try-it"), "{directory}");
+    machine.llm.reply(Reply::call("call_1", "bash", json!({"command": "pwd"})));
+    machine.llm.reply(Reply::text("There."));
+    let ended = machine.run(&["run", "-s", id, "where?"]).await;
+    assert!(ended.stderr.contains("Working in the session's worktree try-it."), "{ended:?}");
+    assert_eq!(machine.llm.last_request().tool_result("call_1").trim(), directory);
+    let mut within = machine.command(&["worktree", "remove", "--yes", "try-it"]);
+    let refused = crate::cli::ended(within.current_dir(directory).spawn().unwrap()).await;
+    assert!(refused.stderr.contains("try-it is where you are"), "{refused:?}");
+    assert!(Path::new(directory).join("new.txt").exists());
+    for (name, proposal) in [("feat/one", "`feat-one` could"), ("UP", "`up` could"), ("..", "hyphens.")] {
+        let refused = machine.run(&["run", &format!("--worktree={name}"), "x"]).await;
+        assert!(refused.code == Some(1) && refused.stderr.contains(proposal), "{refused:?}");
+    }
+    machine.finish().await;
 }

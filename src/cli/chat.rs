@@ -30,6 +30,7 @@ use super::{
     worktree,
 };
 
+mod clipboard;
 mod editor;
 mod external;
 mod first_run;
@@ -80,11 +81,11 @@ pub fn run(mut environment: Environment, mut args: ChatArgs) -> ExitCode {
     runtime::block_on(async move {
         let engine = Engine::new(environment.clone(), paths);
         runtime::serve_plugins(&engine);
-        let worktree = match worktree::enter(&engine, &mut args.talk).await {
+        let worktree = match worktree::enter(&engine, &mut args.talk, runtime::signalled()).await {
             Ok(worktree) => worktree,
-            Err(failure) => {
+            Err(code) => {
                 engine.abort().await;
-                return failure.report();
+                return code;
             }
         };
         let first = args.prompt.unwrap_or_else(|| args.message.join(" "));
@@ -395,6 +396,12 @@ impl Chat {
                     ahead.come_back(&modes);
                 }
                 self.begun = written.map_err(Failure::Failed)?;
+                Ok(())
+            }
+            Wish::Paste => {
+                let path = clipboard::picture(&self.environment).await.map_err(Failure::Misuse)?;
+                let gap = if line.is_empty() || line.ends_with(char::is_whitespace) { "" } else { " " };
+                self.begun = format!("{line}{gap}'{}' ", path.display());
                 Ok(())
             }
             Wish::TakeBack => {

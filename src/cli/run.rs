@@ -64,15 +64,20 @@ pub fn run(mut environment: Environment, mut args: RunArgs) -> ExitCode {
     let code = runtime::block_on(async move {
         let engine = Engine::new(environment, paths);
         runtime::serve_plugins(&engine);
-        let worktree = match worktree::enter(&engine, &mut args.talk).await {
+        let mut signalled = std::pin::pin!(runtime::signalled());
+        let worktree = match worktree::enter(&engine, &mut args.talk, &mut signalled).await {
             Ok(worktree) => worktree,
-            Err(failure) => {
+            Err(code) => {
                 engine.abort().await;
-                return failure.report();
+                return code;
+            }
+        };
+        let leave = async {
+            if let Some(worktree) = worktree {
+                worktree::leave(worktree).await;
             }
         };
         let mut shown = Shown::new(&Daemon::own(&engine), args.shown_as(), &args.talk, look);
-        let mut signalled = std::pin::pin!(runtime::signalled());
         let ended = tokio::select! {
             biased;
             signal = &mut signalled => Err(signal),
@@ -83,16 +88,20 @@ pub fn run(mut environment: Environment, mut args: RunArgs) -> ExitCode {
             Err(signal) => {
                 engine.abort().await;
                 shown.abandon().await;
+                if let Some(outcome) = shown.outcome(Reason::Cancelled, None) {
+                    output::print_answer(&outcome);
+                }
+                leave.await;
                 return ExitCode::from(128 + signal);
             }
         };
+        if let Err(Failure::Failed(reason) | Failure::Misuse(reason)) = &result
+            && let Some(outcome) = shown.outcome(Reason::Error, Some(reason))
+        {
+            output::print_answer(&outcome);
+        }
         // The events have no reader any more, so the turn must not wait for one.
         drop(shown);
-        let leave = async {
-            if let Some(worktree) = worktree {
-                worktree::leave(worktree).await;
-            }
-        };
         match result {
             Ok(code) => tokio::select! {
                 biased;
@@ -131,6 +140,15 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
     let place = Place::find(engine, &args.talk).await?;
     // A command may bring a model of its own.
     let is_demo = args.command.is_none() && place.answering()?.is_demo();
+    if args.max_cost.is_some() && args.command.is_none() {
+        let model = place.answering()?;
+        if !is_demo && model.cost.input + model.cost.output <= 0.0 {
+            output::note(&format!(
+                "{} has no prices, so that --max-cost does not bound it: give it `cost` in opencode.json, or use --max-steps.",
+                output::plain(&model.reference().to_string())
+            ));
+        }
+    }
     if args.command.is_none() && !given.is_literal && !(is_demo && words.starts_with("/demo")) {
         check_command(&place, &words)?;
     }
@@ -177,7 +195,7 @@ pub async fn conclude(
     shown.print_outcome(reason, ended.structured.as_ref()).await?;
     if let Some(object) = ended.structured.as_ref().filter(|_| shown.format() == Format::Object) {
         shown.print(&object.to_string()).await?;
-    } else if is_object && ended.stop.is_some() && !ended.is_interrupted {
+    } else if is_object && ended.structured.is_none() && ended.stop.is_some() && !ended.is_interrupted {
         shown.print_error("The model ended without an answer in the form of the schema.").await?;
     }
     Ok(match ended.stop {

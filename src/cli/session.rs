@@ -1,10 +1,6 @@
 //! `windlass session`: lists, shows, searches, exports, renames, reverts, copies, deletes and prunes stored sessions.
 
-use std::{
-    io::IsTerminal,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -126,8 +122,7 @@ async fn list(
     format: Format,
     all: bool,
 ) -> Result<ExitCode, String> {
-    let root = root(engine, all)?;
-    let sessions = find(engine, root.as_deref(), max_count.unwrap_or(usize::MAX)).await;
+    let sessions = meant(engine, all, max_count.unwrap_or(usize::MAX)).await;
     let sessions = sessions.map_err(|error| format!("The sessions cannot be listed: {error}."))?;
     Ok(match format {
         Format::Json => output::print_answer(&format!("{:#}", sessions.iter().map(row).collect::<Value>())),
@@ -141,7 +136,7 @@ async fn list(
 
 async fn rename(engine: &Engine, id: &str, title: &str) -> Result<ExitCode, String> {
     let refused = |reason: String| format!("The session was not renamed: {reason}");
-    let id = engine.sessions().find(id).await.map_err(|error| refused(hint(&error)))?;
+    let id = named(engine, id).await.map_err(|error| refused(hint(&error)))?;
     let session = engine.sessions().rename(&id, title).await.map_err(|error| refused(format!("{error}.")))?;
     Ok(output::print_answer(&format!("Session {} is called {}.", session.id, output::plain(&session.title))))
 }
@@ -181,32 +176,38 @@ fn hint(error: &EngineError) -> String {
     }
 }
 
-/// Returns the directory of the sessions that are meant, or `None` for those of every directory.
-fn root(engine: &Engine, all: bool) -> Result<Option<PathBuf>, String> {
-    if all {
-        return Ok(None);
+/// Returns the sessions that are meant: of this project, or of every directory.
+async fn meant(engine: &Engine, all: bool, limit: usize) -> Result<Vec<Session>, EngineError> {
+    if !all {
+        return engine.sessions().of_project(&here()?, ArchiveFilter::Include, limit).await;
     }
-    let directory = std::env::current_dir();
-    let directory = directory.map_err(|error| format!("This directory cannot be read: {error}."))?;
-    Ok(Some(engine.workspaces().project_root(&directory)))
-}
-
-async fn find(engine: &Engine, root: Option<&Path>, limit: usize) -> Result<Vec<Session>, EngineError> {
-    let mut found = Vec::new();
-    let mut after = None;
+    let (mut found, mut after) = (Vec::new(), None);
     loop {
         let page = engine.sessions().list(None, ArchiveFilter::Include, after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(found) };
         after = Some((last.time.updated, last.id.as_str().to_owned()));
-        let is_wanted =
-            |session: &Session| root.is_none_or(|root| Path::new(&session.directory).starts_with(root));
-        for session in page.into_iter().filter(is_wanted) {
-            if found.len() == limit {
-                return Ok(found);
-            }
-            found.push(session);
+        found.extend(page);
+        if found.len() >= limit {
+            found.truncate(limit);
+            return Ok(found);
         }
     }
+}
+
+/// Returns the directory of the sessions that are meant, or `None` for those of every directory.
+fn root(engine: &Engine, all: bool) -> Result<Option<PathBuf>, EngineError> {
+    if all { Ok(None) } else { Ok(Some(engine.workspaces().project_root(&here()?))) }
+}
+
+/// Returns the directory in which the command was typed.
+fn here() -> Result<PathBuf, EngineError> {
+    let unread = |error| format!("this directory cannot be read: {error}");
+    std::env::current_dir().map_err(|error| EngineError::new(EngineErrorKind::InvalidInput, unread(error)))
+}
+
+/// Returns the session that is named.
+async fn named(engine: &Engine, piece: &str) -> Result<SessionId, EngineError> {
+    engine.sessions().find(piece, &here()?).await
 }
 
 /// Returns a session as OpenCode's `session list --format json` shows it.

@@ -9,6 +9,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use windlass_base::{figures, path::real, process::pager};
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::{Engine, TaskWorktree, Workspace, WorktreeError};
@@ -61,16 +62,62 @@ enum WorktreeCommand {
 }
 
 /// Makes the worktree that the options ask for, or returns to it; the work is there from now on.
-pub async fn enter(engine: &Engine, talk: &mut TalkArgs) -> Result<Option<TaskWorktree>, Failure> {
-    let Some(name) = talk.worktree.take() else { return Ok(None) };
+///
+/// A signal ends the making, with what has been made.
+pub async fn enter(
+    engine: &Engine,
+    talk: &mut TalkArgs,
+    signalled: impl Future<Output = u8>,
+) -> Result<Option<TaskWorktree>, ExitCode> {
+    let cancel = CancellationToken::new();
+    let mut entering = std::pin::pin!(enter_until(engine, talk, &cancel));
+    let entered = tokio::select! {
+        biased;
+        entered = &mut entering => entered,
+        signal = signalled => {
+            cancel.cancel();
+            if let Ok(Some(worktree)) = entering.await {
+                leave(worktree).await;
+            }
+            return Err(ExitCode::from(128 + signal));
+        }
+    };
+    entered.map_err(Failure::report)
+}
+
+async fn enter_until(
+    engine: &Engine,
+    talk: &mut TalkArgs,
+    cancel: &CancellationToken,
+) -> Result<Option<TaskWorktree>, Failure> {
     let directory = open::directory(talk)?;
+    let Some(name) = talk.worktree.take() else { return return_to(engine, talk, &directory).await };
     let workspace = engine.workspaces().workspace(&directory).await?;
     let name = Some(name).filter(|name| !name.trim().is_empty());
-    let entered = engine.worktrees().enter(&workspace, name).await;
+    let entered = engine.worktrees().enter(&workspace, name, cancel).await;
     let entered = entered.map_err(|error| Failure::Failed(format!("--worktree: {error}.")))?;
     talk.dir = Some(PathBuf::from(&entered.worktree.directory));
     output::note(&format!("Working in {}.", shown(&entered.worktree)));
     Ok(Some(entered))
+}
+
+/// Returns to the worktree in which a session was that is named by its id.
+async fn return_to(
+    engine: &Engine,
+    talk: &mut TalkArgs,
+    directory: &Path,
+) -> Result<Option<TaskWorktree>, Failure> {
+    let Some(id) = talk.session.as_deref().filter(|_| talk.dir.is_none()) else { return Ok(None) };
+    // What is wrong with the id is said where the session is opened.
+    let Ok(session) = open::known(engine, id, directory).await else { return Ok(None) };
+    let place = PathBuf::from(&session.directory);
+    let Some(name) = engine.worktrees().name_of(&place) else { return Ok(None) };
+    let restored = engine.worktrees().restore(&place).await;
+    if place.is_dir() {
+        output::note(&format!("Working in the session's worktree {}.", plain(&name)));
+        talk.dir = Some(place);
+    }
+    Ok(restored)
 }
 
 /// Removes a new worktree where nothing was changed, and says where the work is otherwise. Nothing may work there any more.
@@ -234,8 +281,8 @@ async fn merge(
     }
     if !git(&here, &["merge", "--no-edit", branch]).await? {
         return Err(Failure::Failed(format!(
-            "git did not merge {branch}. Where it stopped at conflicts, mend them and `git commit`, or take it back by \
-             `git merge --abort`; the worktree is as it was."
+            "git did not merge {branch}, and said why. Behind conflicts, mend them and `git commit`, or take the merge back \
+             by `git merge --abort`. The worktree {name} stays, with all its work on {branch}."
         )));
     }
     let question = format!("Merged. Remove {}?", shown(&worktree));
@@ -263,6 +310,11 @@ async fn remove(
     is_sure: bool,
 ) -> Result<ExitCode, Failure> {
     let worktree = named(engine, workspace, name).await?;
+    let here = std::env::current_dir().map_err(Failure::Output)?;
+    if real(&here).starts_with(real(Path::new(&worktree.directory))) {
+        let name = plain(&worktree.name);
+        return Err(Failure::Misuse(format!("{name} is where you are; run this somewhere else.")));
+    }
     if !is_sure && state(engine, workspace, &worktree).await != NOTHING {
         let work = format!("There is work in {}", shown(&worktree));
         if !is_agreed(&format!("{work}. Throw it away?"), &format!("{work}; --yes throws it away."))? {

@@ -136,7 +136,7 @@ impl From<WorktreeError> for Failure {
         let name = match &error {
             WorktreeError::List(_) => return Self::unknown(error.to_string()),
             WorktreeError::NotGit => "WorktreeNotGitError",
-            WorktreeError::NoName => "WorktreeNameGenerationFailedError",
+            WorktreeError::NoName | WorktreeError::Name { .. } => "WorktreeNameGenerationFailedError",
             WorktreeError::Create(_) => "WorktreeCreateFailedError",
             WorktreeError::Remove(_) => "WorktreeRemoveFailedError",
             WorktreeError::Reset(_) => "WorktreeResetFailedError",

@@ -9,6 +9,7 @@ use std::{
     sync::Arc,
 };
 
+use tokio_util::sync::CancellationToken;
 use windlass_base::{git::Program, lock::lock, path::real};
 use windlass_core::bus::Bus;
 use windlass_protocol::opencode::{
@@ -37,6 +38,8 @@ pub enum WorktreeError {
     NotGit,
     #[error("no free name was found; give one")]
     NoName,
+    #[error("`{name}` cannot be its name, which is of small letters, digits and hyphens{way_out}")]
+    Name { name: String, way_out: String },
     #[error("the worktrees cannot be listed: {0}")]
     List(String),
     #[error("the worktree was not made: {0}")]
@@ -97,13 +100,18 @@ impl TaskWorktree {
 }
 
 impl Worktrees<'_> {
-    /// Returns the worktree of a name, or makes one, with all its files.
+    /// Returns the worktree of a name, or makes one, with all its files. One that is being made is removed again if this
+    /// is cancelled.
     pub async fn enter(
         self,
         workspace: &Arc<Workspace>,
         name: Option<String>,
+        cancel: &CancellationToken,
     ) -> Result<TaskWorktree, WorktreeError> {
-        let (worktree, is_new) = self.find_or_make(workspace, name).await?;
+        if let Some(name) = name.as_deref().filter(|name| slug(name) != *name) {
+            return Err(WorktreeError::Name { name: name.to_owned(), way_out: way_out(&slug(name)) });
+        }
+        let (worktree, is_new) = self.find_or_make(workspace, name, cancel).await?;
         let before = if is_new { Some(self.files(workspace, &worktree).await?) } else { None };
         Ok(TaskWorktree { engine: self.0.clone(), workspace: workspace.clone(), worktree, before })
     }
@@ -118,14 +126,14 @@ impl Worktrees<'_> {
 
     /// Makes the worktree of this directory again, if it was one that was removed since nothing was changed in it; `None`
     /// if it was none, or is there.
-    pub(crate) async fn restore(self, directory: &Path) -> Option<TaskWorktree> {
+    pub async fn restore(self, directory: &Path) -> Option<TaskWorktree> {
         let name = self.name_of(directory).filter(|_| !directory.exists())?;
         let project = directory.parent()?.file_name()?;
         let projects = self.0.storage().projects().await.ok()?;
         let own = projects.into_iter().filter(|it| *it.id == *project).map(|it| PathBuf::from(it.worktree));
         let main = own.into_iter().find(|it| it.is_dir() && !it.starts_with(self.root()))?;
         let workspace = self.0.workspaces().workspace(&main).await.ok()?;
-        match self.enter(&workspace, Some(name.clone())).await {
+        match self.enter(&workspace, Some(name.clone()), &CancellationToken::new()).await {
             Ok(entered) => Some(entered),
             Err(error) => {
                 tracing::warn!(worktree = name, %error, "the worktree of a session was not made again");
@@ -170,9 +178,10 @@ impl Worktrees<'_> {
         self,
         workspace: &Workspace,
         name: Option<String>,
+        cancel: &CancellationToken,
     ) -> Result<(Worktree, bool), WorktreeError> {
         let folder = self.folder(workspace).await.ok_or(WorktreeError::NotGit)?;
-        if let Some(name) = name.as_deref().map(slug).filter(|name| !name.is_empty()) {
+        if let Some(name) = name.clone() {
             let listed = folder.list().await.map_err(|GitError(reason)| WorktreeError::List(reason))?;
             let known = listed.into_iter().find(|(directory, _)| directory.ends_with(&name));
             if let Some((directory, branch)) = known {
@@ -187,7 +196,8 @@ impl Worktrees<'_> {
         }
         let create = WorktreeCreate { name, start_command: None };
         let (worktree, filling) = self.begin(workspace, create).await?;
-        if let Err(reason) = filling.fill().await {
+        let filled = cancel.run_until_cancelled(filling.fill()).await;
+        if let Err(reason) = filled.unwrap_or_else(|| Err("it was interrupted".to_owned())) {
             // Half a worktree is no use to the next one that asks for it.
             let removed = self.remove(workspace, &worktree.directory).await;
             let and = removed.err().map(|error| format!("; {error}")).unwrap_or_default();
@@ -411,6 +421,10 @@ impl WorktreeFolder {
         }
         Err(WorktreeError::NoName)
     }
+}
+
+fn way_out(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!("; `{name}` could") }
 }
 
 /// Returns a name as a part of a path and of a branch.

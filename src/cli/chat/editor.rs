@@ -53,6 +53,8 @@ pub enum Wish {
     NextAgent,
     /// The line goes on in an editor.
     Edit,
+    /// The clipboard's picture is attached.
+    Paste,
     /// The last prompt comes back.
     TakeBack,
 }
@@ -147,6 +149,7 @@ fn edit(requests: &mpsc::Receiver<Request>, history: &PathBuf, ahead: Option<&Ah
     let wishes = [
         (vec![KeyEvent(KeyCode::BackTab, Modifiers::NONE)], Wish::NextAgent),
         (vec![KeyEvent::ctrl('g')], Wish::Edit),
+        (vec![KeyEvent::ctrl('v')], Wish::Paste),
         (vec![KeyEvent::ctrl('x'), KeyEvent::ctrl('e')], Wish::Edit),
         (vec![KeyEvent(KeyCode::Esc, Modifiers::NONE)], Wish::TakeBack),
     ];

@@ -75,11 +75,14 @@ impl Lines for Beside<'_> {
     fn meaning(&self, line: &str) -> Meaning {
         let prompt = || self.sessions.prompt(line, self.directory);
         match read(self.sessions, line) {
-            // A server takes one prompt after another.
-            _ if self.sessions.is_shared() => Meaning::Later,
             Line::Nothing | Line::Leave | Line::Own(..) => Meaning::Later,
             Line::Unknown(name) => Meaning::Refused(unknown(self.sessions, name)),
             Line::Joined(name) => Meaning::Refused(texts::joined(name)),
+            // A server takes one command after another.
+            Line::Shell(_) if self.sessions.is_shared() => Meaning::Later,
+            Line::Prompt if self.sessions.is_shared() && self.sessions.slash(line).is_some() => {
+                Meaning::Later
+            }
             Line::Shell(command) => Meaning::Turn(self.sessions.shell(command).into()),
             Line::Prompt if self.sessions.slash(line).is_some() => sent(prompt(), Meaning::Turn),
             Line::Prompt => sent(prompt(), Meaning::Words),

@@ -34,8 +34,12 @@ impl Chat {
             "model" => self.model(rest).await?,
             "agent" | "mode" => self.agent(rest).await?,
             "new" | "clear" => {
+                let agent = self.sessions.agent(&self.id).await;
                 let session = self.sessions.create().await?;
                 self.enter(session, true).await?;
+                if self.sessions.agent(&self.id).await != agent {
+                    self.sessions.choose_agent(&self.id, &agent).await?;
+                }
                 format!("A new session, {}.", self.id)
             }
             "sessions" | "resume" => match self.session(rest).await? {
@@ -167,7 +171,14 @@ impl Chat {
         if file.is_empty() {
             return Err(Failure::Misuse("Name a file: /export FILE.md, FILE.html or FILE.json.".to_owned()));
         }
-        let path = self.look.directory.join(file);
+        let path = match file.strip_prefix("~/") {
+            Some(below) => self.environment.home.join(below),
+            None => self.look.directory.join(file),
+        };
+        if path.exists() {
+            let path = plain(&path.display().to_string());
+            return Err(Failure::Misuse(format!("{path} is there already; name another file.")));
+        }
         self.sessions.export(&self.id, &path).await?;
         Ok(format!("Written to {}.", plain(&path.display().to_string())))
     }
@@ -239,7 +250,8 @@ impl Chat {
 fn answer(message: &MessageWithParts) -> Option<String> {
     let Message::Assistant(_) = &message.info else { return None };
     let texts = message.parts.iter().filter_map(|part| match &part.kind {
-        PartKind::Text(text) => Some(text.text.as_str()),
+        // The daemon's own answers are marked so.
+        PartKind::Text(text) if text.ignored != Some(true) => Some(text.text.as_str()),
         _other => None,
     });
     Some(texts.collect::<Vec<_>>().join("\n\n")).filter(|text| !text.trim().is_empty())

@@ -3,7 +3,6 @@
 use std::{
     ffi::OsString,
     io::{self, Write},
-    path::Path,
     process::ExitCode,
     sync::Arc,
 };
@@ -15,7 +14,7 @@ use clap_complete::{
 };
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::Engine;
-use windlass_protocol::opencode::session::{ArchiveFilter, Session};
+use windlass_protocol::opencode::session::ArchiveFilter;
 
 use crate::cli::{output, runtime};
 
@@ -67,7 +66,14 @@ fn with_values(command: Command, environment: &Arc<Environment>) -> Command {
     command.mut_subcommands(|below| {
         let is_of_session = below.get_name() == "session";
         let below = with_values(below, environment);
-        if is_of_session { below.mut_subcommands(|it| with_session(it, environment)) } else { below }
+        // What is deleted is named in full.
+        let takes_piece = |it: &Command| it.get_name() != "delete";
+        match is_of_session {
+            true => {
+                below.mut_subcommands(|it| if takes_piece(&it) { with_session(it, environment) } else { it })
+            }
+            false => below,
+        }
     })
 }
 
@@ -111,12 +117,8 @@ async fn values(environment: Environment, kind: Kind) -> Vec<(String, String)> {
     let paths = Paths::new(&environment);
     let engine = Engine::new(environment, paths);
     if let Kind::Session = kind {
-        let root = engine.workspaces().project_root(&directory);
-        let page = engine.sessions().list(None, ArchiveFilter::Exclude, None, MAX_SESSIONS).await;
-        let is_here = |session: &Session| {
-            session.parent_id.is_none() && Path::new(&session.directory).starts_with(&root)
-        };
-        let here = page.unwrap_or_default().into_iter().filter(is_here);
+        let here = engine.sessions().of_project(&directory, ArchiveFilter::Exclude, MAX_SESSIONS).await;
+        let here = here.unwrap_or_default().into_iter();
         let latest = ("latest".to_owned(), "the latest session here".to_owned());
         return std::iter::once(latest).chain(here.map(|it| (it.id.to_string(), it.title))).collect();
     }

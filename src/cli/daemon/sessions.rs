@@ -178,7 +178,7 @@ impl Sessions {
     pub async fn enter(&mut self, id: &str) -> Result<Session, Failure> {
         let session = match self {
             Self::Own { engine, place } => {
-                let id = open::known(engine, id).await?.id;
+                let id = open::known(engine, id, place.workspace.directory()).await?.id;
                 Ok(engine.sessions().open_in(place.workspace.clone(), &id, Vec::new()).await?.info)
             }
             Self::Remote { remote, .. } => place::session(&remote.http, id).await,

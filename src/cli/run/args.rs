@@ -128,6 +128,7 @@ impl RunArgs {
     /// Returns the form in which the run is shown.
     pub fn shown_as(&self) -> Format {
         match self.output {
+            Some(Printed::Final) if self.schema.is_some() => Format::Object,
             Some(Printed::Final) => Format::Final,
             Some(Printed::Json) => Format::Result,
             _ if self.schema.is_some() => Format::Object,

@@ -1,6 +1,13 @@
 //! Finds the place of a conversation, session, agent and model, and opens it once all of them are known to exist.
 
-use std::{fmt::Display, fs::File, io::Read, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt::Display,
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use windlass_base::{mime, sandbox::level, text};
 use windlass_core::config::sandbox;
@@ -60,7 +67,7 @@ impl Place {
         // The model may be missing because of a fault.
         let chosen = chosen.inspect_err(|_| warn(&loaded))?;
         let continued = match &args.session {
-            Some(id) => Some(known(engine, id).await?),
+            Some(id) => Some(known(engine, id, &directory).await?),
             None if args.is_continued => {
                 let latest = engine
                     .sessions()
@@ -259,10 +266,10 @@ pub fn directory(args: &TalkArgs) -> Result<PathBuf, Failure> {
     directory.map_err(|(dir, error)| Failure::Misuse(format!("{dir} cannot be used: {error}.")))
 }
 
-/// Returns a stored session by its id, a piece of that, or `latest`.
-pub async fn known(engine: &Engine, id: &str) -> Result<Session, Failure> {
+/// Returns a stored session by its id, a piece of that, or `latest` for the project's around a directory.
+pub async fn known(engine: &Engine, id: &str, directory: &Path) -> Result<Session, Failure> {
     let hint = "`windlass session list --all` shows what there is";
-    let found = async { engine.sessions().get(&engine.sessions().find(id).await?).await };
+    let found = async { engine.sessions().get(&engine.sessions().find(id, directory).await?).await };
     found.await.map_err(|error| match &error.kind {
         EngineErrorKind::SessionNotFound(_) => {
             Failure::Failed(format!("There is no session `{id}`; {hint}."))

@@ -136,8 +136,8 @@ impl Tally {
         }
     }
 
-    /// Returns the object.
-    pub fn object(&self, reason: Reason, structured: Option<&Value>) -> Value {
+    /// Returns the object; `error` goes before that of the last message.
+    pub fn object(&self, reason: Reason, structured: Option<&Value>, error: Option<&str>) -> Value {
         let spent = self.now.1.since(&self.before.1);
         let file = |file: &FileDiff| {
             json!({
@@ -148,7 +148,7 @@ impl Tally {
             "type": "result", "sessionID": self.session_id, "reason": reason.word(), "answer": self.answer(),
             "structured": structured, "cost": self.cost(), "tokens": spent,
             "files": self.files.iter().map(file).collect::<Vec<_>>(), "refusals": self.refusals,
-            "error": self.error.as_ref().map(MessageError::message),
+            "error": error.or(self.error.as_ref().map(MessageError::message)),
         })
     }
 }

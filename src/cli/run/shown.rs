@@ -183,11 +183,17 @@ impl Shown {
         match self.format() {
             Format::Final => self.print(&self.tally.answer()).await,
             Format::Json | Format::Result => {
-                let object = self.tally.object(reason, structured);
+                let object = self.tally.object(reason, structured, None);
                 self.print(&object.to_string()).await
             }
             Format::Default | Format::Object => Ok(()),
         }
+    }
+
+    /// Returns the outcome of a run that has come to no end of its own, where its form is one object.
+    pub fn outcome(&self, reason: Reason, error: Option<&str>) -> Option<String> {
+        let is_object = self.format() == Format::Result;
+        is_object.then(|| self.tally.object(reason, None, error).to_string())
     }
 
     /// Leaves the terminal to its owner until the next turn.

@@ -15,7 +15,7 @@ use windlass_engine::{
 };
 use windlass_protocol::opencode::id::SessionId;
 
-use super::{find, hint, root};
+use super::{hint, meant};
 use crate::cli::{output, progress::Progress};
 
 #[derive(Debug, Args)]
@@ -69,7 +69,7 @@ pub async fn run(engine: &Engine, args: ExportArgs) -> Result<ExitCode, String> 
     }
     let progress = Progress::of("Exporting");
     let read = async {
-        let id = engine.sessions().find(&args.id).await?;
+        let id = super::named(engine, &args.id).await?;
         match format {
             Format::Json => json(engine, &id, args.sanitize).await,
             Format::Md | Format::Html => Ok(draw(engine.sessions().record(&id).await?, format)),
@@ -106,9 +106,9 @@ pub async fn to_file(engine: &Engine, id: &SessionId, path: &Path) -> Result<(),
 pub async fn run_json(engine: &Engine, args: ExportJsonArgs) -> Result<ExitCode, String> {
     let refused = |error: EngineError| format!("The session was not exported: {}", hint(&error));
     let id = match &args.id {
-        Some(id) => engine.sessions().find(id).await.map_err(refused)?,
+        Some(id) => super::named(engine, id).await.map_err(refused)?,
         None => {
-            let latest = find(engine, root(engine, false)?.as_deref(), 1).await.map_err(refused)?.pop();
+            let latest = meant(engine, false, 1).await.map_err(refused)?.pop();
             latest.ok_or("There are no sessions here; name one of `windlass session list --all`.")?.id
         }
     };

@@ -20,7 +20,7 @@ pub struct ForkArgs {
 
 pub async fn run(engine: &Engine, args: ForkArgs) -> Result<ExitCode, String> {
     let forked = async {
-        let id = engine.sessions().find(&args.id).await?;
+        let id = super::named(engine, &args.id).await?;
         let directory = PathBuf::from(engine.sessions().get(&id).await?.directory);
         let workspace = engine.workspaces().workspace(&directory).await?;
         engine.sessions().fork(&workspace, &id, args.message.as_ref()).await

@@ -44,9 +44,8 @@ pub async fn run(engine: &Engine, args: PruneArgs) -> Result<ExitCode, String> {
     if args.older_than.is_none() && args.keep.is_none() {
         return Ok(output::misuse("Say which sessions: `--older-than 30d`, `--keep 100`, or both."));
     }
-    let root = super::root(engine, args.all)?;
     let failed = |error| format!("The sessions cannot be listed: {error}.");
-    let sessions = super::find(engine, root.as_deref(), usize::MAX).await.map_err(failed)?;
+    let sessions = super::meant(engine, args.all, usize::MAX).await.map_err(failed)?;
     let doomed = chosen(sessions, clock::now_ms(), args.older_than, args.keep.unwrap_or(0));
     if doomed.is_empty() {
         return Ok(output::print_answer("No session is to be deleted."));

@@ -52,7 +52,7 @@ pub async fn unrevert(engine: &Engine, id: &str) -> Result<ExitCode, String> {
 }
 
 async fn change(engine: &Engine, piece: &str, to: RevertTo) -> Result<(SessionId, Reverted), EngineError> {
-    let id = engine.sessions().find(piece).await?;
+    let id = super::named(engine, piece).await?;
     let directory = PathBuf::from(engine.sessions().get(&id).await?.directory);
     engine.sessions().open(&id, &directory, Vec::new()).await?;
     let reverted = engine.sessions().revert(&id, to).await;

@@ -44,7 +44,7 @@ pub struct SearchArgs {
 pub async fn run(engine: &Engine, args: SearchArgs, look: &Look) -> Result<ExitCode, String> {
     let words = Words::new(args.words.iter().map(String::as_str));
     let words = words.ok_or("Nothing to search for: give one or more words.")?;
-    let root = super::root(engine, args.all)?;
+    let root = super::root(engine, args.all).map_err(|error| format!("{error}."))?;
     let found = find(engine, &words, root.map(|root| root.display().to_string()), args.max_count).await?;
     if args.format.get() == Format::Json
         && let Err(code) = output::print(&format!("{:#}", found.iter().map(found_row).collect::<Value>()))

@@ -69,7 +69,7 @@ impl Pager {
 }
 
 pub async fn run(engine: &Engine, args: ShowArgs, look: Look, pager: Pager) -> Result<ExitCode, String> {
-    let read = async { engine.sessions().record(&engine.sessions().find(&args.id).await?).await };
+    let read = async { engine.sessions().record(&super::named(engine, &args.id).await?).await };
     let record = read.await.map_err(|error| format!("The session cannot be shown: {}", hint(&error)))?;
     let record = record.without_undone();
     let directory = PathBuf::from(&record.info.directory);

@@ -37,6 +37,16 @@ pub use wanted::{
 /// Variables with credentials that are not called `…_API_KEY`.
 const SECRET: [&str; 2] = ["OPENCODE_AUTH_CONTENT", "OPENCODE_CONFIG_CONTENT"];
 const SECRET_ENDING: &str = "_API_KEY";
+/// The variables of providers' keys that are not called so either, a line each, as a test makes them of the catalog.
+pub const KEY_VARIABLES: &str = include_str!("sandbox/key_variables.txt");
+/// Variables of providers whose values other programs use as well: commands keep them.
+pub const SHARED_VARIABLES: [&str; 5] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "GITHUB_TOKEN",
+    "GITLAB_TOKEN",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+];
 /// Shorter values may be in a configuration by chance.
 const MIN_SECRET: usize = 8;
 
@@ -285,6 +295,7 @@ pub fn secret_variables(config: &Config, kept: &[String]) -> Vec<String> {
     let is_secret = |name: &String, value: &String| {
         let is_known =
             SECRET.contains(&name.as_str()) || name.ends_with(SECRET_ENDING) || named.contains(name);
+        let is_known = is_known || KEY_VARIABLES.lines().any(|key| key == name);
         let is_known = is_known || replaced.contains(name.as_str());
         let is_used = value.len() >= MIN_SECRET && values.iter().any(|it| it.contains(value.as_str()));
         is_known || is_used

@@ -1,6 +1,6 @@
 //! Stored sessions for front ends that only look: whole records, texts with their places, and names people can read.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, path::Path};
 
 use windlass_base::lock::lock;
 use windlass_core::storage::found::SearchPage;
@@ -15,6 +15,8 @@ use windlass_protocol::opencode::{
 use super::{request::Command, revert, title};
 use crate::{EngineError, EngineErrorKind, Sessions};
 
+/// Sessions that are read at once.
+const PAGE: usize = 200;
 /// Characters of a title that a user chooses.
 const MAX_TITLE: usize = 200;
 
@@ -48,15 +50,44 @@ impl Sessions<'_> {
         Ok(Record { info: stored.info, messages: stored.messages, todos: stored.todos, children })
     }
 
-    /// Returns the session with this id, or with an id that begins or ends with this; `latest` is the one that changed
-    /// last.
-    pub async fn find(self, piece: &str) -> Result<SessionId, EngineError> {
+    /// Lists up to `limit` root sessions of the project around a directory, and of its worktrees, the latest first.
+    pub async fn of_project(
+        self,
+        directory: &Path,
+        archived: ArchiveFilter,
+        limit: usize,
+    ) -> Result<Vec<Session>, EngineError> {
+        let root = self.engine.workspaces().project_root(directory);
+        let project = self.engine.0.storage.project_of(root.display().to_string()).await?;
+        let worktrees = self.engine.0.paths.worktrees();
+        let is_here = |session: &Session| {
+            let directory = Path::new(&session.directory);
+            directory.starts_with(&root)
+                || (Some(&session.project_id) == project.as_ref() && directory.starts_with(&worktrees))
+        };
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.list(None, archived, after, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(found) };
+            after = Some((last.time.updated, last.id.as_str().to_owned()));
+            for session in page.into_iter().filter(is_here) {
+                if found.len() == limit {
+                    return Ok(found);
+                }
+                found.push(session);
+            }
+        }
+    }
+
+    /// Returns the session with this id, or with an id that begins or ends with this; `latest` is the one of the project
+    /// around a directory that changed last.
+    pub async fn find(self, piece: &str, directory: &Path) -> Result<SessionId, EngineError> {
         let invalid = |message: String| EngineError::new(EngineErrorKind::InvalidInput, message);
         if piece == "latest" {
-            let latest = self.list(None, ArchiveFilter::Exclude, None, 1).await?.into_iter().next();
+            let latest = self.of_project(directory, ArchiveFilter::Exclude, 1).await?.into_iter().next();
             return latest
                 .map(|session| session.id)
-                .ok_or_else(|| invalid("there are no sessions".to_owned()));
+                .ok_or_else(|| invalid("there are no sessions here".to_owned()));
         }
         if let Ok(id) = SessionId::parse(piece)
             && self.engine.0.storage.session(id.clone()).await?.is_some()

@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::{Map, Value};
 use tokio::{sync::mpsc, task::JoinHandle};
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_base::{clock, ids, lock::lock};
 use windlass_core::{
     config::sandbox::enclosure::Enclosures,
@@ -128,7 +128,7 @@ impl Sessions<'_> {
         let Some(name) = new.worktree.take().and_then(WorktreeChoice::name) else {
             return self.create_in(workspace, new).await;
         };
-        let entered = self.engine.worktrees().enter(&workspace, name).await;
+        let entered = self.engine.worktrees().enter(&workspace, name, &CancellationToken::new()).await;
         let entered =
             entered.map_err(|error| EngineError::new(EngineErrorKind::InvalidInput, error.to_string()))?;
         let created = async {

@@ -459,7 +459,7 @@ async fn open(
 
 /// Makes a worktree for a new child's session.
 async fn enter_worktree(parent: &Parent, info: &mut Session) -> Result<TaskWorktree, ToolError> {
-    let entered = parent.engine.worktrees().enter(&parent.workspace, None).await;
+    let entered = parent.engine.worktrees().enter(&parent.workspace, None, &parent.cancel).await;
     let entered = entered.map_err(|error| ToolError::Model(format!("Subagent failed: {error}.")))?;
     info.directory.clone_from(&entered.worktree.directory);
     info.path = None;

@@ -1,13 +1,20 @@
 //! Every provider of the catalog with each of its wires: the address, the place of the key, and two steps with calls
 //! of tools, against a server that holds requests to the wire's rules.
 
-use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    net::SocketAddr,
+    path::Path,
+};
 
 use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
+
+use windlass_core::config::sandbox::{KEY_VARIABLES, SHARED_VARIABLES};
 
 use super::{catalog, config};
 use crate as provider;
@@ -318,5 +325,24 @@ fn the_page_lists_every_provider() {
     if fs::read_to_string(root.join("docs/provider-list.md")).unwrap_or_default() != expected {
         fs::write(root.join("target/provider-list.md"), expected).unwrap();
         panic!("run `cp target/provider-list.md docs/`");
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a switch of the test, not a setting")]
+fn commands_are_kept_from_every_variable_of_a_key_that_is_windlasss_own() {
+    let words = ["KEY", "TOKEN", "SECRET", "PAT"];
+    let is_key = |name: &&String| {
+        name.split('_').any(|word| words.iter().any(|key| word.ends_with(key)))
+            && !name.ends_with("_API_KEY")
+            && !SHARED_VARIABLES.contains(&name.as_str())
+    };
+    let listed = listed();
+    let names: BTreeSet<&String> = listed.iter().flat_map(|it| &it.env).filter(is_key).collect();
+    let text: String = names.into_iter().map(|name| format!("{name}\n")).collect();
+    if text != KEY_VARIABLES {
+        assert!(std::env::var("UPDATE_EXPECT").is_ok(), "run with UPDATE_EXPECT=1 to write it:\n{text}");
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/src/config/sandbox/key_variables.txt");
+        fs::write(file, text).unwrap();
     }
 }
