@@ -335,8 +335,11 @@ function happened({ type, properties }) {
   }
 }
 
+let events = null;
+
 function listen() {
-  const events = new EventSource(route('/event'));
+  events?.close();
+  events = new EventSource(route('/event'));
   events.addEventListener('open', () => refresh());
   events.addEventListener('message', (event) => happened(JSON.parse(event.data)));
   events.addEventListener('error', () => {
@@ -344,6 +347,10 @@ function listen() {
     if (events.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
   });
 }
+
+// A browser may keep a page that was left, and has six connections to a server: a seventh page would wait for one.
+addEventListener('pagehide', () => events.close());
+addEventListener('pageshow', ({ persisted }) => { if (persisted) listen(); });
 
 // What happened while nobody listened is read again.
 async function refresh() {
