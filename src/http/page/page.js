@@ -367,6 +367,14 @@ $('conversation').addEventListener('scroll', () => {
 // A box that shrinks shows the same end, and is not scrolled by the reader.
 new ResizeObserver(follow).observe($('conversation'));
 
+// The address names the session, so a turn's own link must not.
+$('conversation').addEventListener('click', (event) => {
+  const link = event.target.closest('a[href^="#"]');
+  if (!link) return;
+  event.preventDefault();
+  $(link.hash.slice(1))?.scrollIntoView();
+});
+
 if (current && matchMedia('(max-width: 45rem)').matches) $('list').open = false;
 
 $('new').addEventListener('click', async () => {
