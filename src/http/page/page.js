@@ -49,9 +49,10 @@ async function list() {
   const search = wanted ? '&search=' + encodeURIComponent(wanted) : '';
   const listed = await call('GET', '/session?roots=true&limit=100' + search);
   sessions = listed.filter((session) => !session.time.archived);
+  const held = document.activeElement?.dataset.session;
   const rows = sessions.map((session) => {
     const row = element('li');
-    const button = element('button', session.title, { type: 'button' });
+    const button = element('button', session.title, { type: 'button', 'data-session': session.id });
     button.append(element('small', when.format(session.time.updated)));
     if (session.id === current) button.setAttribute('aria-current', 'true');
     button.addEventListener('click', () => open(session.id));
@@ -59,7 +60,10 @@ async function list() {
     return row;
   });
   if (!rows.length && wanted) rows.push(element('li', 'No session has these words in its title.'));
-  $('sessions').replaceChildren(...rows);
+  const box = $('sessions');
+  if (box.childElementCount === rows.length && rows.every((row, idx) => row.isEqualNode(box.children[idx]))) return;
+  box.replaceChildren(...rows);
+  if (held) rows.map((row) => row.firstElementChild).find((it) => it?.dataset.session === held)?.focus({ preventScroll: true });
 }
 
 // Offers the other projects, where there are some.
@@ -226,7 +230,7 @@ async function asks() {
 function permission(ask) {
   const card = element('section', undefined, { class: 'ask', id: ask.id, tabindex: '-1', 'aria-label': 'Permission: ' + ask.permission });
   card.append(heading('Allow ' + ask.permission + '?', ask));
-  card.append(element('pre', ask.words.title, { dir: 'auto' }));
+  card.append(element('pre', ask.words.title, { dir: 'auto', role: 'group', 'aria-label': 'Request', tabindex: '0' }));
   if (ask.metadata?.diff) card.append(change(ask.metadata.diff));
   const row = element('div', undefined, { class: 'row' });
   const { always } = ask.words;
@@ -265,7 +269,7 @@ function heading(words, ask) {
 
 // Draws a unified diff: its lines in colours, without the lines that only name files.
 function change(diff) {
-  const box = element('pre', undefined, { class: 'diff', dir: 'auto', 'aria-label': 'Change' });
+  const box = element('pre', undefined, { class: 'diff', dir: 'auto', role: 'group', 'aria-label': 'Change', tabindex: '0' });
   const lines = diff.split('\n').filter((line) => !/^(Index: |={3,}|--- |\+\+\+ |\\ No newline)/.test(line));
   while (lines.at(-1) === '') lines.pop();
   for (const line of lines) {
@@ -423,6 +427,12 @@ function offers(items, from = 0) {
     return row;
   }));
   box.hidden = !items.length;
+  // A prompt without completions is a text of several lines, which no combobox is.
+  const roles = [['role', 'combobox'], ['aria-expanded', 'true']];
+  for (const [name, value] of roles) {
+    if (items.length) $('prompt').setAttribute(name, value);
+    else $('prompt').removeAttribute(name);
+  }
   mark(0);
 }
 
@@ -503,11 +513,13 @@ function ask(words, text) {
   dialog.showModal();
   input.select();
   return new Promise((done) => {
-    const end = (value) => { dialog.close(); $('prompt').focus(); done(value); };
-    $('dialog-yes').onclick = () => end(input.value.trim() || null);
-    $('dialog-no').onclick = () => end(null);
-    input.onkeydown = (event) => { if (event.key === 'Enter' && !event.isComposing) end(input.value.trim() || null); };
-    dialog.oncancel = () => done(null);
+    let line = null;
+    const save = () => { line = input.value.trim() || null; dialog.close(); };
+    $('dialog-yes').onclick = save;
+    $('dialog-no').onclick = () => dialog.close();
+    input.onkeydown = (event) => { if (event.key === 'Enter' && !event.isComposing) { event.preventDefault(); save(); } };
+    // Escape closes it too.
+    dialog.onclose = () => { $('prompt').focus(); done(line); };
   });
 }
 
@@ -515,6 +527,8 @@ function ask(words, text) {
 function onMenu(name, work) {
   $(name).addEventListener('click', async () => {
     $('more').open = false;
+    // The button is gone, and its focus would be with it.
+    $('more').querySelector('summary').focus();
     if (current) await work(current).catch(() => {});
   });
 }
@@ -544,6 +558,7 @@ onMenu('archive', async (id) => {
   history.replaceState(null, '', location.pathname + location.search);
   $('conversation').replaceChildren(element('p', 'The session is archived. Choose another, or begin one by typing below.', { class: 'empty' }));
   entitle();
+  $('prompt').focus();
   await list();
 });
 onMenu('notify', async () => { say(await globalThis.Notification?.requestPermission() === 'granted' ? 'You will be notified.' : 'The browser does not allow it.'); });
