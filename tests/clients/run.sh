@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the real SDK clients against a binary, our request bodies against the vendors' SDK types, and our MCP client,
-# formatters and language servers against the real programs:
+# Runs the real SDK clients against a binary, our request bodies against the vendors' SDK types, axe-core on the page in a
+# browser, and our MCP client, formatters and language servers against the real programs:
 # sh tests/clients/run.sh PATH/TO/windlass
 # Packages go into folders that git ignores. What needs a program that is missing is skipped, by name and with the reason.
 set -u
@@ -69,6 +69,8 @@ if command -v node >/dev/null && command -v npm >/dev/null; then
     step "OpenCode's SDK and program, installed" install_node "$here/opencode"
     step "OpenCode's SDK" in_folder opencode node client.mjs "$binary"
     step "OpenCode's program" in_folder opencode node programs.mjs "$binary"
+    step "the page, installed" install_node "$here/page"
+    step "the page in a browser" in_folder page node page.mjs "$binary"
     step "MCP conformance suite, installed" install_node "$here/conformance"
     step "MCP conformance suite" limited sh "$here/conformance/conformance.sh" "$binary"
     # Real plugins, in Node and in Bun.
@@ -79,7 +81,7 @@ if command -v node >/dev/null && command -v npm >/dev/null; then
         done
     done
 else
-    echo "skipped: the clients in TypeScript, Rust and of OpenCode, and plugins: node and npm are not installed"
+    echo "skipped: the clients in TypeScript, Rust and of OpenCode, the page in a browser, and plugins: node and npm are not installed"
 fi
 
 has_python=no

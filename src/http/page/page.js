@@ -49,9 +49,10 @@ async function list() {
   const search = wanted ? '&search=' + encodeURIComponent(wanted) : '';
   const listed = await call('GET', '/session?roots=true&limit=100' + search);
   sessions = listed.filter((session) => !session.time.archived);
+  const held = document.activeElement?.dataset.session;
   const rows = sessions.map((session) => {
     const row = element('li');
-    const button = element('button', session.title, { type: 'button' });
+    const button = element('button', session.title, { type: 'button', 'data-session': session.id });
     button.append(element('small', when.format(session.time.updated)));
     if (session.id === current) button.setAttribute('aria-current', 'true');
     button.addEventListener('click', () => open(session.id));
@@ -59,7 +60,10 @@ async function list() {
     return row;
   });
   if (!rows.length && wanted) rows.push(element('li', 'No session has these words in its title.'));
-  $('sessions').replaceChildren(...rows);
+  const box = $('sessions');
+  if (box.childElementCount === rows.length && rows.every((row, idx) => row.isEqualNode(box.children[idx]))) return;
+  box.replaceChildren(...rows);
+  if (held) rows.map((row) => row.firstElementChild).find((it) => it?.dataset.session === held)?.focus({ preventScroll: true });
 }
 
 // Offers the other projects, where there are some.
@@ -84,37 +88,148 @@ async function open(id, keepsChoice = false) {
   follows = true;
   history.replaceState(null, '', '#' + id);
   if (!keepsChoice) for (const name of ['agent', 'model']) $(name).value = '';
-  write('');
+  unwrite();
   if (matchMedia('(max-width: 45rem)').matches) $('list').open = false;
   await Promise.all([draw(), list(), status(), asks()]);
 }
 
-// Puts the server's drawing in the place of what was there, at the same place and with the same parts unfolded.
+// The session that is shown: its turns with their stretches, and the number of the reading that they are of.
+const nothing = () => ({ id: null, number: 0, turns: [] });
+let shown = nothing();
+let readings = 0;
+// Parts of a turn that are drawn and laid out together: a turn may have thousands.
+const STRETCH = 40;
+// Characters of the newest stretches that are drawn at once, which is more than a screen holds.
+const AT_ONCE = 20_000;
+
+// Puts the server's drawing in the place of what was there. What is the same stays as it is, with its place and its parts
+// unfolded; a long session is drawn from its end while the browser has nothing else to do.
 async function draw() {
   if (!current) return;
-  const id = current;
+  const [id, number] = [current, ++readings];
   const response = await fetch(route('/page/session/' + id));
-  if (!response.ok || id !== current) {
-    if (!response.ok) say('The session is not there.');
-    return;
+  const text = await response.text();
+  if (id !== current || (shown.id === id && number < shown.number)) return;
+  if (!response.ok) return say('The session is not there.');
+  const head = parse(text.slice(text.indexOf('<header class="page">'), text.indexOf('</header>')));
+  const figures = head.querySelector('.figures');
+  if (shown.id !== id) {
+    shown = { ...nothing(), id };
+    $('conversation').replaceChildren(figures, element('div', undefined, { class: 'session' }));
+  } else {
+    $('conversation').querySelector(':scope > .figures').replaceWith(figures);
   }
-  // The page has these styles already, and its policy allows none beside them.
-  const text = (await response.text()).replace(/<style[^]*?<\/style>/g, '');
-  const drawn = new DOMParser().parseFromString(text, 'text/html');
-  const box = $('conversation');
-  const unfolded = new Set([...box.querySelectorAll('details')].flatMap((it, idx) => (it.open ? [idx] : [])));
-  const parts = [drawn.querySelector('.figures'), drawn.querySelector('main')].filter(Boolean);
-  const place = box.scrollTop;
-  for (const part of parts) part.querySelectorAll('script').forEach((it) => it.remove());
-  const main = parts.map((part) => document.importNode(part, true));
-  for (const part of main) part.removeAttribute('id');
-  box.replaceChildren(...main);
-  box.querySelectorAll('details').forEach((it, idx) => { if (unfolded.has(idx)) it.open = true; });
-  box.scrollTop = place;
+  shown.number = number;
+  const session = $('conversation').querySelector(':scope > .session');
+  const turns = pieces(text);
+  turns.forEach((words, at) => {
+    shown.turns[at] ??= { box: session.appendChild(turnBox(words)), stretches: [] };
+    renewTurn(shown.turns[at], stretches(words));
+  });
+  for (const gone of shown.turns.splice(turns.length)) gone.box.remove();
+  drawLater(shown);
   follow();
-  $('title').textContent = drawn.querySelector('h1')?.textContent ?? 'Session';
+  $('title').textContent = head.querySelector('h1').textContent;
   $('more').hidden = false;
   entitle();
+}
+
+function parse(words) {
+  const { body } = new DOMParser().parseFromString(words, 'text/html');
+  body.querySelectorAll('script').forEach((it) => it.remove());
+  return body;
+}
+
+// Takes the words of a session apart: those above its turns, and those of each turn. What was said is escaped, so that
+// none of it looks like these marks.
+function pieces(text) {
+  const found = [];
+  const end = text.lastIndexOf('</main>');
+  for (let from = text.indexOf('>', text.indexOf('<main ')) + 1; from < end;) {
+    const next = text.indexOf('<article class="turn"', from + 1);
+    const to = next < 0 ? end : next;
+    found.push(text.slice(from, to));
+    from = to;
+  }
+  return found;
+}
+
+function turnBox(words) {
+  const number = /^<article class="turn" id="t(\d+)"/.exec(words)?.[1];
+  return number === undefined ? element('div') : element('article', undefined, { class: 'turn', id: 't' + number, 'aria-labelledby': 'h' + number });
+}
+
+// Takes the words of a turn apart, between parts that are not within others.
+function stretches(words) {
+  const open = /^<article[^>]*>/.exec(words)?.[0].length ?? 0;
+  const end = open ? words.lastIndexOf('</article>') : words.length;
+  const found = [];
+  let [from, depth, n_parts] = [open, 0, 0];
+  for (const tag of words.matchAll(/<(\/?)(?:div|details|p|figure|section|h2|footer)[ >]/g)) {
+    depth += tag[1] ? -1 : 1;
+    if (depth || ++n_parts < STRETCH) continue;
+    const to = tag.index + tag[0].length;
+    found.push(words.slice(from, to));
+    [from, n_parts] = [to, 0];
+  }
+  found.push(words.slice(from, end));
+  return found;
+}
+
+function renewTurn(turn, words) {
+  words.forEach((piece, at) => {
+    const stretch = turn.stretches[at];
+    if (!stretch) {
+      const box = turn.box.appendChild(element('div', undefined, { class: 'stretch' }));
+      turn.stretches[at] = { box, words: piece, isLater: true };
+      return;
+    }
+    if (!stretch.isLater && stretch.words !== piece) renew(stretch.box, parse(piece));
+    // Also where they are the same: a piece keeps all of the text that it was cut from.
+    stretch.words = piece;
+  });
+  for (const gone of turn.stretches.splice(words.length)) gone.box.remove();
+}
+
+// Replaces the parts of a stretch that are other ones now.
+function renew(box, now) {
+  const [old, fresh] = [[...box.children], [...now.children]];
+  fresh.forEach((part, at) => {
+    if (!old[at]) box.append(part);
+    else if (!isSame(old[at], part)) old[at].replaceWith(part);
+  });
+  for (const gone of old.slice(fresh.length)) gone.remove();
+}
+
+// Compares two parts but for what the reader has folded and unfolded; what is unfolded stays so.
+function isSame(old, fresh) {
+  if (old.isEqualNode(fresh)) return true;
+  const folds = (part) => [...(part.matches('details') ? [part] : []), ...part.querySelectorAll('details')];
+  const [had, has] = [folds(old), folds(fresh)];
+  const written = has.map((it) => it.open);
+  has.forEach((it, at) => { it.open = had[at]?.open ?? it.open; });
+  if (old.isEqualNode(fresh)) return true;
+  has.forEach((it, at) => { it.open ||= written[at]; });
+  return false;
+}
+
+const whenIdle = globalThis.requestIdleCallback ?? ((work) => setTimeout(work, 20));
+
+// Draws the newest stretches that are not drawn yet, and the others by and by.
+function drawLater(session) {
+  const later = session.turns.flatMap((turn) => turn.stretches).filter((stretch) => stretch.isLater);
+  for (let n_chars = 0; later.length && n_chars < AT_ONCE;) {
+    const stretch = later.pop();
+    stretch.box.append(...parse(stretch.words).childNodes);
+    stretch.isLater = false;
+    n_chars += stretch.words.length;
+  }
+  if (!later.length || session.isWaiting) return;
+  session.isWaiting = true;
+  whenIdle(() => {
+    session.isWaiting = false;
+    if (session === shown) drawLater(session);
+  }, { timeout: 200 });
 }
 
 // Says in the tab's title what waits and what works.
@@ -133,22 +248,52 @@ function follow() {
   if (follows) $('conversation').scrollTop = $('conversation').scrollHeight;
 }
 
-// Shows text that is being written, or puts it away.
-function write(text, isMore = false) {
+// Text that came since the last frame. Each frame shows it once, however many pieces it came in.
+let unwritten = '';
+
+// Shows text that is being written.
+function write(text) {
+  if (!unwritten) requestAnimationFrame(writeOut);
+  unwritten += text;
+}
+
+function writeOut() {
+  if (!unwritten) return;
   const live = $('live');
-  if (isMore) live.append(text);
-  else live.textContent = text;
-  live.hidden = !live.textContent;
+  live.append(unwritten);
+  unwritten = '';
+  live.hidden = false;
   live.scrollTop = live.scrollHeight;
   follow();
 }
 
+// Puts away text that was being written.
+function unwrite() {
+  unwritten = '';
+  $('live').textContent = '';
+  $('live').hidden = true;
+  follow();
+}
+
+// The last time that events had the session drawn, and how long that took.
+let drawnAt = 0;
+let tookMs = 0;
+let isOld = false;
+
+// Draws again soon. A session that takes long to read leaves the browser more time for other things.
 function redraw() {
+  isOld = true;
   if (drawing) return;
+  const pause = Math.max(300, 2 * tookMs) - (performance.now() - drawnAt);
   drawing = setTimeout(async () => {
-    drawing = null;
+    isOld = false;
+    const began = performance.now();
     await draw().catch(() => {});
-  }, 300);
+    drawnAt = performance.now();
+    tookMs = drawnAt - began;
+    drawing = null;
+    if (isOld) redraw();
+  }, Math.max(30, pause));
 }
 
 // Offers the agents and models of the directory; the first of each leaves the choice to the session.
@@ -196,7 +341,7 @@ function show(isBusy) {
   busy = isBusy;
   $('stop').hidden = !busy;
   say(busy ? 'Working…' : 'Ready');
-  if (!busy) write('');
+  if (!busy) unwrite();
   entitle();
 }
 
@@ -226,7 +371,7 @@ async function asks() {
 function permission(ask) {
   const card = element('section', undefined, { class: 'ask', id: ask.id, tabindex: '-1', 'aria-label': 'Permission: ' + ask.permission });
   card.append(heading('Allow ' + ask.permission + '?', ask));
-  card.append(element('pre', ask.words.title, { dir: 'auto' }));
+  card.append(element('pre', ask.words.title, { dir: 'auto', role: 'group', 'aria-label': 'Request', tabindex: '0' }));
   if (ask.metadata?.diff) card.append(change(ask.metadata.diff));
   const row = element('div', undefined, { class: 'row' });
   const { always } = ask.words;
@@ -265,7 +410,7 @@ function heading(words, ask) {
 
 // Draws a unified diff: its lines in colours, without the lines that only name files.
 function change(diff) {
-  const box = element('pre', undefined, { class: 'diff', dir: 'auto', 'aria-label': 'Change' });
+  const box = element('pre', undefined, { class: 'diff', dir: 'auto', role: 'group', 'aria-label': 'Change', tabindex: '0' });
   const lines = diff.split('\n').filter((line) => !/^(Index: |={3,}|--- |\+\+\+ |\\ No newline)/.test(line));
   while (lines.at(-1) === '') lines.pop();
   for (const line of lines) {
@@ -320,7 +465,7 @@ function happened({ type, properties }) {
   if (['session.created', 'session.updated', 'session.deleted'].includes(type)) list().catch(() => {});
   if (!isHere) return;
   if (type === 'message.part.delta') {
-    write(properties.delta, true);
+    write(properties.delta);
   } else if (type === 'session.status') {
     statusEvents += 1;
     show(properties.status.type !== 'idle');
@@ -330,13 +475,16 @@ function happened({ type, properties }) {
     say(properties.error?.data?.message ?? 'The turn failed.');
     redraw();
   } else if (type.startsWith('message.') || type === 'todo.updated') {
-    if (type === 'message.part.updated' && properties.part.time?.end) write('');
+    if (type === 'message.part.updated' && properties.part.time?.end) unwrite();
     redraw();
   }
 }
 
+let events = null;
+
 function listen() {
-  const events = new EventSource(route('/event'));
+  events?.close();
+  events = new EventSource(route('/event'));
   events.addEventListener('open', () => refresh());
   events.addEventListener('message', (event) => happened(JSON.parse(event.data)));
   events.addEventListener('error', () => {
@@ -344,6 +492,10 @@ function listen() {
     if (events.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
   });
 }
+
+// A browser may keep a page that was left, and has six connections to a server: a seventh page would wait for one.
+addEventListener('pagehide', () => events.close());
+addEventListener('pageshow', ({ persisted }) => { if (persisted) listen(); });
 
 // What happened while nobody listened is read again.
 async function refresh() {
@@ -359,6 +511,14 @@ $('conversation').addEventListener('scroll', () => {
 
 // A box that shrinks shows the same end, and is not scrolled by the reader.
 new ResizeObserver(follow).observe($('conversation'));
+
+// The address names the session, so a turn's own link must not.
+$('conversation').addEventListener('click', (event) => {
+  const link = event.target.closest('a[href^="#"]');
+  if (!link) return;
+  event.preventDefault();
+  $(link.hash.slice(1))?.scrollIntoView();
+});
 
 if (current && matchMedia('(max-width: 45rem)').matches) $('list').open = false;
 
@@ -408,6 +568,12 @@ function offers(items, from = 0) {
     return row;
   }));
   box.hidden = !items.length;
+  // A prompt without completions is a text of several lines, which no combobox is.
+  const roles = [['role', 'combobox'], ['aria-expanded', 'true']];
+  for (const [name, value] of roles) {
+    if (items.length) $('prompt').setAttribute(name, value);
+    else $('prompt').removeAttribute(name);
+  }
   mark(0);
 }
 
@@ -488,11 +654,13 @@ function ask(words, text) {
   dialog.showModal();
   input.select();
   return new Promise((done) => {
-    const end = (value) => { dialog.close(); $('prompt').focus(); done(value); };
-    $('dialog-yes').onclick = () => end(input.value.trim() || null);
-    $('dialog-no').onclick = () => end(null);
-    input.onkeydown = (event) => { if (event.key === 'Enter' && !event.isComposing) end(input.value.trim() || null); };
-    dialog.oncancel = () => done(null);
+    let line = null;
+    const save = () => { line = input.value.trim() || null; dialog.close(); };
+    $('dialog-yes').onclick = save;
+    $('dialog-no').onclick = () => dialog.close();
+    input.onkeydown = (event) => { if (event.key === 'Enter' && !event.isComposing) { event.preventDefault(); save(); } };
+    // Escape closes it too.
+    dialog.onclose = () => { $('prompt').focus(); done(line); };
   });
 }
 
@@ -500,6 +668,8 @@ function ask(words, text) {
 function onMenu(name, work) {
   $(name).addEventListener('click', async () => {
     $('more').open = false;
+    // The button is gone, and its focus would be with it.
+    $('more').querySelector('summary').focus();
     if (current) await work(current).catch(() => {});
   });
 }
@@ -527,8 +697,10 @@ onMenu('archive', async (id) => {
   await call('PATCH', '/session/' + id, { time: { archived: Date.now() } });
   [current, $('title').textContent, $('more').hidden] = [null, 'No session', true];
   history.replaceState(null, '', location.pathname + location.search);
+  shown = nothing();
   $('conversation').replaceChildren(element('p', 'The session is archived. Choose another, or begin one by typing below.', { class: 'empty' }));
   entitle();
+  $('prompt').focus();
   await list();
 });
 onMenu('notify', async () => { say(await globalThis.Notification?.requestPermission() === 'granted' ? 'You will be notified.' : 'The browser does not allow it.'); });

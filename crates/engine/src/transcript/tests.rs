@@ -226,6 +226,14 @@ fn links_lead_to_the_web_only() {
 }
 
 #[test]
+fn boxes_of_tasks_have_names() {
+    let tasks = "- [x] tested\n- [ ] read";
+    let page = Stored::new(json!([user("0", vec![text("go")]), answer("1", vec![text(tasks)])])).page();
+    assert!(page.contains("<input type=\"checkbox\" disabled checked aria-label=\"done\"> tested"), "{page}");
+    assert!(page.contains("<input type=\"checkbox\" disabled aria-label=\"to do\"> read"), "{page}");
+}
+
+#[test]
 fn a_long_output_loses_its_middle() {
     let output: String = (0..5000).map(|number| format!("line {number}\n")).collect();
     let cut = call::cut(&output);

@@ -79,6 +79,11 @@ impl Drawing {
             }
             Event::Start(Tag::TableCell) => self.open_cell(),
             Event::End(TagEnd::TableCell) => tag(if self.is_in_head { "</th>" } else { "</td>" }),
+            // A screen reader names a box by its label.
+            Event::TaskListMarker(true) => {
+                tag("<input type=\"checkbox\" disabled checked aria-label=\"done\"> ")
+            }
+            Event::TaskListMarker(false) => tag("<input type=\"checkbox\" disabled aria-label=\"to do\"> "),
             other => other,
         }
     }
