@@ -70,7 +70,7 @@ if command -v node >/dev/null && command -v npm >/dev/null; then
     step "OpenCode's SDK" in_folder opencode node client.mjs "$binary"
     step "OpenCode's program" in_folder opencode node programs.mjs "$binary"
     step "the page, installed" install_node "$here/page"
-    step "the page in a browser" in_folder page node page.mjs "$binary"
+    step "the page in a browser" in_folder page node page.mjs "$binary" axe
     step "MCP conformance suite, installed" install_node "$here/conformance"
     step "MCP conformance suite" limited sh "$here/conformance/conformance.sh" "$binary"
     # Real plugins, in Node and in Bun.
