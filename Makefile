@@ -6,7 +6,7 @@ RELEASE := $(CURDIR)/target/release/windlass
 # output of its own.
 export CARGO_INCREMENTAL ?= 0
 
-.PHONY: demo build test lint install bench clients clients-update catalog plugin-library order dist
+.PHONY: demo build test lint install bench clients clients-update catalog plugin-library order pictures dist
 
 demo: build
 	sh tests/demo/demo.sh "$(BIN)"
@@ -46,7 +46,12 @@ clients-update:
 # api.json or one provider a line.
 catalog:
 	python3 .ci/pack-catalog $(FROM) crates/provider/src/catalog/table.bin
-	UPDATE_EXPECT=1 $(CARGO) test -p windlass-provider --lib prepared::tests::the_entries_in_the_binary
+	UPDATE_EXPECT=1 $(CARGO) test -p windlass-provider --lib -- prepared::tests::the_entries_in_the_binary commands_are_kept_from_every_variable
+
+# Draws the pictures of the documents from runs of the program as it is; needs Node with npm, and Chromium.
+pictures: build
+	PICTURE_FILE="$(CURDIR)/docs/terminal.svg" PICTURE_FOLDER="$(CURDIR)/docs/pictures" $(CARGO) test --test e2e picture
+	cd tests/clients/page && npm ci --ignore-scripts --no-audit --no-fund && node pictures.mjs "$(BIN)" "$(CURDIR)/docs/pictures"
 
 # Bundles the packages that plugins import; their versions are in crates/services/src/plugin/library/package.json.
 plugin-library:

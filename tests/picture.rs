@@ -1,15 +1,16 @@
-//! The picture of a session in a terminal at the top of the README.
+//! Pictures of sessions in a terminal: that at the top of the README, and those of the chat in `docs/pictures`.
 //!
-//! `PICTURE_FILE=docs/terminal.svg cargo test --test e2e picture` draws it anew, `PICTURE_COLUMNS` in another width.
+//! `make pictures` draws them anew, `PICTURE_COLUMNS` in another width.
 
 use serde_json::json;
 
 use crate::{
+    chat,
     cli::Machine,
     support::{
         agent::binary,
-        llm::{Reply, task},
-        terminal::{Terminal, svg},
+        llm::{Gate, Reply, task},
+        terminal::{Terminal, screen::Screen, svg},
     },
 };
 
@@ -121,5 +122,55 @@ async fn a_session_is_drawn() {
     if let Ok(file) = std::env::var("PICTURE_FILE") {
         std::fs::write(file, drawn).unwrap();
     }
+    machine.finish().await;
+}
+
+/// Writes a picture of the screen, without the empty rows at its end, where the pictures are to be drawn.
+fn keep(screen: &Screen, name: &str) -> String {
+    let mut rows = screen.rows.clone();
+    while rows.last().is_some_and(|row| row.iter().all(|cell| cell.text.trim().is_empty())) {
+        rows.pop();
+    }
+    let drawn = svg::of(&rows);
+    if let Ok(folder) = std::env::var("PICTURE_FOLDER") {
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(format!("{folder}/{name}"), &drawn).unwrap();
+    }
+    drawn
+}
+
+#[tokio::test]
+async fn a_chat_and_its_question_are_drawn() {
+    let mut machine = Machine::new().await;
+    machine.config["permission"] = json!({"edit": "ask"});
+    machine.config["provider"]["mock"]["models"]["mock"]["cost"] = json!({"input": 3, "output": 15});
+    machine.scratch.write("greet.py", "def greet(name):\n    return \"hello \" + name\n");
+    let gate = Gate::new();
+    let llm = &machine.llm;
+    llm.reply(Reply::call("c1", "read", json!({"filePath": "greet.py"})));
+    llm.reply(Reply::text("`greet` joins two strings; I make it polite.").and_gate(&gate).and_call(
+        "c2",
+        "edit",
+        json!({"filePath": "greet.py", "oldString": "    return \"hello \" + name", "newString": "    return f\"Hello, {name}!\""}),
+    ));
+    llm.reply(Reply::text("Done, with an exclamation mark."));
+    let builder = Terminal::builder(&machine.scratch, &machine.config).size(100, 24);
+    let mut terminal = builder.env("COLORTERM", "truecolor").arguments(&["chat"]).start();
+    chat::prompt(&terminal).await;
+    terminal.types("greet people politely\r");
+    terminal.shows_text("I make it polite.").await;
+    terminal.types("with an exclamation mark\rnow show me the di");
+    terminal.shows_text("now show me the di").await;
+    let screen = terminal.shows_text("next step  with an exclamation mark").await;
+    assert!(keep(&screen, "chat.svg").contains("next step"));
+    terminal.types("\x15");
+    gate.open();
+    let screen = terminal.shows_text("[f] no, and say why").await;
+    assert!(keep(&screen, "question.svg").contains("Hello, {name}!"));
+    terminal.types("y");
+    terminal.shows_text("Done, with an exclamation mark.").await;
+    chat::prompt(&terminal).await;
+    terminal.types("\x04");
+    terminal.ends_with(0).await;
     machine.finish().await;
 }

@@ -370,7 +370,12 @@ impl Chat {
                     Ok(input) if line.split_whitespace().next() == Some("/undo") => {
                         self.undo(input, interrupts).await
                     }
-                    Ok(input) => self.say(input, interrupts).await,
+                    Ok(input) => {
+                        if let Some(text) = lines::pictures_of(&line, &input) {
+                            self.shown.print_wrapped(&text).await?;
+                        }
+                        self.say(input, interrupts).await
+                    }
                     Err(failure) => Err(failure),
                 },
             };

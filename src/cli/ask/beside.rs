@@ -21,6 +21,8 @@ pub enum Wish {
     Stop,
     /// The last prompt that waits comes back into the line.
     TakeBack,
+    /// Something that is done between turns alone.
+    NotNow,
 }
 
 /// See the module's comment.
@@ -57,7 +59,8 @@ impl Beside {
             Key::Backspace => _ = self.line.backspace(),
             Key::Clear => self.line.clear(),
             Key::Edit(edit) => self.line.edit(edit),
-            Key::Char(_) | Key::Tab | Key::Interrupt | Key::End | Key::Line(LineKey::Up) | Key::Other => {}
+            Key::Other => return Some(Wish::NotNow),
+            Key::Char(_) | Key::Tab | Key::Interrupt | Key::End | Key::Line(LineKey::Up) => {}
         }
         None
     }
@@ -102,6 +105,7 @@ mod tests {
         assert_eq!(typed("one\\\ntwo\n"), (vec![steer("one\ntwo")], String::new()));
         assert_eq!(typed("half\x1b"), (vec![Wish::Stop], "half".to_owned()));
         assert_eq!(typed("\x1b[Ax\x1b[A"), (vec![Wish::TakeBack], "x".to_owned()));
+        assert_eq!(typed("x\x1b[Z\x07"), (vec![Wish::NotNow, Wish::NotNow], "x".to_owned()));
     }
 
     #[test]

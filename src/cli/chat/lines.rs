@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
-use windlass_engine::{PromptInput, Slash, unknown_command};
+use windlass_engine::{PromptInput, PromptPart, Slash, unknown_command};
 use windlass_protocol::opencode::model_ref::ModelRef;
 
 use super::{
     super::{
         daemon::sessions::Sessions,
+        output,
         run::{
+            dropped,
             failure::Failure,
             waiting::{Lines, Meaning},
         },
@@ -58,6 +60,21 @@ pub fn unknown(sessions: &Sessions, name: &str) -> String {
     names.extend(choices.commands.iter().map(|choice| choice.name.as_str()));
     let unknown = unknown_command(name, names.into_iter());
     texts::unknown(&(sessions.fault_of_command(name) + &unknown))
+}
+
+/// Says what becomes of the pictures whose paths a line names; `None` where it names none.
+pub fn pictures_of(line: &str, input: &PromptInput) -> Option<String> {
+    let named = dropped::pictures(line);
+    let attached = input.parts.iter().filter_map(|part| match part {
+        PromptPart::File(file) if file.mime.starts_with("image/") => file.filename.as_deref(),
+        _other => None,
+    });
+    let attached: Vec<String> = attached.map(output::plain).collect();
+    match (named.as_slice(), attached.as_slice()) {
+        ([], _) => None,
+        (_, []) => Some("No picture is attached, since this model takes none: its path goes as words.".to_owned()),
+        (_, names) => Some(format!("Attached: {}.", names.join(", "))),
+    }
 }
 
 /// Lines that are typed during a turn.

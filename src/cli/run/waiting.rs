@@ -22,6 +22,8 @@ use super::{
     printer::Printer,
 };
 
+const NOT_NOW: &str = "That key does something between turns alone: what you type goes on when this one is over.";
+
 /// Reads lines that are typed during a turn.
 pub trait Lines {
     /// The text before the line.
@@ -55,6 +57,8 @@ pub struct Waiting {
     pub n_within: usize,
     /// The rows that the screen has.
     shown: Option<Below>,
+    /// It was said in this turn that a key does nothing now.
+    is_told: bool,
 }
 
 struct Prompt {
@@ -85,13 +89,13 @@ pub struct Turn<'a> {
 impl Waiting {
     pub fn new(ahead: Arc<Ahead>) -> Self {
         let (typed, label, prompts) = (Beside::default(), String::new(), VecDeque::new());
-        Self { ahead, typed, label, prompts, n_within: 0, shown: None }
+        Self { ahead, typed, label, prompts, n_within: 0, shown: None, is_told: false }
     }
 
     /// Shows the line below a turn that begins, with the text that was typed before.
     pub fn begin(&mut self, label: &str, printer: &Printer) {
         label.clone_into(&mut self.label);
-        self.n_within = 0;
+        (self.n_within, self.is_told) = (0, false);
         self.ahead.mark_pastes(true);
         self.typed.end_paste();
         self.typed.line.set(self.ahead.take().trim_start_matches('\n'));
@@ -125,6 +129,10 @@ impl Waiting {
                 Some(Wish::Steer(line)) => self.send(turn, line, true),
                 Some(Wish::Queue(line)) => self.send(turn, line, false),
                 Some(Wish::TakeBack) => self.take_back(turn.daemon, turn.id),
+                Some(Wish::NotNow) if !std::mem::replace(&mut self.is_told, true) => {
+                    turn.printer.remark(NOT_NOW, turn.output);
+                }
+                Some(Wish::NotNow) => {}
                 None => {}
             }
         }

@@ -66,6 +66,12 @@ export async function serve(binary) {
       windlass('import', file)
       return session.info.id
     },
+    /** Writes a session as a page, and returns the file. */
+    export(id) {
+      const file = join(root, `${id}.html`)
+      windlass('session', 'export', id, '-o', file)
+      return file
+    },
     /** Starts the server, and returns the link to its page. */
     async start() {
       this.child = spawn(binary, ['web', '--no-open', '--port', '0'], { cwd: work, env, stdio: ['ignore', 'pipe', 'pipe'] })
