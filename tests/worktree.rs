@@ -257,11 +257,11 @@ async fn a_worktree_is_not_removed_from_within_and_its_session_goes_on_in_it() {
     let sessions: Value = serde_json::from_str(&sessions.stdout).unwrap();
     let (id, directory) = (sessions[0]["id"].as_str().unwrap(), sessions[0]["directory"].as_str().unwrap());
     assert!(directory.ends_with("/try-it"), "{directory}");
-    machine.llm.reply(Reply::call("call_1", "bash", json!({"command": "pwd"})));
+    machine.llm.reply(Reply::call("call_2", "bash", json!({"command": "pwd"})));
     machine.llm.reply(Reply::text("There."));
     let ended = machine.run(&["run", "-s", id, "where?"]).await;
     assert!(ended.stderr.contains("Working in the session's worktree try-it."), "{ended:?}");
-    assert_eq!(machine.llm.last_request().tool_result("call_1").trim(), directory);
+    assert_eq!(machine.llm.last_request().tool_result("call_2").trim(), directory);
     let mut within = machine.command(&["worktree", "remove", "--yes", "try-it"]);
     let refused = crate::cli::ended(within.current_dir(directory).spawn().unwrap()).await;
     assert!(refused.stderr.contains("try-it is where you are"), "{refused:?}");

@@ -1,4 +1,4 @@
-//! What long work is at, as a line of a terminal that goes again; nothing anywhere else.
+//! The progress of long work, as a line of a terminal that goes again; nothing anywhere else.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -43,7 +43,7 @@ impl Progress {
         Self { shared, drawing }
     }
 
-    /// Says what is done from now on.
+    /// Has the line show this from now on.
     pub fn say(&self, text: impl Into<String>) {
         lock(&self.shared.0).text = text.into();
     }

@@ -88,17 +88,13 @@ pub fn run(mut environment: Environment, mut args: RunArgs) -> ExitCode {
             Err(signal) => {
                 engine.abort().await;
                 shown.abandon().await;
-                if let Some(outcome) = shown.outcome(Reason::Cancelled, None) {
-                    output::print_answer(&outcome);
-                }
+                print_end(&shown, Reason::Cancelled, None);
                 leave.await;
                 return ExitCode::from(128 + signal);
             }
         };
-        if let Err(Failure::Failed(reason) | Failure::Misuse(reason)) = &result
-            && let Some(outcome) = shown.outcome(Reason::Error, Some(reason))
-        {
-            output::print_answer(&outcome);
+        if let Err(Failure::Failed(reason) | Failure::Misuse(reason)) = &result {
+            print_end(&shown, Reason::Error, Some(reason));
         }
         // The events have no reader any more, so the turn must not wait for one.
         drop(shown);
@@ -122,6 +118,14 @@ pub fn run(mut environment: Environment, mut args: RunArgs) -> ExitCode {
     // Behind the engine, which has written there until now.
     drop(store);
     code
+}
+
+/// Prints the outcome of a run that has come to no end of its own, where its form is one object.
+fn print_end(shown: &Shown, reason: Reason, error: Option<&str>) {
+    if shown.format() == Format::Result {
+        // The exit code says the end as well.
+        output::print_answer(&shown.tally.object(reason, None, error).to_string());
+    }
 }
 
 /// Runs the turn and shows it.

@@ -63,7 +63,7 @@ enum WorktreeCommand {
 
 /// Makes the worktree that the options ask for, or returns to it; the work is there from now on.
 ///
-/// A signal ends the making, with what has been made.
+/// A signal ends the making, and takes back all that was made.
 pub async fn enter(
     engine: &Engine,
     talk: &mut TalkArgs,
@@ -108,7 +108,7 @@ async fn return_to(
     directory: &Path,
 ) -> Result<Option<TaskWorktree>, Failure> {
     let Some(id) = talk.session.as_deref().filter(|_| talk.dir.is_none()) else { return Ok(None) };
-    // What is wrong with the id is said where the session is opened.
+    // A fault of the id is told where the session is opened.
     let Ok(session) = open::known(engine, id, directory).await else { return Ok(None) };
     let place = PathBuf::from(&session.directory);
     let Some(name) = engine.worktrees().name_of(&place) else { return Ok(None) };

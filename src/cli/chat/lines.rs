@@ -62,7 +62,7 @@ pub fn unknown(sessions: &Sessions, name: &str) -> String {
     texts::unknown(&(sessions.fault_of_command(name) + &unknown))
 }
 
-/// Says what becomes of the pictures whose paths a line names; `None` where it names none.
+/// Says if the pictures are attached whose paths a line names; `None` where it names none.
 pub fn pictures_of(line: &str, input: &PromptInput) -> Option<String> {
     let named = dropped::pictures(line);
     let attached = input.parts.iter().filter_map(|part| match part {
@@ -72,7 +72,9 @@ pub fn pictures_of(line: &str, input: &PromptInput) -> Option<String> {
     let attached: Vec<String> = attached.map(output::plain).collect();
     match (named.as_slice(), attached.as_slice()) {
         ([], _) => None,
-        (_, []) => Some("No picture is attached, since this model takes none: its path goes as words.".to_owned()),
+        (_, []) => {
+            Some("No picture is attached, since this model takes none: its path goes as words.".to_owned())
+        }
         (_, names) => Some(format!("Attached: {}.", names.join(", "))),
     }
 }

@@ -66,7 +66,7 @@ fn with_values(command: Command, environment: &Arc<Environment>) -> Command {
     command.mut_subcommands(|below| {
         let is_of_session = below.get_name() == "session";
         let below = with_values(below, environment);
-        // What is deleted is named in full.
+        // A session to delete is named in full.
         let takes_piece = |it: &Command| it.get_name() != "delete";
         match is_of_session {
             true => {

@@ -140,7 +140,7 @@ impl Http {
         self.accepted(response).await.map(|_| true)
     }
 
-    /// Returns true if the server has this route, whatever it answers.
+    /// Returns true if the server has this route, also if it refuses the request.
     pub async fn has_route(&self, path: &str) -> bool {
         let answered = self.request(Method::GET, path).send().await;
         answered.is_ok_and(|response| is_json(&response))

@@ -190,12 +190,6 @@ impl Shown {
         }
     }
 
-    /// Returns the outcome of a run that has come to no end of its own, where its form is one object.
-    pub fn outcome(&self, reason: Reason, error: Option<&str>) -> Option<String> {
-        let is_object = self.format() == Format::Result;
-        is_object.then(|| self.tally.object(reason, None, error).to_string())
-    }
-
     /// Leaves the terminal to its owner until the next turn.
     pub async fn rest(&mut self) -> io::Result<()> {
         self.suspended = self.printer.suspend(&mut self.output).await?;

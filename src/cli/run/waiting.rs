@@ -22,7 +22,8 @@ use super::{
     printer::Printer,
 };
 
-const NOT_NOW: &str = "That key does something between turns alone: what you type goes on when this one is over.";
+const NOT_NOW: &str =
+    "That key does something between turns alone: what you type goes on when this one is over.";
 
 /// Reads lines that are typed during a turn.
 pub trait Lines {
