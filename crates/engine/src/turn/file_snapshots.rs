@@ -4,6 +4,7 @@
 //! before the answer is dealt with, and so it is before a prompt is taken in and at the end of the turn.
 
 use std::{
+    convert::Infallible,
     future::Future,
     path::Path,
     pin::pin,
@@ -11,7 +12,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use windlass_base::ids;
 use windlass_core::snapshot::{Change, ComingTree, SnapshotError, Snapshots, StepChanges};
@@ -44,6 +45,9 @@ use crate::{
 /// Time for which tool calls wait for the snapshot before them; then they run without one. The snapshot is taken to
 /// its end all the same, unless the turn is cancelled, so that the next one is quick.
 const BEFORE_LIMIT: Duration = Duration::from_secs(15);
+/// Time in which they wait without a word.
+const UNTOLD: Duration = Duration::from_secs(2);
+const FIRST_TIME: &str = "The files of this repository are being recorded for /undo, which takes this long the first time alone.";
 /// Time for a snapshot once the turn is cancelled, which has to answer within a second.
 pub const CANCELLED_LIMIT: Duration = Duration::from_millis(250);
 /// The same for the diff of the whole session, which is the last to come.
@@ -112,6 +116,7 @@ impl Before {
                     biased;
                     () = cx.cancel.cancelled() => return Ok(None),
                     taken = timeout(BEFORE_LIMIT, &mut coming) => taken,
+                    never = tell_of_wait(cx) => match never {},
                 };
                 match taken {
                     Ok(Ok(taken)) => taken,
@@ -144,6 +149,13 @@ impl Before {
         cx.commit(&mut journal).await?;
         Ok(Some(After { snapshots: self.snapshots, before: tree, began: SystemTime::now() }))
     }
+}
+
+/// Tells the user of a wait that is long; never ends.
+async fn tell_of_wait(cx: &TurnCx<'_>) -> Infallible {
+    sleep(UNTOLD).await;
+    cx.session.warning_log.notify_once(cx.session.engine.bus(), FIRST_TIME);
+    std::future::pending().await
 }
 
 fn track(snapshots: &Arc<Snapshots>) -> ComingTree {
