@@ -1,6 +1,6 @@
 //! The command line: one file per command.
 
-use std::{ffi::OsString, io::IsTerminal, process::ExitCode};
+use std::{collections::BTreeSet, ffi::OsString, io::IsTerminal, process::ExitCode};
 
 use clap::{
     Args, CommandFactory, FromArgMatches, Parser, Subcommand,
@@ -125,40 +125,58 @@ impl Cli {
     fn parsed() -> Result<Self, clap::Error> {
         let mut command = help::grouped(Cli::command());
         let matches = command.try_get_matches_from_mut(with_run(std::env::args_os().collect()))?;
-        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+        let cli = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        Ok(cli.with_prompt_as_command())
+    }
+
+    /// Makes `windlass --print=PROMPT` and `windlass -pPROMPT` the command that they mean.
+    fn with_prompt_as_command(mut self) -> Self {
+        if self.command.is_none()
+            && let Some(prompt) = self.bare.print.take()
+        {
+            let talk = std::mem::take(&mut self.bare).talk();
+            self.command = Some(Command::Run(run::args::RunArgs::of_words(&prompt, talk)));
+        }
+        self
     }
 }
 
-/// Puts `run` in the place of `-p`, which stands for it where no command is named before.
+/// Puts `run` in the place of a `-p` that no command is named before: its options may be on both sides.
 fn with_run(arguments: Vec<OsString>) -> Vec<OsString> {
+    let taking = takes_value();
     let mut is_value = false;
     let place = arguments.iter().skip(1).position(|argument| {
         let text = argument.to_string_lossy();
-        let is_option = text.starts_with('-') && text != "-";
-        let ends = !is_option && !is_value || text == "--";
-        is_value = ["-m", "--model", "--agent", "-s", "--session", "--log-level"].contains(&&*text);
-        ends || text == "-p" || text == "--print" || text.starts_with("--print=")
+        let is_option = text.starts_with('-') && text != "-" && text != "--";
+        let ends = !is_option && !std::mem::take(&mut is_value);
+        is_value = taking.contains(&*text);
+        ends || text == "-p" || text == "--print"
     });
-    let Some(place) = place.map(|place| place + 1) else { return arguments };
-    let text = arguments[place].to_string_lossy().into_owned();
-    let prompt = match text.as_str() {
-        "-p" | "--print" => None,
-        _ => match text.strip_prefix("--print=") {
-            Some(prompt) => Some(OsString::from(prompt)),
-            None => return arguments,
-        },
-    };
+    let is_print = |place: &usize| arguments[*place] == "-p" || arguments[*place] == "--print";
+    let Some(place) = place.map(|place| place + 1).filter(is_print) else { return arguments };
     let mut before = arguments;
     let mut behind = before.split_off(place + 1);
     before.truncate(place);
     // A prompt that is `-` or empty is that of the standard input.
-    if prompt.is_none() && behind.first().is_some_and(|next| next == "-" || next.is_empty()) {
+    if behind.first().is_some_and(|next| next == "-" || next.is_empty()) {
         behind.remove(0);
     }
     before.insert(1, "run".into());
-    before.extend(prompt.filter(|prompt| prompt != "-" && !prompt.is_empty()));
     before.extend(behind);
     before
+}
+
+/// Returns the options of `windlass` and of `windlass run` that have a value behind them.
+fn takes_value() -> BTreeSet<String> {
+    let command = run::args::RunArgs::augment_args(Cli::command());
+    let options = command.get_arguments().filter(|argument| argument.get_action().takes_values());
+    options
+        .filter(|argument| argument.get_id() != "print" && !argument.is_require_equals_set())
+        .flat_map(|argument| {
+            let long = argument.get_long().map(|name| format!("--{name}"));
+            long.into_iter().chain(argument.get_short().map(|name| format!("-{name}")))
+        })
+        .collect()
 }
 
 impl From<Bare> for chat::ChatArgs {
@@ -231,7 +249,7 @@ enum Command {
     Import(import::ImportArgs),
     /// Find, check and repair the store.
     Db(db::DbArgs),
-    /// List and throw away the worktrees of `--worktree`.
+    /// List, merge and throw away the worktrees of tasks.
     Worktree(worktree::WorktreeArgs),
     /// Show token use and cost by day, model, project and tool.
     Stats(stats::StatsArgs),
@@ -459,6 +477,7 @@ mod tests {
             assert!(Cli::of_editor(words(other)).is_none());
         }
     }
+
     #[test]
     fn a_prompt_behind_its_flag_is_a_run_with_all_of_its_options() {
         let rewritten = |line: &str| {
@@ -470,7 +489,9 @@ mod tests {
             ("windlass -p hello", "windlass run hello"),
             ("windlass -p hello --output json", "windlass run hello --output json"),
             ("windlass -p --output json hello", "windlass run --output json hello"),
-            ("windlass -m a/b -c --print=hello", "windlass run -m a/b -c hello"),
+            ("windlass -m a/b -c -p hello", "windlass run -m a/b -c hello"),
+            ("windlass --output json --dir d -p hello", "windlass run --output json --dir d hello"),
+            ("windlass --print=-c", "windlass --print=-c"),
             ("windlass -p -", "windlass run"),
             ("windlass run -p hello", "windlass run -p hello"),
             ("windlass auth login -p x", "windlass auth login -p x"),

@@ -157,23 +157,23 @@ async fn lines_typed_in_an_attached_chat_reach_the_turn_that_runs_or_wait_at_the
     terminal.types("go\r");
     terminal.shows_text("Enter: said at the next step").await;
     terminal.shows_text("Working").await;
-    let waiting = async |wanted: &[&str]| loop {
+    let mut events = server.events("/event").await;
+    let waiting = async |wanted: &[&str]| {
         let inbox = server.get(&format!("/api/session/{id}/inbox")).await.ok();
         let items = inbox["data"].as_array().unwrap().iter();
-        let texts: Vec<&str> = items.map(|item| item["payload"]["text"].as_str().unwrap()).collect();
-        if texts == wanted {
-            break;
-        }
-        tokio::task::yield_now().await;
+        let texts: Vec<String> =
+            items.map(|item| item["payload"]["text"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(texts, wanted);
     };
     terminal.types("mind the tests\r");
     terminal.shows_text("next step  mind the tests").await;
+    events.until("session.inbox.enqueued").await;
     waiting(&["mind the tests"]).await;
     terminal.types("later one\x1b\r");
-    waiting(&["mind the tests", "later one"]).await;
-    terminal.types("later two\x1b\r");
-    waiting(&["mind the tests", "later one", "later two"]).await;
-    terminal.types("\x1b[A");
+    terminal.types("later two\x1b\r\x1b[A");
+    for kind in ["enqueued", "enqueued", "cancelled"] {
+        events.until(&format!("session.inbox.{kind}")).await;
+    }
     waiting(&["mind the tests", "later one"]).await;
     terminal.shows("the line", |screen| chat::is_at_prompt(screen, "› later two")).await;
     terminal.types("\x15");

@@ -6,7 +6,11 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::Machine,
-    support::{agent::Agent, llm::Reply, server::Server},
+    support::{
+        agent::Agent,
+        llm::{Gate, Reply},
+        server::Server,
+    },
 };
 
 fn git(machine: &Machine, arguments: &[&str]) -> String {
@@ -271,4 +275,75 @@ async fn a_worktree_is_not_removed_from_within_and_its_session_goes_on_in_it() {
         assert!(refused.code == Some(1) && refused.stderr.contains(proposal), "{refused:?}");
     }
     machine.finish().await;
+}
+
+/// Makes a session over HTTP in a worktree; returns its id and its directory.
+async fn session_in_worktree(server: &Server, choice: Value) -> (String, String) {
+    let made = server.post("/session", json!({ "worktree": choice })).await.ok();
+    (made["id"].as_str().unwrap().to_owned(), made["directory"].as_str().unwrap().to_owned())
+}
+
+async fn delete(server: &Server, id: &str) {
+    server.send("DELETE", &format!("/session/{id}"), Value::Null).await.ok();
+}
+
+#[tokio::test]
+async fn a_worktree_stays_while_another_session_is_in_it_and_with_files_that_git_is_not_to_show() {
+    let server = Server::start().await;
+    let git = |arguments: &[&str]| {
+        assert!(
+            Command::new("git").current_dir(&server.scratch.work).args(arguments).status().unwrap().success()
+        );
+    };
+    git(&["config", "status.showUntrackedFiles", "no"]);
+    let (first, directory) = session_in_worktree(&server, json!("shared")).await;
+    let (second, same) = session_in_worktree(&server, json!("shared")).await;
+    assert_eq!(same, directory);
+    delete(&server, &first).await;
+    assert!(Path::new(&directory).is_dir(), "the second is in it");
+    delete(&server, &second).await;
+    assert!(!Path::new(&directory).exists());
+
+    let (id, directory) = session_in_worktree(&server, json!("kept")).await;
+    std::fs::write(Path::new(&directory).join("new.txt"), "new\n").unwrap();
+    delete(&server, &id).await;
+    assert!(Path::new(&directory).join("new.txt").exists());
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn only_a_worktree_of_a_task_is_removed_and_a_session_elsewhere_stays_open() {
+    let server = Server::start().await;
+    let (_, directory) = session_in_worktree(&server, json!(true)).await;
+    let gate = Gate::new();
+    server.llm.reply(Reply::text("half").and_gate(&gate).and_text(" whole"));
+    let id = server.session().await;
+    let body = json!({"parts": [{"type": "text", "text": "go"}]});
+    server.post(&format!("/session/{id}/prompt_async"), body).await;
+    gate.reached().await;
+    let mut events = server.events("/event").await;
+    let path = "/experimental/worktree";
+    let work = server.scratch.work.display().to_string();
+    server.send("DELETE", path, json!({ "directory": work })).await.refused(400);
+    gate.open();
+    events.until("session.idle").await;
+    let messages = server.get(&format!("/session/{id}/message")).await.ok();
+    assert!(messages[1]["parts"].to_string().contains("half whole"), "the turn went on: {messages}");
+    assert_eq!(server.send("DELETE", path, json!({ "directory": directory })).await.status, 200);
+    assert!(!Path::new(&directory).exists());
+    server.finish().await;
+}
+
+#[tokio::test]
+async fn a_worktree_in_which_nothing_was_changed_goes_with_its_server_too() {
+    let server = Server::start().await;
+    let (id, directory) = session_in_worktree(&server, json!(true)).await;
+    let server = server.restarted().await;
+    assert!(!Path::new(&directory).exists());
+    // It is there again for the session.
+    server.llm.reply(Reply::call("call_1", "bash", json!({"command": "pwd", "description": "looks"})));
+    server.llm.reply(Reply::text("there"));
+    server.prompt(&id, "where?").await;
+    assert_eq!(server.llm.last_request().tool_result("call_1").trim(), directory);
+    server.finish().await;
 }

@@ -440,7 +440,16 @@ impl Encoder {
             EventPayload::Toast { title, message, variant, .. } => {
                 self.toast(id, title, message, *variant, out);
             }
-            _other => {}
+            EventPayload::SessionError { .. }
+            | EventPayload::SessionCompacted { .. }
+            | EventPayload::SessionDiff { .. }
+            | EventPayload::CommandExecuted { .. }
+            | EventPayload::Inbox(_)
+            | EventPayload::PartRemoved { .. }
+            | EventPayload::FileEdited { .. }
+            | EventPayload::McpToolsChanged { .. }
+            | EventPayload::ConfigUpdated { .. }
+            | EventPayload::Service(_) => {}
         }
     }
 

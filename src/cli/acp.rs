@@ -74,7 +74,7 @@ pub fn run(environment: Environment, args: AcpArgs) -> ExitCode {
     if let Some(cwd) = &args.dir
         && let Err(error) = std::env::set_current_dir(cwd)
     {
-        tracing::error!(%error, "--cwd {} cannot be used", cwd.display());
+        tracing::error!(%error, "--dir {} cannot be used", cwd.display());
         return ExitCode::from(2);
     }
     if let Some(url) = &args.attach {

@@ -93,10 +93,15 @@ impl Daemon {
         }
     }
 
-    /// Takes a prompt back that waits; false if it has begun.
-    pub fn withdraw(&self, id: &SessionId, ticket: u64) -> bool {
+    /// Takes a prompt back that waits; false comes if it has begun. A server's answer takes its time.
+    pub fn withdraw(&self, id: &SessionId, ticket: u64) -> oneshot::Receiver<bool> {
         match self {
-            Self::Own(engine, _) => engine.sessions().withdraw_prompt(id, ticket),
+            Self::Own(engine, _) => {
+                let (withdrawn, answer) = oneshot::channel();
+                // The one that asked is there.
+                let _ = withdrawn.send(engine.sessions().withdraw_prompt(id, ticket));
+                answer
+            }
             Self::Remote(remote) => remote.withdraw(id, ticket),
         }
     }

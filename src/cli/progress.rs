@@ -9,7 +9,7 @@ use std::{
 
 use windlass_base::lock::lock;
 
-use super::output;
+use super::{output, view::line::width};
 
 /// Time in which work is done without a word.
 const SILENCE: Duration = Duration::from_millis(400);
@@ -97,8 +97,15 @@ fn clear(state: &mut State) {
 fn line(text: &str, elapsed: Duration, columns: usize) -> String {
     let time = format!(" … {} s", elapsed.as_secs());
     let room = columns.saturating_sub(time.chars().count() + 1);
-    let text: String = output::plain(text).chars().take(room).collect();
-    text + &time
+    let (mut shown, mut n_columns) = (String::new(), 0);
+    for char in output::plain(text).chars() {
+        n_columns += width(char.encode_utf8(&mut [0; 4]));
+        if n_columns > room {
+            break;
+        }
+        shown.push(char);
+    }
+    shown + &time
 }
 
 #[cfg(test)]
@@ -110,5 +117,6 @@ mod tests {
         let after = |columns| line("Importing 3 of 200 sessions", Duration::from_secs(12), columns);
         assert_eq!(after(80), "Importing 3 of 200 sessions … 12 s");
         assert_eq!(after(20), "Importing 3  … 12 s");
+        assert_eq!(line("読み込み中", Duration::ZERO, 12), "読み … 0 s");
     }
 }

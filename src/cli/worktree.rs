@@ -168,11 +168,11 @@ pub fn run(environment: Environment, args: WorktreeArgs) -> ExitCode {
 }
 
 /// Says whether there is work in a worktree.
-async fn state(engine: &Engine, workspace: &Workspace, worktree: &Worktree) -> &'static str {
+async fn state(engine: &Engine, worktree: &Worktree) -> &'static str {
     if !Path::new(&worktree.directory).is_dir() {
         return "directory gone";
     }
-    match engine.worktrees().is_unchanged(workspace, worktree, "").await {
+    match engine.worktrees().is_empty(worktree).await {
         Ok(true) => NOTHING,
         Ok(false) => "work in it",
         Err(_) => "unreadable",
@@ -188,7 +188,7 @@ async fn list(engine: &Engine, workspace: &Workspace, format: Format) -> Result<
     }
     let (mut rows, mut values) = (Vec::new(), Vec::new());
     for worktree in &found {
-        let state = state(engine, workspace, worktree).await;
+        let state = state(engine, worktree).await;
         values.push(json!({
             "name": worktree.name, "branch": worktree.branch, "directory": worktree.directory, "state": state,
         }));
@@ -247,7 +247,7 @@ async fn merge(
     let Some(branch) = worktree.branch.as_deref().filter(|_| Path::new(directory).is_dir()) else {
         return Err(Failure::Failed(format!("{} is on no branch; make one there first.", shown(&worktree))));
     };
-    let files = engine.worktrees().open_files(workspace, &worktree).await.map_err(failed)?;
+    let files = engine.worktrees().open_files(&worktree).await.map_err(failed)?;
     let is_unmerged = |line: &&str| UNMERGED.iter().any(|state| line.starts_with(state));
     if let Some(line) = files.lines().find(is_unmerged) {
         let reason = format!("{name} is in the middle of a merge ({}); end it there first.", plain(line));
@@ -287,7 +287,7 @@ async fn merge(
     }
     let question = format!("Merged. Remove {}?", shown(&worktree));
     let stays = format!("Merged; `windlass worktree remove {name}` removes the worktree.");
-    if state(engine, workspace, &worktree).await != NOTHING {
+    if state(engine, &worktree).await != NOTHING {
         // Ignored files, or commits that no branch has but this one.
         return Ok(output::print_answer(&format!(
             "Merged. There is more in {}: look at it, and `windlass worktree remove {name}` removes it.",
@@ -315,7 +315,7 @@ async fn remove(
         let name = plain(&worktree.name);
         return Err(Failure::Misuse(format!("{name} is where you are; run this somewhere else.")));
     }
-    if !is_sure && state(engine, workspace, &worktree).await != NOTHING {
+    if !is_sure && state(engine, &worktree).await != NOTHING {
         let work = format!("There is work in {}", shown(&worktree));
         if !is_agreed(&format!("{work}. Throw it away?"), &format!("{work}; --yes throws it away."))? {
             return Ok(output::print_answer("It stays."));

@@ -67,6 +67,9 @@ async fn change(
         sessions.wake_prompt(&id, ticket);
     }
     settling.settled().await;
+    if position.is_some() {
+        sessions.settle_all(&id).await;
+    }
     Ok(StatusCode::NO_CONTENT)
 }
 

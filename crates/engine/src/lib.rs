@@ -156,6 +156,7 @@ struct EngineState {
     paths: Paths,
     hooks: Vec<Hook>,
     git: Program,
+    held_worktrees: worktrees::HeldWorktrees,
     storage: Storage,
     bus: Bus,
     http: http::Client,
@@ -226,6 +227,7 @@ impl Engine {
             fetched: Fetched::new(http.clone(), &paths),
             storage: Storage::new(paths.database()),
             git: Program::new(environment.get("PATH")),
+            held_worktrees: Default::default(),
             environment,
             paths,
             hooks,
@@ -371,8 +373,7 @@ impl Engine {
     pub async fn finish(&self) {
         self.0.sessions.is_finishing.store(true, Ordering::Relaxed);
         self.0.background.idle().await;
-        let mut sessions = std::mem::take(&mut *lock(&self.0.sessions.open));
-        let worktrees: Vec<_> = sessions.values_mut().filter_map(|open| open.worktree.take()).collect();
+        let sessions = std::mem::take(&mut *lock(&self.0.sessions.open));
         lock(&self.0.sessions.finishing).extend(sessions.values().map(|open| open.tickets.clone()));
         futures_util::future::join_all(sessions.into_values().map(end_session)).await;
         lock(&self.0.sessions.finishing).clear();
@@ -382,9 +383,7 @@ impl Engine {
             let _ = tokio::time::timeout(ABORT_LIMIT, self.0.sessions.tasks.wait()).await;
         }
         self.close_workspaces().await;
-        for worktree in worktrees {
-            worktree.leave_behind_session().await;
-        }
+        self.worktrees().tidy_all().await;
     }
 
     /// Ends the engine now: turns are cancelled and get a moment to say so, and prompts that wait stay in the store.
@@ -406,6 +405,7 @@ impl Engine {
         }
         // Servers that are left are killed with their owner when the process ends.
         let _ = tokio::time::timeout(Duration::from_millis(300), self.close_workspaces()).await;
+        let _ = tokio::time::timeout(ABORT_LIMIT, self.worktrees().tidy_all()).await;
     }
 
     async fn close_workspaces(&self) {

@@ -9,8 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use tokio_util::sync::CancellationToken;
-use windlass_base::{git::Program, lock::lock, path::real};
+use windlass_base::{git::Program, path::real};
 use windlass_core::bus::Bus;
 use windlass_protocol::opencode::{
     event::EventPayload,
@@ -21,9 +20,15 @@ use windlass_services::tool::bash;
 
 use crate::{
     Engine, Loaded, Workspace,
-    git::{Git, GitError, default_branch},
+    git::{Git, GitError, current_branch, default_branch},
     project,
 };
+
+mod held;
+mod open_files;
+
+pub use held::{HeldWorktrees, TaskWorktree};
+use open_files::OpenFiles;
 
 /// The part of a branch's name before the worktree's own.
 const PREFIX: &str = "opencode/";
@@ -54,16 +59,6 @@ pub enum WorktreeError {
 #[derive(Clone, Copy)]
 pub struct Worktrees<'a>(&'a Engine);
 
-/// A worktree that a session, a run or a chat works in.
-pub struct TaskWorktree {
-    engine: Engine,
-    /// The project's own.
-    workspace: Arc<Workspace>,
-    pub worktree: Worktree,
-    /// The files that a new one had at its beginning; one that was there before stays.
-    before: Option<String>,
-}
-
 impl Engine {
     /// Returns the worktrees of projects that were made for tasks.
     pub fn worktrees(&self) -> Worktrees<'_> {
@@ -71,77 +66,7 @@ impl Engine {
     }
 }
 
-impl TaskWorktree {
-    /// Removes a new worktree where nothing was changed; true where it is gone. Nothing may work there any more.
-    pub async fn leave(self) -> Result<bool, WorktreeError> {
-        let worktrees = self.engine.worktrees();
-        let Some(before) = &self.before else { return Ok(false) };
-        if !worktrees.is_unchanged(&self.workspace, &self.worktree, before).await? {
-            return Ok(false);
-        }
-        worktrees.discard(&self.workspace, &self.worktree.directory).await.map(|()| true)
-    }
-
-    /// The same behind a session that has ended, unless another one is open there.
-    pub(crate) async fn leave_behind_session(self) {
-        let directory = Path::new(&self.worktree.directory);
-        let is_used = {
-            let sessions = lock(&self.engine.0.sessions.open);
-            sessions.values().any(|open| open.workspace.directory().starts_with(directory))
-        };
-        if is_used {
-            return;
-        }
-        let name = self.worktree.name.clone();
-        if let Err(error) = self.leave().await {
-            tracing::warn!(worktree = name, %error, "the worktree of a session stays");
-        }
-    }
-}
-
 impl Worktrees<'_> {
-    /// Returns the worktree of a name, or makes one, with all its files. One that is being made is removed again if this
-    /// is cancelled.
-    pub async fn enter(
-        self,
-        workspace: &Arc<Workspace>,
-        name: Option<String>,
-        cancel: &CancellationToken,
-    ) -> Result<TaskWorktree, WorktreeError> {
-        if let Some(name) = name.as_deref().filter(|name| slug(name) != *name) {
-            return Err(WorktreeError::Name { name: name.to_owned(), way_out: way_out(&slug(name)) });
-        }
-        let (worktree, is_new) = self.find_or_make(workspace, name, cancel).await?;
-        let before = if is_new { Some(self.files(workspace, &worktree).await?) } else { None };
-        Ok(TaskWorktree { engine: self.0.clone(), workspace: workspace.clone(), worktree, before })
-    }
-
-    /// Returns the name of the worktree with this directory, whether it is there or not; `None` for other directories.
-    pub fn name_of(self, directory: &Path) -> Option<String> {
-        let root = self.root();
-        let below: Vec<_> = directory.strip_prefix(&root).ok()?.iter().collect();
-        let [_project, name] = below.as_slice() else { return None };
-        Some(name.to_str()?.to_owned())
-    }
-
-    /// Makes the worktree of this directory again, if it was one that was removed since nothing was changed in it; `None`
-    /// if it was none, or is there.
-    pub async fn restore(self, directory: &Path) -> Option<TaskWorktree> {
-        let name = self.name_of(directory).filter(|_| !directory.exists())?;
-        let project = directory.parent()?.file_name()?;
-        let projects = self.0.storage().projects().await.ok()?;
-        let own = projects.into_iter().filter(|it| *it.id == *project).map(|it| PathBuf::from(it.worktree));
-        let main = own.into_iter().find(|it| it.is_dir() && !it.starts_with(self.root()))?;
-        let workspace = self.0.workspaces().workspace(&main).await.ok()?;
-        match self.enter(&workspace, Some(name.clone()), &CancellationToken::new()).await {
-            Ok(entered) => Some(entered),
-            Err(error) => {
-                tracing::warn!(worktree = name, %error, "the worktree of a session was not made again");
-                None
-            }
-        }
-    }
-
     /// Returns the directories of a project's worktrees that were made for tasks.
     pub async fn directories(self, workspace: &Workspace) -> Result<Vec<String>, WorktreeError> {
         let Some(folder) = self.folder(workspace).await else { return Ok(Vec::new()) };
@@ -173,89 +98,37 @@ impl Worktrees<'_> {
         Ok(worktree)
     }
 
-    /// Returns the worktree of a name, or makes one; true for one that was made.
-    async fn find_or_make(
-        self,
-        workspace: &Workspace,
-        name: Option<String>,
-        cancel: &CancellationToken,
-    ) -> Result<(Worktree, bool), WorktreeError> {
-        let folder = self.folder(workspace).await.ok_or(WorktreeError::NotGit)?;
-        if let Some(name) = name.clone() {
-            let listed = folder.list().await.map_err(|GitError(reason)| WorktreeError::List(reason))?;
-            let known = listed.into_iter().find(|(directory, _)| directory.ends_with(&name));
-            if let Some((directory, branch)) = known {
-                if !directory.is_dir() {
-                    let reason = format!(
-                        "the directory of {name} has gone; `windlass worktree remove {name}` forgets it, with its branch"
-                    );
-                    return Err(WorktreeError::Create(reason));
-                }
-                return Ok((Worktree { name, branch, directory: directory.display().to_string() }, false));
+    /// Returns the worktree of a name, if there is one.
+    async fn find(self, workspace: &Workspace, name: &str) -> Result<Option<Worktree>, WorktreeError> {
+        let found = self.list(workspace).await?.into_iter().find(|it| it.name == name);
+        match found {
+            Some(worktree) if !Path::new(&worktree.directory).is_dir() => {
+                let reason = format!(
+                    "the directory of {name} has gone; `windlass worktree remove {name}` forgets it, with its branch"
+                );
+                Err(WorktreeError::Create(reason))
             }
+            found => Ok(found),
         }
-        let create = WorktreeCreate { name, start_command: None };
-        let (worktree, filling) = self.begin(workspace, create).await?;
-        let filled = cancel.run_until_cancelled(filling.fill()).await;
-        if let Err(reason) = filled.unwrap_or_else(|| Err("it was interrupted".to_owned())) {
-            // Half a worktree is no use to the next one that asks for it.
-            let removed = self.remove(workspace, &worktree.directory).await;
-            let and = removed.err().map(|error| format!("; {error}")).unwrap_or_default();
-            return Err(WorktreeError::Create(reason + &and));
-        }
-        Ok((worktree, true))
-    }
-
-    /// Returns the files that are changed, new or ignored in a worktree, as git lists them.
-    async fn files(self, workspace: &Workspace, worktree: &Worktree) -> Result<String, WorktreeError> {
-        self.listed_files(workspace, worktree, "--ignored").await
     }
 
     /// Returns the files of a worktree that are not committed, as git lists them; a directory among them is a repository.
-    pub async fn open_files(
-        self,
-        workspace: &Workspace,
-        worktree: &Worktree,
-    ) -> Result<String, WorktreeError> {
-        self.listed_files(workspace, worktree, "--untracked-files=all").await
-    }
-
-    async fn listed_files(
-        self,
-        workspace: &Workspace,
-        worktree: &Worktree,
-        option: &str,
-    ) -> Result<String, WorktreeError> {
+    pub async fn open_files(self, worktree: &Worktree) -> Result<String, WorktreeError> {
         let failed = |GitError(reason)| WorktreeError::List(reason);
-        let git = self.git(workspace, worktree).await.map_err(failed)?;
-        git.line(&["status", "--porcelain", option]).await.map_err(failed)
+        let git = self.git(Path::new(&worktree.directory)).await.map_err(failed)?;
+        git.line(&["status", "--porcelain", "--untracked-files=all"]).await.map_err(failed)
     }
 
-    async fn git(self, workspace: &Workspace, worktree: &Worktree) -> Result<Git, GitError> {
-        Git::open(workspace.git(), Path::new(&worktree.directory), &self.0.paths().cache()).await
+    async fn git(self, worktree: &Path) -> Result<Git, GitError> {
+        Git::open(&self.0.0.git, worktree, &self.0.paths().cache()).await
     }
 
-    /// Returns true if nothing is in a worktree that is not elsewhere: no commit, and no files but those that it had
-    /// `before`.
-    pub async fn is_unchanged(
-        self,
-        workspace: &Workspace,
-        worktree: &Worktree,
-        before: &str,
-    ) -> Result<bool, WorktreeError> {
-        if self.files(workspace, worktree).await? != before {
-            return Ok(false);
-        }
+    /// Returns true if nothing is in a worktree that is not elsewhere: no commit, and no file that is not committed.
+    pub async fn is_empty(self, worktree: &Worktree) -> Result<bool, WorktreeError> {
         let failed = |GitError(reason)| WorktreeError::List(reason);
-        let git = self.git(workspace, worktree).await.map_err(failed)?;
-        // Commits may be on another branch by now, or on none.
-        let head = git.line(&["symbolic-ref", "--quiet", "--short", "HEAD"]).await.ok();
-        let Some(branch) = head.filter(|head| worktree.branch.as_ref() == Some(head)) else {
-            return Ok(false);
-        };
-        let others = format!("--exclude={branch}");
-        let own = ["rev-list", "--count", branch.as_str(), "--not", &others, "--branches", "--remotes"];
-        Ok(git.line(&own).await.map_err(failed)? == "0")
+        let git = self.git(Path::new(&worktree.directory)).await.map_err(failed)?;
+        let files = OpenFiles::of(&git).await.map_err(failed)?;
+        Ok(files.is_empty() && has_no_commits(&git, worktree).await.map_err(failed)?)
     }
 
     async fn begin(
@@ -277,11 +150,6 @@ impl Worktrees<'_> {
         let projects = self.0.storage().projects().await;
         let projects = projects.map_err(|error| WorktreeError::Create(error.to_string()))?;
         let stored = projects.into_iter().find(|it| it.worktree == root);
-        if stored.is_none() {
-            // By it the worktree is found again.
-            let known = self.0.storage().set_project(root, folder.project.clone()).await;
-            known.map_err(|error| WorktreeError::Create(error.to_string()))?;
-        }
         let own = stored.and_then(|it| it.settings.commands).and_then(|commands| commands.start);
         let lines: Vec<String> = own.into_iter().chain(create.start_command).collect();
         let filling = Filling {
@@ -296,22 +164,15 @@ impl Worktrees<'_> {
         Ok((Worktree { name, branch: Some(branch), directory: text }, filling))
     }
 
-    /// Removes a worktree with its branch. One that is gone already is removed.
+    /// Removes a worktree with its branch; its sessions are closed before.
     pub async fn remove(self, workspace: &Workspace, directory: &str) -> Result<(), WorktreeError> {
-        self.0.sessions().close_directory(Path::new(directory)).await;
-        self.discard(workspace, directory).await
-    }
-
-    async fn discard(self, workspace: &Workspace, directory: &str) -> Result<(), WorktreeError> {
         let folder = self.folder(workspace).await.ok_or(WorktreeError::NotGit)?;
-        let (path, branch) = folder.find(directory).await.map_err(WorktreeError::Remove)?;
-        let failed = |GitError(reason)| WorktreeError::Remove(reason);
-        let text = path.display().to_string();
-        folder.git.run(&["worktree", "remove", "--force", &text], &[]).await.map_err(failed)?;
-        if let Some(branch) = branch.filter(|branch| branch.starts_with(PREFIX)) {
-            folder.git.run(&["branch", "-D", &branch], &[]).await.map_err(failed)?;
-        }
-        Ok(())
+        let (path, _) = folder.find(directory).await.map_err(WorktreeError::Remove)?;
+        // Nothing else removes it from now on.
+        self.0.0.held_worktrees.lock().await.remove(&path);
+        self.0.sessions().close_directory(&path).await;
+        let _alone = self.0.0.held_worktrees.lock().await;
+        folder.remove(&path).await
     }
 
     /// Puts a worktree back to the default branch, without any file that is not in it.
@@ -332,20 +193,21 @@ impl Worktrees<'_> {
 
     /// Returns the folder of a project's worktrees; none outside of repositories, and before the first commit.
     async fn folder(self, workspace: &Workspace) -> Option<WorktreeFolder> {
-        let worktree = workspace.loaded().config.worktree.clone();
-        if worktree == Path::new("/") {
-            return None;
-        }
-        let id = project::root_commit(workspace.git(), &worktree, &self.0.paths().cache()).await?;
-        Some(WorktreeFolder {
-            root: self.root().join(&id),
-            project: id,
-            git: workspace.open_git().await.ok()?,
-        })
+        self.folder_of(&workspace.loaded().config.worktree).await
     }
 
+    /// Returns the folder of the worktrees of the project with this directory.
+    async fn folder_of(self, main: &Path) -> Option<WorktreeFolder> {
+        if main == Path::new("/") {
+            return None;
+        }
+        let id = project::root_commit(&self.0.0.git, main, &self.0.paths().cache()).await?;
+        Some(WorktreeFolder { root: self.root().join(&id), git: self.git(main).await.ok()? })
+    }
+
+    /// Returns the directory of all of them, without links, as git names the directories below it.
     fn root(self) -> PathBuf {
-        self.0.paths().worktrees()
+        real(&self.0.paths().worktrees())
     }
 }
 
@@ -370,8 +232,6 @@ async fn add(workspace: &Workspace, directory: &Path, branch: &str) -> Result<()
 /// The folder of a project's worktrees, and its git.
 struct WorktreeFolder {
     root: PathBuf,
-    /// The project's id.
-    project: String,
     git: Git,
 }
 
@@ -404,6 +264,19 @@ impl WorktreeFolder {
         found.ok_or_else(|| format!("{directory} is no worktree that was made for a task of this project"))
     }
 
+    /// Removes a worktree with its branch.
+    async fn remove(&self, directory: &Path) -> Result<(), WorktreeError> {
+        let text = directory.display().to_string();
+        let (path, branch) = self.find(&text).await.map_err(WorktreeError::Remove)?;
+        let failed = |GitError(reason)| WorktreeError::Remove(reason);
+        let text = path.display().to_string();
+        self.git.run(&["worktree", "remove", "--force", &text], &[]).await.map_err(failed)?;
+        if let Some(branch) = branch.filter(|branch| branch.starts_with(PREFIX)) {
+            self.git.run(&["branch", "-D", &branch], &[]).await.map_err(failed)?;
+        }
+        Ok(())
+    }
+
     /// Returns a name that is free, with its directory and branch.
     async fn free(&self, wanted: Option<String>) -> Result<(String, PathBuf, String), WorktreeError> {
         for n_tries in 0..MAX_TRIES {
@@ -421,6 +294,16 @@ impl WorktreeFolder {
         }
         Err(WorktreeError::NoName)
     }
+}
+
+/// Returns true if no commit is on a worktree's branch that is nowhere else.
+async fn has_no_commits(git: &Git, worktree: &Worktree) -> Result<bool, GitError> {
+    // Commits may be on another branch by now, or on none.
+    let head = current_branch(git).await;
+    let Some(branch) = head.filter(|head| worktree.branch.as_ref() == Some(head)) else { return Ok(false) };
+    let others = format!("--exclude={branch}");
+    let own = ["rev-list", "--count", branch.as_str(), "--not", &others, "--branches", "--remotes"];
+    Ok(git.line(&own).await? == "0")
 }
 
 fn way_out(name: &str) -> String {

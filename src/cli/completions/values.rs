@@ -68,11 +68,10 @@ fn with_values(command: Command, environment: &Arc<Environment>) -> Command {
         let below = with_values(below, environment);
         // A session to delete is named in full.
         let takes_piece = |it: &Command| it.get_name() != "delete";
-        match is_of_session {
-            true => {
-                below.mut_subcommands(|it| if takes_piece(&it) { with_session(it, environment) } else { it })
-            }
-            false => below,
+        if is_of_session {
+            below.mut_subcommands(|it| if takes_piece(&it) { with_session(it, environment) } else { it })
+        } else {
+            below
         }
     })
 }

@@ -11,13 +11,13 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use windlass_base::{ids, lock::lock, queue::Queue, sse};
 use windlass_engine::{Begun, Delivery, Invocation, PromptInput, PromptPart, StopReason, TurnBegin};
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{MessageId, PartId, PermissionId, QuestionId, SessionId},
-    inbox::InboxDelivery,
+    inbox::{InboxDelivery, InboxEvent},
     message::{Message, MessageError, MessageWithParts},
     permission::{PermissionRequest, Reply},
     question::QuestionRequest,
@@ -57,6 +57,8 @@ struct State {
     questions: Vec<QuestionRequest>,
     /// Sessions that work.
     working: HashSet<SessionId>,
+    /// Of each session, the prompt that was sent last while it worked: cancelled once the server has it.
+    sent: HashMap<SessionId, CancellationToken>,
     /// The newest prompt of each session.
     prompts: HashMap<SessionId, MessageId>,
     /// The newest prompt of each session that left the session idle at the end of its turn.
@@ -83,6 +85,8 @@ struct BesideTurn {
     message_id: MessageId,
     is_steer: bool,
     on_begin: TurnBegin,
+    /// Cancelled once the server has it.
+    arrived: CancellationToken,
 }
 
 /// The wait for the end of a turn that was not asked for here.
@@ -162,25 +166,32 @@ impl Remote {
         let (path, mut body) = request(id, input);
         body["messageID"] = json!(message_id);
         body["delivery"] = json!(if is_steer { InboxDelivery::Steer } else { InboxDelivery::Queue });
-        self.send(id, path, body, on_end, Some(BesideTurn { message_id, is_steer, on_begin }))
+        let arrived = CancellationToken::new();
+        self.send(id, path, body, on_end, Some(BesideTurn { message_id, is_steer, on_begin, arrived }))
     }
 
-    /// Takes a prompt back that waits; false if it has begun.
-    pub fn withdraw(&self, id: &SessionId, ticket: u64) -> bool {
-        let message_id = {
+    /// Takes a prompt back that waits; false comes if it has begun.
+    pub fn withdraw(&self, id: &SessionId, ticket: u64) -> oneshot::Receiver<bool> {
+        let (withdrawn, answer) = oneshot::channel();
+        let waiting = {
             let state = lock(&self.state);
-            let waiting = state.turns.iter().find(|turn| turn.number == ticket);
-            waiting.and_then(|turn| Some(turn.beside.as_ref()?.message_id.clone()))
+            let turn = state.turns.iter().find(|turn| turn.number == ticket);
+            turn.and_then(|turn| turn.beside.as_ref()).map(|it| (it.message_id.clone(), it.arrived.clone()))
         };
-        let (Some(message_id), Some(own)) = (message_id, self.own.upgrade()) else { return false };
+        let (Some((message_id, arrived)), Some(own)) = (waiting, self.own.upgrade()) else {
+            // The one that asked is there.
+            let _ = withdrawn.send(false);
+            return answer;
+        };
         let path = format!("/api/session/{id}/inbox/{message_id}");
         self.tasks.spawn(async move {
-            if let Err(reason) = own.http.delete(&path).await {
-                // It has begun meanwhile, which its events show.
-                tracing::debug!(reason, path, "the server did not take a prompt back");
-            }
+            arrived.cancelled().await;
+            // It may have begun meanwhile, which its events show.
+            let is_withdrawn = own.http.delete(&path).await.is_ok();
+            // The turn may be over.
+            let _ = withdrawn.send(is_withdrawn);
         });
-        true
+        answer
     }
 
     fn send(
@@ -192,14 +203,23 @@ impl Remote {
         beside: Option<BesideTurn>,
     ) -> Option<u64> {
         let own = self.own.upgrade()?;
-        let number = {
+        let arrived = beside.as_ref().map(|beside| beside.arrived.clone());
+        let (number, before) = {
             let mut state = lock(&self.state);
+            let before = arrived.as_ref().and_then(|it| state.sent.insert(id.clone(), it.clone()));
             let number = state.turns.last().map_or(0, |turn| turn.number + 1);
             state.turns.push(Turn { session_id: id.clone(), answer: None, on_end, number, beside });
-            number
+            (number, before)
         };
         self.tasks.spawn(async move {
+            // In the order in which they were typed.
+            if let Some(before) = before {
+                before.cancelled().await;
+            }
             let answered = own.http.post::<MessageWithParts>(&path, &body).await;
+            if let Some(arrived) = arrived {
+                arrived.cancel();
+            }
             own.note_answer(number, answered);
         });
         Some(number)
@@ -439,13 +459,20 @@ impl State {
             EventPayload::SessionStatus { session_id, status } if *status != SessionStatus::Idle => {
                 self.working.insert(session_id.clone());
             }
-            EventPayload::InboxDelivered { session_id, inbox_id } => {
+            EventPayload::Inbox(InboxEvent::Enqueued { inbox_id, .. }) => {
+                let mut waiting = self.turns.iter().filter_map(|turn| turn.beside.as_ref());
+                if let Some(waiting) = waiting.find(|beside| beside.message_id == *inbox_id) {
+                    waiting.arrived.cancel();
+                }
+            }
+            EventPayload::Inbox(InboxEvent::Delivered { session_id, inbox_id }) => {
                 let is_within = self.working.contains(session_id);
                 let begun = self
                     .turns
                     .iter_mut()
                     .find_map(|turn| turn.beside.take_if(|beside| beside.message_id == *inbox_id));
-                if let Some(BesideTurn { is_steer, on_begin, .. }) = begun {
+                if let Some(BesideTurn { is_steer, on_begin, arrived, .. }) = begun {
+                    arrived.cancel();
                     on_begin(if is_steer && is_within { Begun::Within } else { Begun::Turn });
                 }
             }

@@ -215,11 +215,7 @@ impl Printer {
             | EventPayload::SessionCompacted { .. }
             | EventPayload::SessionDiff { .. }
             | EventPayload::CommandExecuted { .. }
-            | EventPayload::InboxEnqueued { .. }
-            | EventPayload::InboxDelivered { .. }
-            | EventPayload::InboxCancelled { .. }
-            | EventPayload::InboxDeliveryChanged { .. }
-            | EventPayload::InboxUpdated { .. }
+            | EventPayload::Inbox(_)
             | EventPayload::MessageUpdated { .. }
             | EventPayload::MessageRemoved { .. }
             | EventPayload::PartRemoved { .. }

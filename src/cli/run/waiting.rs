@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 use windlass_engine::{Begun, Delivery, PromptInput, StopReason, TurnBegin};
 use windlass_protocol::opencode::{id::SessionId, model_ref::ModelRef};
 
@@ -65,6 +65,8 @@ pub struct Waiting {
 struct Prompt {
     words: String,
     place: Place,
+    /// It is being taken back, where a server has it.
+    withdrawn: Option<oneshot::Receiver<bool>>,
 }
 
 enum Place {
@@ -166,7 +168,7 @@ impl Waiting {
                 place = Place::Engine { ticket, is_steer, begun, end };
             }
         }
-        self.prompts.push_back(Prompt { words: line, place });
+        self.prompts.push_back(Prompt { words: line, place, withdrawn: None });
     }
 
     /// Says why a line cannot be sent, and puts it back.
@@ -177,11 +179,42 @@ impl Waiting {
 
     /// Takes the last prompt back into the line.
     fn take_back(&mut self, daemon: &Daemon, id: &SessionId) {
-        let Some(prompt) = self.prompts.pop_back() else { return };
-        match &prompt.place {
-            Place::Engine { ticket, .. } if !daemon.withdraw(id, *ticket) => self.prompts.push_back(prompt),
-            Place::Engine { .. } | Place::Here => self.typed.line.set(&prompt.words),
+        let at = self.prompts.iter().rposition(|prompt| prompt.withdrawn.is_none());
+        let Some(prompt) = at.and_then(|at| self.prompts.get_mut(at)) else { return };
+        match prompt.place {
+            Place::Engine { ticket, .. } => prompt.withdrawn = Some(daemon.withdraw(id, ticket)),
+            Place::Here => {
+                let (taken_back, answer) = oneshot::channel();
+                // It is this one that waits.
+                let _ = taken_back.send(true);
+                prompt.withdrawn = Some(answer);
+            }
         }
+        self.note_withdrawn();
+    }
+
+    /// Puts the prompts into the line that are taken back by now, before its text; returns true if there was one.
+    fn note_withdrawn(&mut self) -> bool {
+        let mut words = Vec::new();
+        self.prompts.retain_mut(|prompt| {
+            let Some(answer) = &mut prompt.withdrawn else { return true };
+            match answer.try_recv() {
+                Ok(true) => {
+                    words.push(std::mem::take(&mut prompt.words));
+                    return false;
+                }
+                Ok(false) | Err(TryRecvError::Closed) => prompt.withdrawn = None,
+                Err(TryRecvError::Empty) => {}
+            }
+            true
+        });
+        if words.is_empty() {
+            return false;
+        }
+        words.push(self.typed.line.take());
+        words.retain(|text| !text.is_empty());
+        self.typed.line.set(&words.join("\n"));
+        true
     }
 
     /// Shows the prompts that have begun within the turn, and forgets them.
@@ -196,7 +229,7 @@ impl Waiting {
             }
             !is_within
         });
-        if self.prompts.len() != n_before {
+        if self.note_withdrawn() || self.prompts.len() != n_before {
             self.show(printer);
         }
     }
@@ -227,7 +260,8 @@ impl Waiting {
         self.prompts.retain_mut(|prompt| {
             let is_kept = match &mut prompt.place {
                 Place::Here => false,
-                Place::Engine { ticket, .. } if daemon.withdraw(id, *ticket) => false,
+                // A server has ended those that waited with the turn, and answers to the withdrawal later.
+                Place::Engine { ticket, .. } if daemon.withdraw(id, *ticket).try_recv() != Ok(false) => false,
                 Place::Engine { end, .. } => match end.try_recv() {
                     Ok(Ok(TurnResult { stop: StopReason::Cancelled, .. })) => false,
                     // It came to its end meanwhile.

@@ -232,11 +232,7 @@ impl Progress {
             | EventPayload::SessionIdle { .. }
             | EventPayload::SessionError { .. }
             | EventPayload::CommandExecuted { .. }
-            | EventPayload::InboxEnqueued { .. }
-            | EventPayload::InboxDelivered { .. }
-            | EventPayload::InboxCancelled { .. }
-            | EventPayload::InboxDeliveryChanged { .. }
-            | EventPayload::InboxUpdated { .. }
+            | EventPayload::Inbox(_)
             | EventPayload::MessageRemoved { .. }
             | EventPayload::PartRemoved { .. }
             | EventPayload::PermissionAsked(_)

@@ -37,7 +37,7 @@ pub use wanted::{
 /// Variables with credentials that are not called `…_API_KEY`.
 const SECRET: [&str; 2] = ["OPENCODE_AUTH_CONTENT", "OPENCODE_CONFIG_CONTENT"];
 const SECRET_ENDING: &str = "_API_KEY";
-/// The variables of providers' keys that are not called so either, a line each, as a test makes them of the catalog.
+/// The variables of keys in the catalog of providers that are not called so either, a line each; a test compares.
 pub const KEY_VARIABLES: &str = include_str!("sandbox/key_variables.txt");
 /// Variables of providers whose values other programs use as well: commands keep them.
 pub const SHARED_VARIABLES: [&str; 5] = [

@@ -80,10 +80,8 @@ impl Sessions<'_> {
             there
         };
         let opened = self.register_and_read(id, workspace, servers).await;
-        match (&opened, restored) {
-            (Ok(_), restored) => self.keep_worktree(id, restored),
-            (Err(_), Some(restored)) => restored.leave_behind_session().await,
-            (Err(_), None) => {}
+        if let (Ok(_), Some(restored)) = (&opened, restored) {
+            restored.leave_to_session().await;
         }
         opened
     }

@@ -121,6 +121,13 @@ impl Sessions<'_> {
         self.tickets(id).map_or(Settling::of(None), |tickets| tickets.settling(ticket))
     }
 
+    /// Waits until the store agrees with the order of all prompts that wait.
+    pub async fn settle_all(self, id: &SessionId) {
+        for waiting in self.waiting_prompts(id) {
+            self.settling(id, waiting.ticket).settled().await;
+        }
+    }
+
     fn tickets(self, id: &SessionId) -> Option<Arc<Tickets>> {
         lock(&self.engine.0.sessions.open).get(id).map(|open| open.tickets.clone())
     }
@@ -181,7 +188,7 @@ impl Sessions<'_> {
     /// Tells the session's task of a prompt; false if there is no room.
     fn try_send(self, id: &SessionId, open: &mut OpenSession, ticket: u64) -> bool {
         let number = self.engine.0.sessions.next_ticket.fetch_add(1, Ordering::Relaxed);
-        let place = open.tickets.stand(ticket, number);
+        let place = open.tickets.place_last(ticket, number);
         place.is_none_or(|place| self.engine.inbox(id, open).try_send(Command::Prompt { place }).is_ok())
     }
 

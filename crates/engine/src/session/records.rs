@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, path::Path};
 
-use windlass_base::lock::lock;
+use windlass_base::{git::repository::Repository, lock::lock};
 use windlass_core::storage::found::SearchPage;
 pub use windlass_core::storage::found::{Found, FoundLine, SearchQuery};
 use windlass_protocol::opencode::{
@@ -58,12 +58,12 @@ impl Sessions<'_> {
         limit: usize,
     ) -> Result<Vec<Session>, EngineError> {
         let root = self.engine.workspaces().project_root(directory);
-        let project = self.engine.0.storage.project_of(root.display().to_string()).await?;
-        let worktrees = self.engine.0.paths.worktrees();
+        let repository = Repository::of(&root).ok().map(|repository| repository.common_dir);
+        let worktrees = self.engine.worktrees();
         let is_here = |session: &Session| {
             let directory = Path::new(&session.directory);
-            directory.starts_with(&root)
-                || (Some(&session.project_id) == project.as_ref() && directory.starts_with(&worktrees))
+            let is_worktree = || worktrees.repository_of(directory).is_some_and(|it| Some(it) == repository);
+            directory.starts_with(&root) || is_worktree()
         };
         let (mut found, mut after) = (Vec::new(), None);
         loop {

@@ -38,8 +38,8 @@ use super::{
     warning_log::WarningLog,
 };
 use crate::{
-    EngineError, EngineErrorKind, Sessions, TaskWorktree, asking::granted::Granted,
-    client_server::ClientServer, project, workspace::directory::Workspace,
+    EngineError, EngineErrorKind, Sessions, asking::granted::Granted, client_server::ClientServer, project,
+    workspace::directory::Workspace,
 };
 
 /// Time for which a session without work keeps its history in memory.
@@ -89,8 +89,6 @@ pub struct OpenSession {
     pub warning_log: Option<WarningLog>,
     /// Absent while the session is idle: it is rebuilt from the store by the next prompt.
     pub task: Option<Task>,
-    /// The worktree that was made for it.
-    pub worktree: Option<TaskWorktree>,
 }
 
 pub struct Task {
@@ -129,6 +127,7 @@ impl Sessions<'_> {
             return self.create_in(workspace, new).await;
         };
         let entered = self.engine.worktrees().enter(&workspace, name, &CancellationToken::new()).await;
+        self.engine.workspaces().close_if_unused(workspace).await;
         let entered =
             entered.map_err(|error| EngineError::new(EngineErrorKind::InvalidInput, error.to_string()))?;
         let created = async {
@@ -138,20 +137,11 @@ impl Sessions<'_> {
         };
         match created.await {
             Ok(opened) => {
-                self.keep_worktree(&opened.info.id, Some(entered));
+                entered.leave_to_session().await;
                 Ok(opened)
             }
-            Err(error) => {
-                entered.leave_behind_session().await;
-                Err(error)
-            }
-        }
-    }
-
-    /// Has an open session clean its worktree up with its end.
-    pub(crate) fn keep_worktree(self, id: &SessionId, worktree: Option<TaskWorktree>) {
-        if let Some(open) = lock(&self.engine.0.sessions.open).get_mut(id) {
-            open.worktree = worktree.or(open.worktree.take());
+            // Dropped, the worktree goes again.
+            Err(error) => Err(error),
         }
     }
 
@@ -215,7 +205,6 @@ impl Sessions<'_> {
             tickets,
             warning_log: None,
             task: None,
-            worktree: None,
         };
         lock(&self.engine.0.sessions.open).insert(id.clone(), open);
     }
@@ -242,7 +231,6 @@ impl Sessions<'_> {
             tickets,
             warning_log,
             task: None,
-            worktree: None,
         };
         match lock(&self.engine.0.sessions.open).entry(id.clone()) {
             // A task that was just opened has no prompt yet.
@@ -318,8 +306,7 @@ impl Sessions<'_> {
 
     /// Cancels a session's turns, waits for them and frees the session's resources. False when it was not open.
     pub async fn close(self, id: &SessionId) -> bool {
-        let Some(mut open) = lock(&self.engine.0.sessions.open).remove(id) else { return false };
-        let worktree = open.worktree.take();
+        let Some(open) = lock(&self.engine.0.sessions.open).remove(id) else { return false };
         open.tickets.cancel_all();
         self.engine.0.asking.asks.withdraw_apart(id);
         self.close_jobs(id);
@@ -329,10 +316,9 @@ impl Sessions<'_> {
         // A call that was just ending may have begun one more.
         self.close_jobs(id);
         self.engine.0.bus.forget_children(id);
+        let directory = workspace.directory().to_owned();
         self.engine.workspaces().close_if_unused(workspace).await;
-        if let Some(worktree) = worktree {
-            worktree.leave_behind_session().await;
-        }
+        self.engine.worktrees().tidy(&directory).await;
         true
     }
 }

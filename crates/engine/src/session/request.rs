@@ -23,7 +23,7 @@ use crate::EngineError;
 
 /// Commands for a session's task.
 pub enum Command {
-    /// The prompt that stands in this place then.
+    /// The prompt in this place, whichever that is by then.
     Prompt { place: Place },
     /// The agent or model for later prompts.
     Select { agent: Option<String>, model: Option<ModelRef> },
@@ -37,8 +37,8 @@ pub enum Command {
     Edit { edit: Edit, done: oneshot::Sender<Result<(), EngineError>> },
 }
 
-/// The place of a prompt in the order of its session's. The session's task is told of places: another prompt may have
-/// come to stand in one by the time it looks.
+/// The place of a prompt in the order of its session's. The session's task gets places and no prompts: another one may have
+/// taken the place by the time it looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place(pub u64);
 

@@ -9,7 +9,7 @@ use windlass_core::bus::Bus;
 use windlass_protocol::opencode::{
     event::EventPayload,
     id::{MessageId, SessionId},
-    inbox::InboxItem,
+    inbox::{InboxEvent, InboxItem},
 };
 
 use super::{
@@ -125,25 +125,24 @@ impl Tickets {
         };
         if let Some(item) = enqueued {
             let (session_id, inbox_id) = (self.session_id.clone(), item.id.clone());
-            let item = Box::new(item);
-            self.bus.publish(EventPayload::InboxEnqueued { session_id, inbox_id, item });
+            self.tell(InboxEvent::Enqueued { session_id, inbox_id, item });
         }
     }
 
     /// Puts a prompt behind all others, in a place of this number, which no other one has had.
-    pub fn stand(&self, ticket: u64, number: u64) -> Option<Place> {
+    pub fn place_last(&self, ticket: u64, number: u64) -> Option<Place> {
         let mut open = self.lock();
         let entry = open.get_mut(&ticket)?;
         entry.place = Place(number);
         Some(entry.place)
     }
 
-    /// Takes up the prompt that stands in this place; `None` if none waits there.
+    /// Takes up the prompt in this place; `None` if none waits there.
     pub fn take(&self, place: Place) -> Option<u64> {
         self.take_if(place, |_| true)
     }
 
-    /// Takes up the prompt that stands in this place, if it belongs into the conversation as it is and not into a turn of
+    /// Takes up the prompt in this place, if it belongs into the conversation as it is and not into a turn of
     /// its own.
     pub fn take_for_running_turn(&self, place: Place) -> Option<u64> {
         self.take_if(place, is_for_running_turn)
@@ -157,7 +156,7 @@ impl Tickets {
         is_taken.then_some(ticket)
     }
 
-    /// Works on the prompt that stands in a place; `None` if none waits there.
+    /// Works on the prompt in a place; `None` if none waits there.
     pub fn of_place<T>(&self, place: Place, work: impl FnOnce(&mut PromptInput) -> T) -> Option<T> {
         at(&mut self.lock(), place)?.1.waiting.as_deref_mut().map(work)
     }
@@ -185,26 +184,29 @@ impl Tickets {
 
     /// Lets the prompt of this id go on if it waits for the next one; returns its ticket then.
     pub fn wake_of(&self, id: &MessageId) -> Option<u64> {
-        let mut open = self.lock();
-        let parked = open.iter_mut().find(|(_, entry)| entry.id == *id && entry.is_parked);
-        parked.map(|(ticket, entry)| {
-            entry.is_parked = false;
-            *ticket
-        })
+        let ticket = self.lock().iter().find(|(_, entry)| entry.id == *id).map(|(ticket, _)| *ticket)?;
+        self.unpark_one(ticket).then_some(ticket)
     }
 
-    /// Tells clients that the prompts that wait are others, or in another order.
+    fn tell(&self, event: InboxEvent) {
+        self.bus.publish(EventPayload::Inbox(event));
+    }
+
+    /// Tells clients all prompts that wait, some of which have changed.
     fn tell_updated(&self) {
         let session_id = self.session_id.clone();
+        for entry in self.lock().values_mut().filter(|entry| entry.listed().is_some()) {
+            entry.is_told = true;
+        }
         let inbox = self.waiting().iter().map(|waiting| waiting.item(&session_id)).collect();
-        self.bus.publish(EventPayload::InboxUpdated { session_id, inbox });
+        self.tell(InboxEvent::Updated { session_id, inbox });
     }
 
     /// Answers the prompt of a ticket that was taken out, of which the store keeps nothing.
     fn finish(&self, ticket: Ticket, result: Result<TurnOutcome, EngineError>) {
         if ticket.is_told && !ticket.is_running() {
             let (session_id, inbox_id) = (self.session_id.clone(), ticket.id.clone());
-            self.bus.publish(EventPayload::InboxCancelled { session_id, inbox_id });
+            self.tell(InboxEvent::Cancelled { session_id, inbox_id });
         }
         if let Some(kept) = &ticket.kept {
             kept.forget();
@@ -214,7 +216,12 @@ impl Tickets {
 
     /// Lets one prompt go on that waits for the next one; false if it does not.
     pub fn unpark_one(&self, ticket: u64) -> bool {
-        self.lock().get_mut(&ticket).is_some_and(|entry| std::mem::take(&mut entry.is_parked))
+        let is_unparked =
+            self.lock().get_mut(&ticket).is_some_and(|entry| std::mem::take(&mut entry.is_parked));
+        if is_unparked {
+            self.tell_updated();
+        }
+        is_unparked
     }
 
     /// Lets a prompt wait for the next one.
@@ -222,15 +229,22 @@ impl Tickets {
         if let Some(entry) = self.lock().get_mut(&ticket) {
             entry.park();
         }
+        self.tell_updated();
     }
 
     /// Returns the prompts that waited for the next one, in their order: they go before it.
     pub fn unpark(&self) -> Vec<u64> {
-        let mut open = self.lock();
-        let parked = open.iter_mut().filter_map(|(ticket, entry)| {
-            std::mem::take(&mut entry.is_parked).then_some((entry.place, *ticket))
-        });
-        let mut places: Vec<(Place, u64)> = parked.collect();
+        let mut places = {
+            let mut open = self.lock();
+            let parked = open.iter_mut().filter_map(|(ticket, entry)| {
+                std::mem::take(&mut entry.is_parked).then_some((entry.place, *ticket))
+            });
+            let parked: Vec<(Place, u64)> = parked.collect();
+            parked
+        };
+        if !places.is_empty() {
+            self.tell_updated();
+        }
         places.sort_unstable();
         places.into_iter().map(|(_, ticket)| ticket).collect()
     }
@@ -275,7 +289,7 @@ impl Tickets {
             (ticket.cancel.clone(), *input, ticket.watch.on_begin.take(), told)
         };
         if let Some(inbox_id) = told {
-            self.bus.publish(EventPayload::InboxDelivered { session_id: self.session_id.clone(), inbox_id });
+            self.tell(InboxEvent::Delivered { session_id: self.session_id.clone(), inbox_id });
         }
         if let Some(on_begin) = on_begin {
             on_begin(begun);
@@ -338,7 +352,7 @@ impl Tickets {
         if before.delivery != after.delivery {
             let (session_id, inbox_id) = (self.session_id.clone(), after.id.clone());
             let delivery = after.delivery;
-            self.bus.publish(EventPayload::InboxDeliveryChanged { session_id, inbox_id, delivery });
+            self.tell(InboxEvent::DeliveryChanged { session_id, inbox_id, delivery });
         }
         if (InboxItem { delivery: after.delivery, ..before }) != after {
             self.tell_updated();
@@ -419,6 +433,13 @@ impl Tickets {
     /// where nobody waits for its answer. The next to begin does so and ends: its words are on a screen already, so they
     /// are kept.
     pub fn cancel(&self, ticket: u64) {
+        if self.cancel_or_park(ticket) {
+            self.tell_updated();
+        }
+    }
+
+    /// Does so; returns true if the prompt waits for the next one from now on.
+    fn cancel_or_park(&self, ticket: u64) -> bool {
         let mut is_parked = false;
         let waiting = {
             let mut open = self.lock();
@@ -442,9 +463,7 @@ impl Tickets {
         if let Some(waiting) = waiting {
             self.finish(waiting, Ok(TurnOutcome::cancelled()));
         }
-        if is_parked {
-            self.tell_updated();
-        }
+        is_parked
     }
 
     /// Cancels every prompt of the session.
@@ -452,8 +471,12 @@ impl Tickets {
         let mut places: Vec<(Place, u64)> =
             self.lock().iter().map(|(ticket, entry)| (entry.place, *ticket)).collect();
         places.sort_unstable();
+        let mut n_parked = 0;
         for (_, ticket) in places {
-            self.cancel(ticket);
+            n_parked += usize::from(self.cancel_or_park(ticket));
+        }
+        if n_parked > 0 {
+            self.tell_updated();
         }
     }
 
@@ -487,7 +510,7 @@ fn is_for_running_turn(input: &PromptInput) -> bool {
     input.no_reply || input.of_task.is_some() || input.delivery != Delivery::Turn
 }
 
-/// Returns the ticket that stands in a place, unless it waits for the next prompt.
+/// Returns the ticket in a place, unless it waits for the next prompt.
 fn at(open: &mut HashMap<u64, Ticket>, place: Place) -> Option<(u64, &mut Ticket)> {
     let found = open.iter_mut().find(|(_, entry)| entry.place == place && !entry.is_parked)?;
     Some((*found.0, found.1))

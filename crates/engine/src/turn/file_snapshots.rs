@@ -47,7 +47,8 @@ use crate::{
 const BEFORE_LIMIT: Duration = Duration::from_secs(15);
 /// Time in which they wait without a word.
 const UNTOLD: Duration = Duration::from_secs(2);
-const FIRST_TIME: &str = "The files of this repository are being recorded for /undo, which takes this long the first time alone.";
+const FIRST_TIME: &str =
+    "The files of this repository are being recorded for /undo, which takes this long the first time alone.";
 /// Time for a snapshot once the turn is cancelled, which has to answer within a second.
 pub const CANCELLED_LIMIT: Duration = Duration::from_millis(250);
 /// The same for the diff of the whole session, which is the last to come.

@@ -329,8 +329,8 @@ fn worktree_note(engine: &Engine, child: &Session) -> String {
     }
     let directory = &child.directory;
     format!(
-        "\n<worktree name=\"{name}\" directory=\"{directory}\">The subagent works in this git worktree: what it has \
-         changed is there and not in your directory. `windlass worktree merge {name}` brings it in; ask the user \
+        "\n<worktree name=\"{name}\" directory=\"{directory}\">The subagent's changes, if it made some, are in this git \
+         worktree and not in your directory. `windlass worktree merge {name}` brings them in; ask the user \
          first.</worktree>"
     )
 }
@@ -419,16 +419,19 @@ async fn open(
     let earlier = earlier.filter(|session| session.parent_id.as_ref() == Some(&parent.info.id));
     let is_new = earlier.is_none();
     let mut info = earlier.unwrap_or_else(|| new_session(parent, agent, &request.description));
-    let worktree = match is_new && agent.worktree {
-        true => Some(enter_worktree(parent, &mut info).await?),
-        false => engine.worktrees().restore(Path::new(&info.directory)).await,
+    let worktree = if is_new && agent.worktree {
+        Some(enter_worktree(parent, &mut info).await?)
+    } else {
+        engine.worktrees().restore(Path::new(&info.directory)).await
     };
-    let workspace = match Path::new(&info.directory) == parent.workspace.directory() {
-        true => parent.workspace.clone(),
-        false => {
-            let opened = engine.workspaces().workspace(Path::new(&info.directory)).await;
-            opened.map_err(internal)?
-        }
+    let has_worktree = engine.worktrees().name_of(Path::new(&info.directory)).is_some();
+    let workspace = if has_worktree && Path::new(&info.directory) != parent.workspace.directory() {
+        let opened = engine.workspaces().workspace(Path::new(&info.directory)).await;
+        let opened = opened.map_err(internal)?;
+        check_committed(parent, agent, &opened)?;
+        opened
+    } else {
+        parent.workspace.clone()
     };
     let parent_limits = ParentLimits { rules: parent.policy.for_children(), agents: parent.agents.clone() };
     engine
@@ -442,7 +445,9 @@ async fn open(
             parent.warning_log.clone(),
         )
         .map_err(|in_use| ToolError::Model(taken(&info.id, in_use)))?;
-    engine.sessions().keep_worktree(&info.id, worktree);
+    if let Some(worktree) = worktree {
+        worktree.leave_to_session().await;
+    }
     let cancel = CancelOnDrop { engine: engine.clone(), id: info.id.clone(), is_released: false };
     let event: fn(SessionInfo) -> EventPayload = if is_new {
         engine.storage().create_session(info.clone()).await.map_err(stored)?;
@@ -464,6 +469,23 @@ async fn enter_worktree(parent: &Parent, info: &mut Session) -> Result<TaskWorkt
     info.directory.clone_from(&entered.worktree.directory);
     info.path = None;
     Ok(entered)
+}
+
+/// Refuses a worktree that is without the agent, or the boundaries, of its parent's directory: it has the committed
+/// configuration.
+fn check_committed(parent: &Parent, agent: &Agent, opened: &Workspace) -> Result<(), ToolError> {
+    let (here, there) = (&parent.loaded, opened.loaded());
+    let missing = if there.agent(&agent.name).is_none() {
+        format!("the agent {}", agent.name)
+    } else if here.config.settings.windlass.sandbox != there.config.settings.windlass.sandbox {
+        "`windlass.sandbox`".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(ToolError::Model(format!(
+        "Subagent failed: a git worktree has the committed files, and {missing} of this directory is not among them. The \
+         user has to commit the configuration, or to take `worktree` from the agent."
+    )))
 }
 
 /// Returns the reason, for the model, that a task cannot be given more to do.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     file_diff::FileDiff,
     id::{EventId, MessageId, PartId, PermissionId, QuestionId, SessionId},
-    inbox::{InboxDelivery, InboxItem},
+    inbox::InboxEvent,
     message::{Message, MessageError},
     part::Part,
     permission::{PermissionRequest, Reply},
@@ -74,46 +74,6 @@ pub enum EventPayload {
         arguments: String,
         #[serde(rename = "messageID")]
         message_id: MessageId,
-    },
-    /// A prompt waits for its turn. It, and the next three, are OpenCode's second version's.
-    #[serde(rename = "session.inbox.enqueued")]
-    InboxEnqueued {
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        #[serde(rename = "inboxID")]
-        inbox_id: MessageId,
-        item: Box<InboxItem>,
-    },
-    /// A prompt that waited begins.
-    #[serde(rename = "session.inbox.delivered")]
-    InboxDelivered {
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        #[serde(rename = "inboxID")]
-        inbox_id: MessageId,
-    },
-    /// A prompt that waited will not begin.
-    #[serde(rename = "session.inbox.cancelled")]
-    InboxCancelled {
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        #[serde(rename = "inboxID")]
-        inbox_id: MessageId,
-    },
-    #[serde(rename = "session.inbox.delivery.changed")]
-    InboxDeliveryChanged {
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        #[serde(rename = "inboxID")]
-        inbox_id: MessageId,
-        delivery: InboxDelivery,
-    },
-    /// Our own event: words, order or parking of prompts that wait have changed; they are these now.
-    #[serde(rename = "session.inbox.updated")]
-    InboxUpdated {
-        #[serde(rename = "sessionID")]
-        session_id: SessionId,
-        inbox: Vec<InboxItem>,
     },
     #[serde(rename = "message.updated")]
     MessageUpdated {
@@ -234,6 +194,8 @@ pub enum EventPayload {
         /// Absolute path of the directory whose configuration has changed.
         directory: String,
     },
+    #[serde(untagged)]
+    Inbox(InboxEvent),
     #[serde(untagged)]
     Service(ServiceEvent),
 }
@@ -378,11 +340,11 @@ impl EventPayload {
             EventPayload::SessionCompacted { .. } => EventKind::SessionCompacted,
             EventPayload::SessionDiff { .. } => EventKind::SessionDiff,
             EventPayload::CommandExecuted { .. } => EventKind::CommandExecuted,
-            EventPayload::InboxEnqueued { .. } => EventKind::InboxEnqueued,
-            EventPayload::InboxDelivered { .. } => EventKind::InboxDelivered,
-            EventPayload::InboxCancelled { .. } => EventKind::InboxCancelled,
-            EventPayload::InboxDeliveryChanged { .. } => EventKind::InboxDeliveryChanged,
-            EventPayload::InboxUpdated { .. } => EventKind::InboxUpdated,
+            EventPayload::Inbox(InboxEvent::Enqueued { .. }) => EventKind::InboxEnqueued,
+            EventPayload::Inbox(InboxEvent::Delivered { .. }) => EventKind::InboxDelivered,
+            EventPayload::Inbox(InboxEvent::Cancelled { .. }) => EventKind::InboxCancelled,
+            EventPayload::Inbox(InboxEvent::DeliveryChanged { .. }) => EventKind::InboxDeliveryChanged,
+            EventPayload::Inbox(InboxEvent::Updated { .. }) => EventKind::InboxUpdated,
             EventPayload::MessageUpdated { .. } => EventKind::MessageUpdated,
             EventPayload::MessageRemoved { .. } => EventKind::MessageRemoved,
             EventPayload::PartUpdated { .. } => EventKind::PartUpdated,
@@ -415,11 +377,6 @@ impl EventPayload {
             | EventPayload::SessionCompacted { session_id }
             | EventPayload::SessionDiff { session_id, .. }
             | EventPayload::CommandExecuted { session_id, .. }
-            | EventPayload::InboxEnqueued { session_id, .. }
-            | EventPayload::InboxDelivered { session_id, .. }
-            | EventPayload::InboxCancelled { session_id, .. }
-            | EventPayload::InboxDeliveryChanged { session_id, .. }
-            | EventPayload::InboxUpdated { session_id, .. }
             | EventPayload::MessageUpdated { session_id, .. }
             | EventPayload::MessageRemoved { session_id, .. }
             | EventPayload::PartUpdated { session_id, .. }
@@ -434,6 +391,7 @@ impl EventPayload {
             | EventPayload::TodoUpdated { session_id, .. } => Some(session_id),
             EventPayload::PermissionAsked(request) => Some(&request.session_id),
             EventPayload::QuestionAsked(request) => Some(&request.session_id),
+            EventPayload::Inbox(event) => Some(event.session_id()),
             EventPayload::SessionError { session_id, .. } => session_id.as_ref(),
             EventPayload::FileEdited { .. }
             | EventPayload::McpToolsChanged { .. }

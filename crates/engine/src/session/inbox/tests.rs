@@ -56,7 +56,7 @@ async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
                 let input = PromptInput { agent: Some((*agent).to_owned()), ..PromptInput::default() };
                 let watch = PromptWatch::until_end(Box::new(drop));
                 tickets.issue(next_ticket, Identity::of(&input), CancellationToken::new(), watch, input);
-                Command::Prompt { place: tickets.stand(next_ticket, next_ticket).expect("issued") }
+                Command::Prompt { place: tickets.place_last(next_ticket, next_ticket).expect("issued") }
             }
             Came::Select(agent) => Command::Select { agent: Some((*agent).to_owned()), model: None },
             Came::Look(switched_to) => {
