@@ -23,7 +23,7 @@ async function picture(page, name) {
 }
 
 const page = await browser.page()
-await page.looks({ width: 1000, height: 640, isPhone: false, scheme: 'light' })
+await page.looks({ width: 1000, height: 800, isPhone: false, scheme: 'light' })
 await page.visit(link)
 await page.until("document.getElementById('state').textContent === 'Ready'")
 served.model.answers.push(
