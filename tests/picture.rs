@@ -153,7 +153,6 @@ async fn a_chat_and_its_question_are_drawn() {
         "edit",
         json!({"filePath": "greet.py", "oldString": "    return \"hello \" + name", "newString": "    return f\"Hello, {name}!\""}),
     ));
-    llm.reply(Reply::text("Done, with an exclamation mark."));
     let builder = Terminal::builder(&machine.scratch, &machine.config).size(100, 24);
     let mut terminal = builder.env("COLORTERM", "truecolor").arguments(&["chat"]).start();
     chat::prompt(&terminal).await;
@@ -163,14 +162,12 @@ async fn a_chat_and_its_question_are_drawn() {
     terminal.shows_text("now show me the di").await;
     let screen = terminal.shows_text("next step  with an exclamation mark").await;
     assert!(keep(&screen, "chat.svg").contains("next step"));
-    terminal.types("\x15");
     gate.open();
     let screen = terminal.shows_text("[f] no, and say why").await;
     assert!(keep(&screen, "question.svg").contains("Hello, {name}!"));
-    terminal.types("y");
-    terminal.shows_text("Done, with an exclamation mark.").await;
-    chat::prompt(&terminal).await;
-    terminal.types("\x04");
+    terminal.types("\x03");
+    terminal.shows("the line", |screen| chat::is_at_prompt(screen, "› now show me the di")).await;
+    terminal.types("\x15\x04");
     terminal.ends_with(0).await;
     machine.finish().await;
 }

@@ -57,6 +57,8 @@ struct State {
     questions: Vec<QuestionRequest>,
     /// Sessions that work.
     working: HashSet<SessionId>,
+    /// Prompts that are being taken back.
+    withdrawals: HashMap<MessageId, oneshot::Sender<bool>>,
     /// Of each session, the prompt that was sent last while it worked: cancelled once the server has it.
     sent: HashMap<SessionId, CancellationToken>,
     /// The newest prompt of each session.
@@ -173,23 +175,23 @@ impl Remote {
     /// Takes a prompt back that waits; false comes if it has begun.
     pub fn withdraw(&self, id: &SessionId, ticket: u64) -> oneshot::Receiver<bool> {
         let (withdrawn, answer) = oneshot::channel();
-        let waiting = {
-            let state = lock(&self.state);
-            let turn = state.turns.iter().find(|turn| turn.number == ticket);
-            turn.and_then(|turn| turn.beside.as_ref()).map(|it| (it.message_id.clone(), it.arrived.clone()))
-        };
+        let mut state = lock(&self.state);
+        let turn = state.turns.iter().find(|turn| turn.number == ticket);
+        let waiting = turn.and_then(|turn| turn.beside.as_ref());
+        let waiting = waiting.map(|it| (it.message_id.clone(), it.arrived.clone()));
         let (Some((message_id, arrived)), Some(own)) = (waiting, self.own.upgrade()) else {
             // The one that asked is there.
             let _ = withdrawn.send(false);
             return answer;
         };
+        state.withdrawals.insert(message_id.clone(), withdrawn);
+        drop(state);
         let path = format!("/api/session/{id}/inbox/{message_id}");
         self.tasks.spawn(async move {
             arrived.cancelled().await;
-            // It may have begun meanwhile, which its events show.
             let is_withdrawn = own.http.delete(&path).await.is_ok();
-            // The turn may be over.
-            let _ = withdrawn.send(is_withdrawn);
+            // It may have begun meanwhile, which its events show.
+            lock(&own.state).end_withdrawal(&message_id, is_withdrawn);
         });
         answer
     }
@@ -465,6 +467,9 @@ impl State {
                     waiting.arrived.cancel();
                 }
             }
+            EventPayload::Inbox(InboxEvent::Cancelled { inbox_id, .. }) => {
+                self.end_withdrawal(inbox_id, true)
+            }
             EventPayload::Inbox(InboxEvent::Delivered { session_id, inbox_id }) => {
                 let is_within = self.working.contains(session_id);
                 let begun = self
@@ -492,6 +497,13 @@ impl State {
                 self.questions.retain(|request| request.id != *request_id);
             }
             _other => {}
+        }
+    }
+
+    fn end_withdrawal(&mut self, id: &MessageId, is_withdrawn: bool) {
+        if let Some(withdrawn) = self.withdrawals.remove(id) {
+            // The turn may be over.
+            let _ = withdrawn.send(is_withdrawn);
         }
     }
 

@@ -638,8 +638,7 @@ impl Shown {
                 self.n_refused_by_rules += usize::from(is_by_rules);
             }
             self.tally.note(&event.payload);
-            let is_message = matches!(event.payload, EventPayload::MessageUpdated { .. });
-            if let Some(waiting) = self.waiting.as_mut().filter(|_| is_message) {
+            if let Some(waiting) = self.waiting.as_mut() {
                 waiting.note_begun(&self.printer);
             }
             self.printer.event(&event, &mut self.output);

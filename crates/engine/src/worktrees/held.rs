@@ -11,7 +11,10 @@ use tokio_util::sync::CancellationToken;
 use windlass_base::{git::repository::Repository, lock::lock, path::real};
 use windlass_protocol::opencode::project::{Worktree, WorktreeCreate};
 
-use super::{OpenFiles, WorktreeError, Worktrees, has_no_commits, slug, way_out};
+use super::{
+    folder::{WorktreeError, Worktrees, has_no_commits, slug, way_out},
+    open_files::OpenFiles,
+};
 use crate::{Engine, Workspace, git::GitError};
 
 /// The worktrees in which work of this process goes on, by their directories. The lock is held while one is entered or
