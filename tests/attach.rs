@@ -201,13 +201,18 @@ async fn a_turn_that_is_stopped_in_an_attached_chat_gives_back_what_waits() {
     server.llm.reply(Reply::text("Working").and_gate(&gate));
     terminal.types("go\r");
     terminal.shows_text("Enter: said at the next step").await;
-    terminal.types("afterwards\x1b\r");
+    let mut events = server.events("/event").await;
+    terminal.types("mind the tests\rafterwards\x1b\r");
+    for _ in 0..2 {
+        events.until("session.inbox.enqueued").await;
+    }
     terminal.shows_text("queued     afterwards").await;
     terminal.types("\x1b");
     gate.abandoned().await;
-    terminal.shows("the line", |screen| chat::is_at_prompt(screen, "› afterwards")).await;
+    terminal.shows("the line", |screen| chat::is_at_prompt(screen, "afterwards")).await;
+    terminal.shows_text("› mind the tests").await;
     assert_eq!(server.get(&format!("/api/session/{id}/inbox")).await.ok()["data"], json!([]));
-    terminal.types("\x15\x04");
+    terminal.types("\x03\x04");
     terminal.ends_with(0).await;
     server.finish().await;
 }

@@ -179,10 +179,10 @@ async fn a_session_of_a_client_has_a_worktree_which_goes_with_its_end_where_noth
     assert!(directory.ends_with("/try-it") && Path::new(&directory).is_dir(), "{directory}");
     agent.request("session/close", json!({"sessionId": session})).await.unwrap();
     assert!(!Path::new(&directory).exists());
-    // It is made again for one who comes back, and stays with work in it.
+    // It is made again for one who comes back, from wherever in the project, and stays with work in it.
     let listed = agent.request("session/list", json!({"cwd": directory})).await.unwrap();
     assert_eq!(listed["sessions"][0]["sessionId"], session);
-    let load = json!({"sessionId": session, "cwd": directory, "mcpServers": []});
+    let load = json!({"sessionId": session, "cwd": agent.scratch.cwd(), "mcpServers": []});
     agent.request("session/load", load).await.unwrap();
     assert_eq!(asked("and now?").await, directory);
     agent.llm.reply(Reply::call("call_1", "write", json!({"filePath": "new.txt", "content": "new\n"})));
@@ -199,6 +199,15 @@ async fn a_session_of_a_client_has_a_worktree_which_goes_with_its_end_where_noth
 #[tokio::test]
 async fn a_session_over_http_has_a_worktree_too() {
     let server = Server::start().await;
+    server.scratch.write("sub/b.txt", "in a commit\n");
+    let identity = ["-c", "user.name=a", "-c", "user.email=a@example.invalid"];
+    for arguments in [&["add", "sub"][..], &[&identity[..], &["commit", "-qm", "more"]].concat()] {
+        Command::new("git").current_dir(&server.scratch.work).args(arguments).status().unwrap();
+    }
+    let (below, place) = session_in_worktree_of(&server, "?directory=sub", json!("below")).await;
+    assert!(place.ends_with("/below/sub"), "{place}");
+    delete(&server, &below).await;
+    assert!(!Path::new(&place).exists());
     let made = server.post("/session", json!({"worktree": true})).await.ok();
     let directory = made["directory"].as_str().unwrap().to_owned();
     assert!(directory != server.scratch.work.display().to_string() && Path::new(&directory).is_dir());
@@ -279,7 +288,11 @@ async fn a_worktree_is_not_removed_from_within_and_its_session_goes_on_in_it() {
 
 /// Makes a session over HTTP in a worktree; returns its id and its directory.
 async fn session_in_worktree(server: &Server, choice: Value) -> (String, String) {
-    let made = server.post("/session", json!({ "worktree": choice })).await.ok();
+    session_in_worktree_of(server, "", choice).await
+}
+
+async fn session_in_worktree_of(server: &Server, query: &str, choice: Value) -> (String, String) {
+    let made = server.post(&format!("/session{query}"), json!({ "worktree": choice })).await.ok();
     (made["id"].as_str().unwrap().to_owned(), made["directory"].as_str().unwrap().to_owned())
 }
 

@@ -96,7 +96,7 @@ async fn enter_until(
     let name = Some(name).filter(|name| !name.trim().is_empty());
     let entered = engine.worktrees().enter(&workspace, name, cancel).await;
     let entered = entered.map_err(|error| Failure::Failed(format!("--worktree: {error}.")))?;
-    talk.dir = Some(PathBuf::from(&entered.worktree.directory));
+    talk.dir = Some(entered.place_of(&directory));
     output::note(&format!("Working in {}.", shown(&entered.worktree)));
     Ok(Some(entered))
 }

@@ -57,6 +57,8 @@ struct State {
     questions: Vec<QuestionRequest>,
     /// Sessions that work.
     working: HashSet<SessionId>,
+    /// Ends of prompts that never began.
+    unbegun: Ended,
     /// Prompts that are being taken back.
     withdrawals: HashMap<MessageId, oneshot::Sender<bool>>,
     /// Of each session, the prompt that was sent last while it worked: cancelled once the server has it.
@@ -468,7 +470,16 @@ impl State {
                 }
             }
             EventPayload::Inbox(InboxEvent::Cancelled { inbox_id, .. }) => {
-                self.end_withdrawal(inbox_id, true)
+                self.end_withdrawal(inbox_id, true);
+                let is_meant =
+                    |turn: &mut Turn| turn.beside.as_ref().is_some_and(|it| it.message_id == *inbox_id);
+                for turn in self.turns.extract_if(.., is_meant) {
+                    if let Some(beside) = &turn.beside {
+                        beside.arrived.cancel();
+                    }
+                    let end = TurnResult { stop: StopReason::Cancelled, structured: None };
+                    self.unbegun.push((turn.on_end, Ok(end)));
+                }
             }
             EventPayload::Inbox(InboxEvent::Delivered { session_id, inbox_id }) => {
                 let is_within = self.working.contains(session_id);
@@ -522,7 +533,8 @@ impl State {
             let Some((prompt, _)) = &turn.answer else { return false };
             finished.get(&turn.session_id).is_some_and(|last| last >= prompt)
         };
-        self.turns.extract_if(.., is_ended).filter_map(Turn::ended).collect()
+        let ended = self.turns.extract_if(.., is_ended).filter_map(Turn::ended);
+        self.unbegun.drain(..).chain(ended).collect()
     }
 
     /// Takes the turns that have their answer.

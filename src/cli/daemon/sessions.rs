@@ -178,8 +178,12 @@ impl Sessions {
     pub async fn enter(&mut self, id: &str) -> Result<Session, Failure> {
         let session = match self {
             Self::Own { engine, place } => {
-                let id = open::known(engine, id, place.workspace.directory()).await?.id;
-                Ok(engine.sessions().open_in(place.workspace.clone(), &id, Vec::new()).await?.info)
+                let directory = place.workspace.directory().to_owned();
+                let id = open::known(engine, id, &directory).await?.id;
+                let opened = engine.sessions().open(&id, &directory, Vec::new()).await?;
+                // One of a worktree goes on there.
+                place.workspace = opened.workspace;
+                Ok(opened.info)
             }
             Self::Remote { remote, .. } => place::session(&remote.http, id).await,
         }?;

@@ -2,11 +2,11 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
-use windlass_base::lock::lock;
+use windlass_base::{git::repository::Repository, lock::lock};
 use windlass_core::storage::history::{Page, Range};
 use windlass_protocol::opencode::{
     id::SessionId,
@@ -68,6 +68,8 @@ impl Sessions<'_> {
         directory: &Path,
         servers: Vec<ClientServer>,
     ) -> Result<Opened, EngineError> {
+        let own = self.own_worktree(id, directory).await;
+        let directory = own.as_deref().unwrap_or(directory);
         let restored = self.engine.worktrees().restore(directory).await;
         let workspace = async {
             let there = self.engine.workspaces().workspace(directory).await;
@@ -84,6 +86,19 @@ impl Sessions<'_> {
             restored.leave_to_session().await;
         }
         opened
+    }
+
+    /// Returns the worktree that a session was in, where a directory of its project is named in its place: the session goes
+    /// on in the worktree.
+    async fn own_worktree(self, id: &SessionId, directory: &Path) -> Option<PathBuf> {
+        let own = PathBuf::from(self.engine.storage().session(id.clone()).await.ok()??.directory);
+        if own == directory {
+            return None;
+        }
+        let repository = self.engine.worktrees().repository_of(&own)?;
+        let root = self.engine.workspaces().project_root(directory);
+        let there = Repository::of(&root).ok()?.common_dir;
+        (there == repository).then_some(own)
     }
 
     /// Opens a stored session in a workspace that was read just now.

@@ -131,7 +131,7 @@ impl Sessions<'_> {
         let entered =
             entered.map_err(|error| EngineError::new(EngineErrorKind::InvalidInput, error.to_string()))?;
         let created = async {
-            new.directory = PathBuf::from(&entered.worktree.directory);
+            new.directory = entered.place_of(&new.directory);
             let workspace = self.engine.workspaces().workspace(&new.directory).await?;
             self.create_in(workspace, new).await
         };

@@ -43,12 +43,21 @@ enum Files {
 pub struct TaskWorktree {
     engine: Engine,
     pub worktree: Worktree,
+    /// The project's own directory.
+    main: PathBuf,
     is_left: bool,
 }
 
 impl TaskWorktree {
     fn directory(&self) -> PathBuf {
         PathBuf::from(&self.worktree.directory)
+    }
+
+    /// Returns the place in the worktree of a directory of its project; the whole where the worktree has no such place.
+    pub fn place_of(&self, directory: &Path) -> PathBuf {
+        let own = self.directory();
+        let below = real(directory).strip_prefix(real(&self.main)).map(|below| own.join(below));
+        below.ok().filter(|place| place.is_dir()).unwrap_or(own)
     }
 
     /// Removes the worktree if it is new, nothing was changed in it and no session is open there; true where it is gone.
@@ -88,31 +97,43 @@ impl Worktrees<'_> {
         if let Some(name) = name.as_deref().filter(|name| slug(name) != *name) {
             return Err(WorktreeError::Name { name: name.to_owned(), way_out: way_out(&slug(name)) });
         }
-        let used = |worktree: Worktree| TaskWorktree { engine: self.0.clone(), worktree, is_left: false };
         let main = workspace.loaded().config.worktree.clone();
-        let (entered, filling) =
-            {
-                let mut held = self.0.0.held_worktrees.lock().await;
-                let known = match &name {
-                    Some(name) => self.find(workspace, name).await?,
-                    None => None,
-                };
-                if let Some(worktree) = known {
-                    let held = held.entry(PathBuf::from(&worktree.directory)).or_insert_with(|| {
-                        HeldWorktree { main, worktree: worktree.clone(), n_uses: 0, files: Files::Earlier }
-                    });
-                    if let Files::Coming = held.files {
-                        return Err(WorktreeError::Create(format!("{} is being made", worktree.name)));
-                    }
-                    held.n_uses += 1;
-                    return Ok(used(worktree));
-                }
-                let (worktree, filling) =
-                    self.begin(workspace, WorktreeCreate { name, start_command: None }).await?;
-                let new = HeldWorktree { main, worktree: worktree.clone(), n_uses: 1, files: Files::Coming };
-                held.insert(PathBuf::from(&worktree.directory), new);
-                (used(worktree), filling)
+        let used = |worktree: Worktree| TaskWorktree {
+            engine: self.0.clone(),
+            worktree,
+            main: main.clone(),
+            is_left: false,
+        };
+        let (entered, filling) = {
+            let mut held = self.0.0.held_worktrees.lock().await;
+            let known = match &name {
+                Some(name) => self.find(workspace, name).await?,
+                None => None,
             };
+            if let Some(worktree) = known {
+                let held = held.entry(PathBuf::from(&worktree.directory)).or_insert_with(|| HeldWorktree {
+                    main: main.clone(),
+                    worktree: worktree.clone(),
+                    n_uses: 0,
+                    files: Files::Earlier,
+                });
+                if let Files::Coming = held.files {
+                    return Err(WorktreeError::Create(format!("{} is being made", worktree.name)));
+                }
+                held.n_uses += 1;
+                return Ok(used(worktree));
+            }
+            let (worktree, filling) =
+                self.begin(workspace, WorktreeCreate { name, start_command: None }).await?;
+            let new = HeldWorktree {
+                main: main.clone(),
+                worktree: worktree.clone(),
+                n_uses: 1,
+                files: Files::Coming,
+            };
+            held.insert(PathBuf::from(&worktree.directory), new);
+            (used(worktree), filling)
+        };
         let filled = cancel.run_until_cancelled(filling.fill()).await;
         let filled = filled.unwrap_or_else(|| Err("it was interrupted".to_owned()));
         let files = match filled {
