@@ -272,3 +272,31 @@ async fn the_page_fits_a_phone_and_names_what_it_shows() {
     drop(page);
     server.finish().await;
 }
+
+#[tokio::test]
+async fn prompts_that_wait_are_listed_and_taken_back_and_a_stop_leaves_them_in_sight() {
+    let Some(program) = program() else { return };
+    let server = Server::start().await;
+    let mut page = Page::open(program, &server.scratch.work, &server.link().await).await;
+    page.until(READY).await;
+    let gate = Gate::new();
+    server.llm.reply(Reply::text("half").and_gate(&gate));
+    prompt(&mut page, "one").await;
+    page.until("document.getElementById('live').innerText.includes('half')").await;
+    for words in ["two", "three"] {
+        prompt(&mut page, words).await;
+        page.until(&format!("document.getElementById('waiting').innerText.includes('{words}')")).await;
+    }
+    page.read("document.querySelector('#waiting [aria-label=\"Take back: three\"]').click()").await;
+    page.until("document.getElementById('prompt').value === 'three'").await;
+    page.until("document.querySelectorAll('#waiting li').length === 1").await;
+    page.read("document.getElementById('stop').click()").await;
+    gate.abandoned().await;
+    page.until("document.querySelector('#waiting small').textContent === 'stopped'").await;
+    server.llm.reply(Reply::text("answered"));
+    page.read("document.querySelector('#waiting [aria-label=\"Now: two\"]').click()").await;
+    page.until(&shows("answered")).await;
+    page.until("document.getElementById('waiting').hidden").await;
+    drop(page);
+    server.finish().await;
+}

@@ -305,3 +305,45 @@ async fn a_file_of_the_second_versions_export_is_read() {
     assert!(shown.contains("why?") && shown.contains("Done."), "{shown}");
     machine.finish().await;
 }
+
+#[tokio::test]
+async fn sessions_that_are_not_here_are_told_of_and_those_that_cannot_come_are_named() {
+    let machine = Machine::new().await;
+    let (data, work) = (data_directory(&machine), machine.scratch.work.display().to_string());
+    let said = |words: &str| [("user", json!({"time": {"created": 1}, "text": words}))];
+    let main = database(&data.join("opencode.db"), &[SECOND]);
+    second(&main, "ses_same", None, &work, 5);
+    rows(&main, "ses_same", &said("of the newest"));
+    second(&main, "ses_orphan", Some("ses_gone"), &work, 5);
+    rows(&main, "ses_orphan", &said("without its parent"));
+    let other = database(&data.join("opencode-dev.db"), &[SECOND]);
+    second(&other, "ses_same", None, &work, 4);
+    rows(&other, "ses_same", &said("only here"));
+    let listed = machine.run(&["session", "list"]).await;
+    assert!(listed.stderr.contains("OpenCode has 1 session of this project"), "{listed:?}");
+    let doctor = machine.run(&["doctor"]).await;
+    assert!(doctor.stdout.contains("`windlass import --opencode` brings them in"), "{doctor:?}");
+    let imported = machine.run(&["import", "--opencode"]).await;
+    assert!(imported.stdout.contains("Another file of OpenCode's has it with other messages"), "{imported:?}");
+    assert!(imported.stderr.contains("is missing or was not imported: ses_orphan."), "{imported:?}");
+    let one = machine.run(&["import", "--opencode", "--session", "ses_orphan"]).await;
+    assert_eq!(one.code, Some(0), "{one:?}");
+    assert!(!machine.run(&["doctor"]).await.stdout.contains("windlass import --opencode"));
+    machine.finish().await;
+}
+
+#[tokio::test]
+async fn a_fault_of_a_foreign_store_is_told_as_one() {
+    let machine = Machine::new().await;
+    let path = data_directory(&machine).join("opencode.db");
+    fs::write(&path, [b"SQLite format 3\0".as_slice(), &[7; 4096]].concat()).unwrap();
+    let refused = machine.run(&["import", "--opencode"]).await;
+    assert!(refused.stderr.contains("OpenCode's store is damaged"), "{refused:?}");
+    assert!(!refused.stderr.contains("db repair"), "{refused:?}");
+    fs::remove_file(&path).unwrap();
+    database(&path, &["CREATE TABLE session_v2 (id TEXT); CREATE TABLE session_message (id TEXT);"]);
+    let refused = machine.run(&["import", "--opencode"]).await;
+    assert!(refused.stderr.contains("has a form that is not understood (no such column"), "{refused:?}");
+    assert!(!refused.stderr.contains("SELECT"), "{refused:?}");
+    machine.finish().await;
+}

@@ -224,7 +224,7 @@ impl Chat {
         let place = self.sessions.place(&self.look.directory, self.environment.home.as_ref());
         self.shown.print_wrapped(&place).await?;
         self.catch_up(interrupts).await?;
-        let (waiting, n_left) = self.sessions.take_waiting(&self.id);
+        let (waiting, n_left) = self.sessions.take_waiting(&self.id).await;
         if !waiting.is_empty() {
             let prompts = figures::counted(waiting.len(), "prompt");
             let verb = if waiting.len() == 1 { "is" } else { "are" };

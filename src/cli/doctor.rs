@@ -8,7 +8,10 @@ use std::{
 
 use clap::Args;
 use serde_json::json;
-use windlass_base::text::{visible_line, without_number};
+use windlass_base::{
+    figures,
+    text::{visible_line, without_number},
+};
 use windlass_core::config::{Environment, paths::Paths, secrets};
 use windlass_engine::{Engine, Finding, Health, Network};
 
@@ -52,6 +55,7 @@ pub fn run(environment: Environment, args: &DoctorArgs) -> ExitCode {
         };
         findings.extend(of_editors);
         findings.extend(of_others);
+        findings.extend(of_opencode(&engine, &directory).await);
         let code = match args.format.get() {
             Format::Text => {
                 let columns = if io::stdout().is_terminal() { output::columns() } else { usize::MAX };
@@ -61,6 +65,16 @@ pub fn run(environment: Environment, args: &DoctorArgs) -> ExitCode {
         };
         let is_wrong = findings.iter().any(|finding| finding.health == Health::Wrong);
         if is_wrong { ExitCode::FAILURE } else { code }
+    })
+}
+
+/// Says how many of OpenCode's sessions were not brought in, if there are some.
+async fn of_opencode(engine: &Engine, directory: &Path) -> Option<Finding> {
+    let n_left = engine.sessions().left_in_opencode(directory).await;
+    let sessions = figures::counted(n_left, "session");
+    (n_left > 0).then(|| Finding {
+        remedy: Some("`windlass import --opencode` brings them in".to_owned()),
+        ..Finding::ok("import", format!("OpenCode has {sessions} of this project that windlass does not have"))
     })
 }
 

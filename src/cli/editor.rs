@@ -20,7 +20,8 @@ use file::Change;
 
 #[derive(Debug, Args)]
 pub struct EditorArgs {
-    editor: Editor,
+    /// Without it, the editors are listed.
+    editor: Option<Editor>,
     /// Write the entry into the editor's file and keep a copy of the file.
     #[arg(long)]
     write: bool,
@@ -55,12 +56,18 @@ pub fn run(environment: &Environment, args: &EditorArgs) -> ExitCode {
         }
         Err(error) => return output::fail(&format!("The place of windlass cannot be found: {error}.")),
     };
-    let path = args.file.clone().unwrap_or_else(|| args.editor.file(environment));
+    let Some(editor) = args.editor else {
+        if args.write {
+            return output::misuse("Name the editor: `windlass editor zed --write`.");
+        }
+        return output::print_answer(&listed(environment));
+    };
+    let path = args.file.clone().unwrap_or_else(|| editor.file(environment));
     if !args.write {
-        output::note(&args.editor.hint(&path));
-        return output::print_answer(args.editor.entry(&program).trim_end());
+        output::note(&editor.hint(&path));
+        return output::print_answer(editor.entry(&program).trim_end());
     }
-    match write(args.editor, &path, &program) {
+    match write(editor, &path, &program) {
         Ok(Change::Made { copy: Some(copy) }) => output::print_answer(&format!(
             "{} now has the entry; the previous file is kept as {}.",
             path.display(),
@@ -72,6 +79,15 @@ pub fn run(environment: &Environment, args: &EditorArgs) -> ExitCode {
         Ok(Change::None) => output::print_answer(&format!("{} already has the entry.", path.display())),
         Err(reason) => output::fail(&format!("{} was not changed: {reason}.", path.display())),
     }
+}
+
+/// Lists the editors, each with its file.
+fn listed(environment: &Environment) -> String {
+    let row = |editor: &Editor| {
+        let word = editor.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        format!("{word:<10} {}", editor.file(environment).display())
+    };
+    EDITORS.iter().map(row).collect::<Vec<_>>().join("\n")
 }
 
 /// Puts an editor's entry into its file.

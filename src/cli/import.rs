@@ -20,6 +20,10 @@ mod settings;
 /// Bytes of a file that are read.
 const MAX_FILE: u64 = 256 * 1024 * 1024;
 
+const ELSEWHERE: &str =
+    " Another file of OpenCode's has it with other messages, which are left there: `--opencode FILE` reads that one.";
+/// Sessions that are named in a sentence.
+const MAX_NAMED: usize = 5;
 const WAITS_FOR: &str =
     "windlass waits for the end of standard input, an exported session; `windlass import FILE` reads a file.";
 
@@ -110,8 +114,8 @@ fn sentence(imported: &Imported) -> String {
     let Imported { id, title, n_messages, n_unknown } = imported;
     let unknown = match n_unknown {
         0 => String::new(),
-        1 => " 1 part of a kind that this version does not know was left out.".to_owned(),
-        n => format!(" {n} parts of kinds that this version does not know were left out."),
+        1 => " 1 part that this version cannot read was left out.".to_owned(),
+        n => format!(" {n} parts that this version cannot read were left out."),
     };
     format!("Imported {id}, {} ({n_messages} messages).{unknown}", output::plain(title))
 }
@@ -163,7 +167,8 @@ async fn from_opencode(
             Ok(imported) => {
                 n_imported += 1;
                 let left_behind = if session.is_left_behind { " OpenCode 2 does not have it." } else { "" };
-                let said = format!("{}{left_behind}", sentence(&imported));
+                let elsewhere = if session.is_elsewhere { ELSEWHERE } else { "" };
+                let said = format!("{}{left_behind}{elsewhere}", sentence(&imported));
                 if let Err(code) = progress.above(|| output::print(&said)) {
                     return Ok(code);
                 }
@@ -176,6 +181,9 @@ async fn from_opencode(
         }
     }
     drop(progress);
+    if args.session.is_none() {
+        tell_left(engine, &all, (!args.all).then_some(root.as_path())).await?;
+    }
     let known = match n_known {
         0 => String::new(),
         1 => ", 1 was here already".to_owned(),
@@ -185,4 +193,25 @@ async fn from_opencode(
     let failed = if n_failed > 0 { format!(", {n_failed} could not be imported") } else { String::new() };
     let code = output::print_answer(&format!("{imported} imported{known}{failed}."));
     Ok(if n_failed > 0 { ExitCode::FAILURE } else { code })
+}
+
+/// Names the sessions of subagents that came with no other one: their parent is missing, or was not imported. All
+/// directories are meant where no root is given.
+async fn tell_left(engine: &Engine, all: &[OpencodeSession], root: Option<&Path>) -> Result<(), String> {
+    let mut left = Vec::new();
+    for session in all.iter().filter(|it| it.parent_id.is_some()) {
+        let is_meant = root.is_none_or(|root| Path::new(&session.directory).starts_with(root));
+        if is_meant && !engine.sessions().has(&session.id).await.map_err(|error| format!("{error}."))? {
+            left.push(output::plain(&session.id));
+        }
+    }
+    if let [first, ..] = left.as_slice() {
+        let named = left.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = if left.len() > MAX_NAMED { ", …" } else { "" };
+        output::note(&format!(
+            "Left out, since the session above is missing or was not imported: {named}{more}. `--session {first}` imports \
+             one by itself."
+        ));
+    }
+    Ok(())
 }

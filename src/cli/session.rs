@@ -5,7 +5,7 @@ use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
-use windlass_base::clock;
+use windlass_base::{clock, figures};
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::{Engine, EngineError, EngineErrorKind};
 use windlass_protocol::opencode::{
@@ -127,7 +127,15 @@ async fn list(
     Ok(match format {
         Format::Json => output::print_answer(&format!("{:#}", sessions.iter().map(row).collect::<Value>())),
         Format::Text if sessions.is_empty() => {
-            output::note("There are no sessions here.");
+            let n_left = engine.sessions().left_in_opencode(&here().map_err(|error| format!("{error}."))?).await;
+            output::note(&match n_left {
+                0 => "There are no sessions here.".to_owned(),
+                _ => format!(
+                    "There are no sessions here. OpenCode has {} of this project: `windlass import --opencode` brings \
+                     them in.",
+                    figures::counted(n_left, "session")
+                ),
+            });
             ExitCode::SUCCESS
         }
         Format::Text => output::print_answer(&table(&sessions, clock::short)),

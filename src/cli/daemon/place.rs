@@ -25,7 +25,7 @@ pub async fn connect(
         return Err(Failure::Misuse(reason.to_owned()));
     }
     if args.worktree.is_some() {
-        let reason = "`--worktree` is for sessions of this process; a server makes worktrees by POST /experimental/worktree.";
+        let reason = "`--worktree` is for sessions of this process; a server makes one by `worktree` of POST /session.";
         return Err(Failure::Misuse(reason.to_owned()));
     }
     if args.system_prompt.is_some() || args.append_system_prompt.is_some() {

@@ -17,7 +17,7 @@ use windlass_engine::{Begun, Delivery, Invocation, PromptInput, PromptPart, Stop
 use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::{MessageId, PartId, PermissionId, QuestionId, SessionId},
-    inbox::{InboxDelivery, InboxEvent},
+    inbox::{InboxDelivery, InboxEvent, InboxItem},
     message::{Message, MessageError, MessageWithParts},
     permission::{PermissionRequest, Reply},
     question::QuestionRequest,
@@ -172,6 +172,24 @@ impl Remote {
         body["delivery"] = json!(if is_steer { InboxDelivery::Steer } else { InboxDelivery::Queue });
         let arrived = CancellationToken::new();
         self.send(id, path, body, on_end, Some(BesideTurn { message_id, is_steer, on_begin, arrived }))
+    }
+
+    /// Takes the prompts back that wait for the next one; returns their words.
+    pub async fn take_parked(&self, id: &SessionId) -> Vec<String> {
+        if !self.has_inbox {
+            return Vec::new();
+        }
+        let path = format!("/api/session/{id}/inbox");
+        // The next prompt reports a server that does not answer.
+        let listed = self.http.get::<Value>(&path).await.unwrap_or_default();
+        let listed = serde_json::from_value::<Vec<InboxItem>>(listed["data"].clone()).unwrap_or_default();
+        let mut words = Vec::new();
+        for item in listed.into_iter().filter(|item| item.parked) {
+            if self.http.delete(&format!("{path}/{}", item.id)).await.is_ok() {
+                words.push(item.payload.text);
+            }
+        }
+        words
     }
 
     /// Takes a prompt back that waits; false comes if it has begun.

@@ -261,8 +261,11 @@ impl Sessions {
 
     /// Takes the prompts back that wait for the next one since their turn was stopped or their process ended; returns
     /// them as they would be typed, and the number of those that cannot be typed and stay.
-    pub fn take_waiting(&self, id: &SessionId) -> (Vec<String>, usize) {
-        let Self::Own { engine, .. } = self else { return (Vec::new(), 0) };
+    pub async fn take_waiting(&self, id: &SessionId) -> (Vec<String>, usize) {
+        let engine = match self {
+            Self::Own { engine, .. } => engine,
+            Self::Remote { remote, .. } => return (remote.take_parked(id).await, 0),
+        };
         let (mut lines, mut n_left) = (Vec::new(), 0);
         for prompt in engine.sessions().waiting_prompts(id).into_iter().filter(|prompt| prompt.is_parked) {
             match prompt.line {

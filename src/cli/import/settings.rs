@@ -13,6 +13,7 @@ use windlass_base::{diff, text};
 use windlass_core::config::{
     Environment,
     patch::{self, PatchError},
+    secrets,
 };
 
 use crate::cli::{
@@ -142,7 +143,38 @@ fn made(changes: &Changes, path: &Path, text: &str) -> io::Result<()> {
 /// Returns a difference for people, without characters that steer a terminal.
 fn drawn(path: &Path, before: &str, after: &str) -> String {
     let patch = diff::unified(&plain(&path.display().to_string()), before, after).patch;
-    let line = |line: &str| format!("{}\n", text::visible(line));
+    // Keys are written, and not shown.
+    let line = |line: &str| format!("{}\n", text::visible(&hidden(line)));
     // The first two lines are for programs.
     patch.lines().skip(2).map(line).collect()
+}
+
+/// Returns a line of JSON or of a file without the value of a key whose name says that it is secret.
+fn hidden(line: &str) -> String {
+    let masked = secrets::text(line);
+    let Some((name, value)) = masked.split_once(": \"") else { return masked };
+    let name = name.trim_start_matches(['+', '-', ' ']).trim_matches('"').to_ascii_lowercase();
+    let is_secret = ["key", "token", "secret", "password", "authorization"].iter().any(|it| name.contains(it));
+    let is_reference = value.starts_with("{env:") || value.starts_with("{file:");
+    if !is_secret || is_reference {
+        return masked;
+    }
+    let (head, tail) = (&masked[..masked.len() - value.len()], value.rsplit_once('"').map_or("", |it| it.1));
+    format!("{head}********\"{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hidden;
+
+    #[test]
+    fn the_value_of_a_key_is_not_shown() {
+        for (line, shown) in [
+            (r#"+      "API_KEY": "plain-words","#, r#"+      "API_KEY": "********","#),
+            (r#"+      "API_KEY": "{env:API_KEY}""#, r#"+      "API_KEY": "{env:API_KEY}""#),
+            (r#"+      "command": ["npx", "server"],"#, r#"+      "command": ["npx", "server"],"#),
+        ] {
+            assert_eq!(hidden(line), shown);
+        }
+    }
 }

@@ -90,7 +90,35 @@ async function open(id, keepsChoice = false) {
   if (!keepsChoice) for (const name of ['agent', 'model']) $(name).value = '';
   unwrite();
   if (matchMedia('(max-width: 45rem)').matches) $('list').open = false;
-  await Promise.all([draw(), list(), status(), asks()]);
+  await Promise.all([draw(), list(), status(), asks(), waiting()]);
+}
+
+// Lists the prompts that wait for their turn, each to be read at once or taken back into the line.
+async function waiting() {
+  const id = current;
+  const { data } = id ? await call('GET', '/api/session/' + id + '/inbox') : { data: [] };
+  if (id !== current) return;
+  const box = $('waiting');
+  box.replaceChildren(...data.map((item) => {
+    const path = '/api/session/' + id + '/inbox/' + item.id;
+    const row = element('li');
+    const word = item.parked ? 'stopped' : item.delivery === 'steer' ? 'next step' : 'queued';
+    row.append(element('small', word), element('span', item.payload.text, { dir: 'auto' }));
+    const button = (text, act) => {
+      const made = element('button', text, { type: 'button', 'aria-label': text + ': ' + item.payload.text });
+      made.addEventListener('click', () => act().catch(() => {}));
+      row.append(made);
+    };
+    if (item.parked || item.delivery === 'queue') button('Now', () => call('PATCH', path, { delivery: 'steer' }));
+    button('Take back', async () => {
+      await call('DELETE', path);
+      const prompt = $('prompt');
+      prompt.value = [prompt.value, item.payload.text].filter(Boolean).join('\n');
+      prompt.focus();
+    });
+    return row;
+  }));
+  box.hidden = !data.length;
 }
 
 // The session that is shown: its turns with their stretches, and the number of the reading that they are of.
@@ -464,7 +492,9 @@ function happened({ type, properties }) {
   if (type.startsWith('permission.') || type.startsWith('question.')) asks().catch(() => {});
   if (['session.created', 'session.updated', 'session.deleted'].includes(type)) list().catch(() => {});
   if (!isHere) return;
-  if (type === 'message.part.delta') {
+  if (type.startsWith('session.inbox.')) {
+    waiting().catch(() => {});
+  } else if (type === 'message.part.delta') {
     write(properties.delta);
   } else if (type === 'session.status') {
     statusEvents += 1;
@@ -500,7 +530,7 @@ addEventListener('pageshow', ({ persisted }) => { if (persisted) listen(); });
 // What happened while nobody listened is read again.
 async function refresh() {
   try {
-    await Promise.all([list(), draw(), status(), asks(), choices(), projects()]);
+    await Promise.all([list(), draw(), status(), asks(), choices(), projects(), waiting()]);
   } catch { /* said already */ }
 }
 

@@ -38,6 +38,9 @@ pub struct OpencodeSession {
     updated: i64,
     /// True for one of the second version with rows that no migration makes.
     has_more: bool,
+    is_elsewhere: false,
+    /// True for one that another database has as well, with other messages.
+    pub is_elsewhere: bool,
 }
 
 /// A stored session.
@@ -141,7 +144,10 @@ impl OpencodeStore {
 /// Returns the one that is the session, and behind it one that went on by itself.
 fn choose(all: Vec<OpencodeSession>, migrated: Option<i64>) -> Vec<OpencodeSession> {
     let newest = |generation: Generation| {
-        all.iter().filter(|it| it.generation == generation).max_by_key(|it| it.updated).cloned()
+        let of_generation = || all.iter().filter(|it| it.generation == generation);
+        let newest = of_generation().max_by_key(|it| it.updated)?;
+        let is_elsewhere = of_generation().any(|it| it.updated != newest.updated);
+        Some(OpencodeSession { is_elsewhere, ..newest.clone() })
     };
     match (newest(Generation::First), newest(Generation::Second)) {
         (Some(first), Some(second)) => {
@@ -174,6 +180,7 @@ fn sessions_of_files(root: &Path) -> Vec<OpencodeSession> {
             database: None,
             updated: info["time"]["updated"].as_i64().unwrap_or_default(),
             has_more: false,
+            is_elsewhere: false,
         })
     };
     infos.filter_map(session).collect()
@@ -231,6 +238,7 @@ impl Database {
                     database: Some(idx),
                     updated: row.get::<_, Option<i64>>(3)?.unwrap_or_default(),
                     has_more: false,
+                    is_elsewhere: false,
                 })
             })?;
             for row in rows {

@@ -17,7 +17,7 @@ pub use windlass_core::storage::opencode::OpencodeSession;
 use windlass_core::{
     config::worktree,
     storage::{
-        Write,
+        StorageError, Write,
         opencode::{OpencodeStore, Stored},
     },
 };
@@ -46,14 +46,14 @@ pub struct OpencodeHistory(OpencodeStore);
 impl OpencodeHistory {
     /// Opens the store in a data directory of OpenCode's, or a database by its path. Blocks.
     pub fn open(path: &Path) -> Result<Self, EngineError> {
-        let store = OpencodeStore::open(path)?;
+        let store = OpencodeStore::open(path).map_err(of_opencode)?;
         let missing = || invalid(format!("there is no history of OpenCode in {}", path.display()));
         store.map(Self).ok_or_else(missing)
     }
 
     /// Lists all sessions, subagents' sessions last. Blocks.
     pub fn sessions(&self) -> Result<Vec<OpencodeSession>, EngineError> {
-        Ok(self.0.sessions()?)
+        self.0.sessions().map_err(of_opencode)
     }
 
     /// Reads a session with its subagents' sessions. Blocks.
@@ -70,7 +70,7 @@ impl OpencodeHistory {
     ) -> Result<Value, EngineError> {
         let id = session.id.as_str();
         SessionId::parse(id).map_err(|error| invalid(error.to_string()))?;
-        let mut file = match self.0.session(session)? {
+        let mut file = match self.0.session(session).map_err(of_opencode)? {
             Some(Stored::First(file)) => file,
             Some(Stored::Second(session)) => second::file(session).map_err(invalid)?,
             None => return Err(invalid(format!("OpenCode has no session {id}"))),
@@ -87,7 +87,38 @@ impl OpencodeHistory {
     }
 }
 
+/// Returns the fault of OpenCode's store, which is not ours.
+fn of_opencode(error: StorageError) -> EngineError {
+    let cause = if let StorageError::At { error: cause, .. } = &error { cause } else { &error };
+    match cause {
+        StorageError::Damaged(reason) => {
+            invalid(format!("OpenCode's store is damaged ({reason}); only a whole one is read"))
+        }
+        StorageError::Sqlite(reason) => {
+            let reason = reason.to_string();
+            let reason = reason.split(" in SELECT").next().unwrap_or_default();
+            invalid(format!("OpenCode's store has a form that is not understood ({reason})"))
+        }
+        _other => error.into(),
+    }
+}
+
 impl Sessions<'_> {
+    /// Returns the number of OpenCode's sessions of a project that are not here; none where its store cannot be read. Blocks
+    /// shortly.
+    pub async fn left_in_opencode(self, directory: &Path) -> usize {
+        let root = self.engine.workspaces().project_root(directory);
+        let Ok(history) = OpencodeHistory::open(&self.opencode_data()) else { return 0 };
+        let mut n_left = 0;
+        for session in history.sessions().unwrap_or_default() {
+            let is_meant = session.parent_id.is_none() && Path::new(&session.directory).starts_with(&root);
+            if is_meant && !self.has(&session.id).await.unwrap_or(true) {
+                n_left += 1;
+            }
+        }
+        n_left
+    }
+
     /// Returns the directory of OpenCode's data.
     pub fn opencode_data(self) -> PathBuf {
         self.engine.0.paths.opencode_data.clone()

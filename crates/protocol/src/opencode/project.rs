@@ -128,7 +128,7 @@ pub struct WorktreeCreate {
 /// Wish for a worktree: `true`, or the name of one, which is made where there is none of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected true, false or the name of a worktree")]
 pub enum WorktreeChoice {
     Any(bool),
     Named(String),
