@@ -105,6 +105,13 @@ async function accessibility() {
   await page.read("document.querySelector('#asks input').click(); document.querySelector('#asks button').click()")
   await page.until(`${$('live')}.textContent.includes('half')`)
   await look(page, 'while an answer is written')
+  await prompt(page, 'afterwards')
+  await page.until("document.querySelectorAll('#waiting li').length === 1")
+  await page.read(`${$('project')}.hidden = false`)
+  await look(page, 'with a prompt that waits, and several projects')
+  await page.read("document.querySelector('#waiting li button:last-child').click()")
+  await page.until(`${$('waiting')}.hidden`)
+  await page.read(`${$('prompt')}.value = ''`)
   await page.read(`${$('stop')}.click()`)
   await page.until(READY)
 
