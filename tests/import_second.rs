@@ -324,7 +324,10 @@ async fn sessions_that_are_not_here_are_told_of_and_those_that_cannot_come_are_n
     let doctor = machine.run(&["doctor"]).await;
     assert!(doctor.stdout.contains("`windlass import --opencode` brings them in"), "{doctor:?}");
     let imported = machine.run(&["import", "--opencode"]).await;
-    assert!(imported.stdout.contains("Another file of OpenCode's has it with other messages"), "{imported:?}");
+    assert!(
+        imported.stdout.contains("Another file of OpenCode's has it with other messages"),
+        "{imported:?}"
+    );
     assert!(imported.stderr.contains("is missing or was not imported: ses_orphan."), "{imported:?}");
     let one = machine.run(&["import", "--opencode", "--session", "ses_orphan"]).await;
     assert_eq!(one.code, Some(0), "{one:?}");

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, IsTerminal},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -74,7 +74,10 @@ async fn of_opencode(engine: &Engine, directory: &Path) -> Option<Finding> {
     let sessions = figures::counted(n_left, "session");
     (n_left > 0).then(|| Finding {
         remedy: Some("`windlass import --opencode` brings them in".to_owned()),
-        ..Finding::ok("import", format!("OpenCode has {sessions} of this project that windlass does not have"))
+        ..Finding::ok(
+            "import",
+            format!("OpenCode has {sessions} of this project that windlass does not have"),
+        )
     })
 }
 

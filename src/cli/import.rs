@@ -20,8 +20,7 @@ mod settings;
 /// Bytes of a file that are read.
 const MAX_FILE: u64 = 256 * 1024 * 1024;
 
-const ELSEWHERE: &str =
-    " Another file of OpenCode's has it with other messages, which are left there: `--opencode FILE` reads that one.";
+const ELSEWHERE: &str = " Another file of OpenCode's has it with other messages, which are left there: `--opencode FILE` reads that one.";
 /// Sessions that are named in a sentence.
 const MAX_NAMED: usize = 5;
 const WAITS_FOR: &str =

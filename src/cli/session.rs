@@ -127,7 +127,8 @@ async fn list(
     Ok(match format {
         Format::Json => output::print_answer(&format!("{:#}", sessions.iter().map(row).collect::<Value>())),
         Format::Text if sessions.is_empty() => {
-            let n_left = engine.sessions().left_in_opencode(&here().map_err(|error| format!("{error}."))?).await;
+            let n_left =
+                engine.sessions().left_in_opencode(&here().map_err(|error| format!("{error}."))?).await;
             output::note(&match n_left {
                 0 => "There are no sessions here.".to_owned(),
                 _ => format!(

@@ -154,7 +154,8 @@ fn hidden(line: &str) -> String {
     let masked = secrets::text(line);
     let Some((name, value)) = masked.split_once(": \"") else { return masked };
     let name = name.trim_start_matches(['+', '-', ' ']).trim_matches('"').to_ascii_lowercase();
-    let is_secret = ["key", "token", "secret", "password", "authorization"].iter().any(|it| name.contains(it));
+    let is_secret =
+        ["key", "token", "secret", "password", "authorization"].iter().any(|it| name.contains(it));
     let is_reference = value.starts_with("{env:") || value.starts_with("{file:");
     if !is_secret || is_reference {
         return masked;

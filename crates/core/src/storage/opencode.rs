@@ -38,7 +38,6 @@ pub struct OpencodeSession {
     updated: i64,
     /// True for one of the second version with rows that no migration makes.
     has_more: bool,
-    is_elsewhere: false,
     /// True for one that another database has as well, with other messages.
     pub is_elsewhere: bool,
 }
