@@ -215,7 +215,9 @@ async fn a_turn_that_is_stopped_in_an_attached_chat_gives_back_what_waits() {
     terminal.shows("the line", ends).await;
     terminal.shows_text("› mind the tests").await;
     assert_eq!(server.get(&format!("/api/session/{id}/inbox")).await.ok()["data"], json!([]));
-    terminal.types("\x03\x04");
+    terminal.types("\x03");
+    chat::prompt(&terminal).await;
+    terminal.types("\x04");
     terminal.ends_with(0).await;
     server.finish().await;
 }

@@ -80,9 +80,11 @@ async fn another_file_may_be_named_and_nonsense_is_refused() {
     assert_eq!(code, Some(0), "{errors}");
     let made: Value = serde_json::from_str(&scratch.read("made/settings.json")).unwrap();
     assert_eq!(made["acp.agents"]["windlass"]["args"], json!(["acp"]));
+    let (listed, _, code) = shell.run(&["editor"]).await;
+    assert_eq!((code, listed.lines().count()), (Some(0), 5), "{listed}");
     for (arguments, status) in [
-        (&["editor"][..], 2),
-        (&["editor", "ed"], 2),
+        (&["editor", "ed"][..], 2),
+        (&["editor", "--write"], 2),
         (&["editor", "zed", "--file", "x"], 2),
         (&["editor", "zed", "--write", "--file", "."], 1),
         (&["editor", "zed", "--write", "--file", "a.txt/x"], 1),

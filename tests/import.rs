@@ -167,7 +167,7 @@ async fn a_hostile_file_is_refused_and_changes_nothing() {
     let list = machine.run(&["session", "list", "--all", "--format", "json"]).await;
     assert_eq!(list.stdout, "[]\n");
     let imported = machine.pipe(&["import", "-"], small().to_string()).await;
-    let told = "Imported ses_small, Small (2 messages). 1 part of a kind that this version does not know was left out.\n";
+    let told = "Imported ses_small, Small (2 messages). 1 part that this version cannot read was left out.\n";
     assert_eq!(imported.stdout, told, "{imported:?}");
     machine.finish().await;
 }

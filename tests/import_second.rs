@@ -126,7 +126,7 @@ async fn sessions_of_the_second_version_are_read_with_all_that_they_say() {
     let before = fs::read(&path).unwrap();
     let imported = machine.run(&["import", "--opencode"]).await;
     assert_eq!(imported.code, Some(0), "{imported:?}");
-    assert!(imported.stdout.contains("1 part of a kind that this version does not know"), "{imported:?}");
+    assert!(imported.stdout.contains("1 part that this version cannot read"), "{imported:?}");
     assert!(imported.stdout.ends_with("1 session imported.\n"), "{imported:?}");
     assert_eq!(fs::read(&path).unwrap(), before);
     let again = machine.run(&["import", "--opencode"]).await;

@@ -167,7 +167,13 @@ async fn a_chat_and_its_question_are_drawn() {
     assert!(keep(&screen, "question.svg").contains("Hello, {name}!"));
     terminal.types("\x03");
     terminal.shows_text("Cancelled.").await;
-    terminal.types("\x03\x04");
+    let ends = |line: &String| line.trim_end().ends_with("now show me the di");
+    let is_last =
+        |screen: &Screen| screen.lines().iter().rfind(|line| !line.trim().is_empty()).is_some_and(ends);
+    terminal.shows("the line", is_last).await;
+    terminal.types("\x03");
+    chat::prompt(&terminal).await;
+    terminal.types("\x04");
     terminal.ends_with(0).await;
     machine.finish().await;
 }

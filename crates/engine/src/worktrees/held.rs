@@ -56,8 +56,10 @@ impl TaskWorktree {
     /// Returns the place in the worktree of a directory of its project; the whole where the worktree has no such place.
     pub fn place_of(&self, directory: &Path) -> PathBuf {
         let own = self.directory();
-        let below = real(directory).strip_prefix(real(&self.main)).map(|below| own.join(below));
-        below.ok().filter(|place| place.is_dir()).unwrap_or(own)
+        let directory = real(directory);
+        let below =
+            directory.strip_prefix(real(&self.main)).ok().filter(|below| !below.as_os_str().is_empty());
+        below.map(|below| own.join(below)).filter(|place| place.is_dir()).unwrap_or(own)
     }
 
     /// Removes the worktree if it is new, nothing was changed in it and no session is open there; true where it is gone.
