@@ -64,6 +64,7 @@ async fn prompts_that_wait_are_listed_changed_and_withdrawn() {
     server.send("PATCH", &path(2), json!({"delivery": "now"})).await.refused(400);
     server.send("PATCH", &path(2), json!({"when": "now"})).await.refused(400);
     server.send("PATCH", &path(2), json!({"text": " "})).await.refused(400);
+    server.post(&format!("/api/session/{id}/prompt"), json!({"prompt": {"text": " "}})).await.refused(400);
     server.get("/api/session/ses_none/inbox").await.refused(404);
     assert_eq!(texts(&inbox(&server, &id).await), ["mind the tests", "ONE, better", "two"]);
 

@@ -2,10 +2,11 @@
 
 use std::{path::Path, process::Command};
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::{
-    cli::Machine,
+    cli::{Machine, ended, signal},
     support::{
         agent::Agent,
         llm::{Gate, Reply},
@@ -359,4 +360,22 @@ async fn a_worktree_in_which_nothing_was_changed_goes_with_its_server_too() {
     server.prompt(&id, "where?").await;
     assert_eq!(server.llm.last_request().tool_result("call_1").trim(), directory);
     server.finish().await;
+}
+
+#[tokio::test]
+async fn a_worktree_in_which_another_process_works_is_not_removed_and_goes_with_that_where_it_is_interrupted()
+{
+    let machine = Machine::new().await;
+    let gate = Gate::new();
+    machine.llm.reply(Reply::text("half").and_gate(&gate));
+    let working = machine.command(&["run", "--worktree=busy", "go"]).spawn().unwrap();
+    gate.reached().await;
+    let refused = machine.run(&["worktree", "remove", "--yes", "busy"]).await;
+    assert!(refused.code == Some(1) && refused.stderr.contains("A session works in busy"), "{refused:?}");
+    signal(&working, Signal::SIGINT);
+    let ended = ended(working).await;
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert!(ended.stderr.contains("the worktree busy is gone again"), "{ended:?}");
+    assert_eq!(git(&machine, &["branch", "--list", "opencode/*"]), "");
+    machine.finish().await;
 }

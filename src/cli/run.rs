@@ -6,6 +6,7 @@ use std::{
     process::ExitCode,
 };
 
+use windlass_base::figures;
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::{
     CommandChoice, Engine, Invocation, Limits, PromptInput, PromptPart, Slash, StopReason, unknown_command,
@@ -165,6 +166,12 @@ async fn answer(engine: &Engine, shown: &mut Shown, mut args: RunArgs) -> Result
     place.check_files(&files)?;
     let opened = place.open(engine, &args.talk, &message, open::LONG_MCP_LIMIT).await?;
     let id = opened.info.id.clone();
+    let waiting = engine.sessions().waiting_prompts(&id);
+    let n_parked = waiting.iter().filter(|prompt| prompt.is_parked).count();
+    if n_parked > 0 {
+        let prompts = figures::counted(n_parked, "prompt");
+        output::note(&format!("Before this one goes what has waited in the session: {prompts}."));
+    }
     let mut parts = files;
     parts.push(PromptPart::Text { text: message, is_synthetic: false, is_ignored: false });
     // Piped text was not written by the user.

@@ -315,6 +315,10 @@ async fn remove(
         let name = plain(&worktree.name);
         return Err(Failure::Misuse(format!("{name} is where you are; run this somewhere else.")));
     }
+    if engine.worktrees().is_used(&worktree).await {
+        let name = plain(&worktree.name);
+        return Err(Failure::Failed(format!("A session works in {name}; end it first.")));
+    }
     if !is_sure && state(engine, &worktree).await != NOTHING {
         let work = format!("There is work in {}", shown(&worktree));
         if !is_agreed(&format!("{work}. Throw it away?"), &format!("{work}; --yes throws it away."))? {

@@ -21,7 +21,7 @@ use super::{
     api_session::{find, session_view},
     ask,
     body::{self, Answer, Ids, Payload},
-    error::Failure,
+    error::{Failure, Piece},
     history,
     prompt::{self, PartInput, PromptBody},
     routes::{Routes, get, post},
@@ -155,6 +155,12 @@ async fn admit(
 ) -> Result<Answer<Value>, Failure> {
     let id = find(&server, &id).await?.id;
     let AdmitBody { id: message_id, prompt: Words { text, files, agents }, delivery } = body;
+    if text.trim().is_empty() && files.is_empty() {
+        return Err(Failure::bad_request(
+            Piece::Payload,
+            "A prompt has to have words\n  at [\"prompt\"][\"text\"]",
+        ));
+    }
     let message_id = message_id.unwrap_or_else(ids::message);
     let shown = json!({"text": text});
     let answer = Answer(json!({"data": {

@@ -41,6 +41,8 @@ const N_SHOWN: usize = 6;
 const AGENT_LIMIT: Duration = Duration::from_secs(2);
 /// Sessions that are listed.
 const N_SESSIONS: usize = 20;
+/// Sessions of the project among which they are looked for.
+const MAX_OF_PROJECT: usize = 500;
 
 /// See the module's comment.
 #[expect(clippy::large_enum_variant, reason = "a chat has one")]
@@ -208,12 +210,18 @@ impl Sessions {
         Ok(())
     }
 
-    /// Returns the latest sessions of the directory.
+    /// Returns the latest sessions of the directory, and of worktrees of its project.
     pub async fn list(&self) -> Result<Vec<Session>, Failure> {
         match self {
             Self::Own { engine, place } => {
-                let directory = place.workspace.directory().display().to_string();
-                Ok(engine.sessions().list(Some(directory), ArchiveFilter::Exclude, None, N_SESSIONS).await?)
+                let directory = place.workspace.directory();
+                let of_project =
+                    engine.sessions().of_project(directory, ArchiveFilter::Exclude, MAX_OF_PROJECT);
+                let is_here = |session: &Session| {
+                    let of_session = Path::new(&session.directory);
+                    of_session == directory || engine.worktrees().name_of(of_session).is_some()
+                };
+                Ok(of_project.await?.into_iter().filter(is_here).take(N_SESSIONS).collect())
             }
             Self::Remote { remote, .. } => {
                 Ok(remote.http.get(&format!("/session?roots=true&limit={N_SESSIONS}")).await?)

@@ -709,6 +709,9 @@ onMenu('rename', async (id) => {
   if (title) await call('PATCH', '/session/' + id, { title });
   await Promise.all([draw(), list()]);
 });
+// The prompt that was put into the line by an undo.
+let undone = '';
+
 onMenu('undo', async (id) => {
   const messages = await call('GET', '/session/' + id + '/message');
   const revert = (await call('GET', '/session/' + id)).revert?.messageID;
@@ -717,11 +720,16 @@ onMenu('undo', async (id) => {
   if (!last) return say('There is nothing to undo.');
   await call('POST', '/session/' + id + '/revert', { messageID: last.info.id });
   const words = last.parts.filter((part) => part.type === 'text' && !part.synthetic).map((part) => part.text);
-  if (!$('prompt').value) $('prompt').value = words.join('\n');
+  undone = words.join('\n');
+  if (!$('prompt').value) $('prompt').value = undone;
   $('prompt').focus();
   await draw();
 });
-onMenu('redo', async (id) => { await call('POST', '/session/' + id + '/unrevert'); await draw(); });
+onMenu('redo', async (id) => {
+  await call('POST', '/session/' + id + '/unrevert');
+  if ($('prompt').value === undone) $('prompt').value = '';
+  await draw();
+});
 onMenu('fork', async (id) => { await open((await call('POST', '/session/' + id + '/fork', {})).id); });
 onMenu('archive', async (id) => {
   await call('PATCH', '/session/' + id, { time: { archived: Date.now() } });

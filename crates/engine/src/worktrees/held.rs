@@ -9,13 +9,19 @@ use std::{
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use windlass_base::{git::repository::Repository, lock::lock, path::real};
-use windlass_protocol::opencode::project::{Worktree, WorktreeCreate};
+use windlass_protocol::opencode::{
+    project::{Worktree, WorktreeCreate},
+    session::ArchiveFilter,
+};
 
 use super::{
     folder::{WorktreeError, Worktrees, has_no_commits, slug, way_out},
     open_files::OpenFiles,
 };
 use crate::{Engine, Workspace, git::GitError};
+
+/// Sessions of a worktree that are looked at.
+const MAX_SESSIONS: usize = 100;
 
 /// The worktrees in which work of this process goes on, by their directories. The lock is held while one is entered or
 /// removed.
@@ -156,6 +162,19 @@ impl Worktrees<'_> {
                 Err(WorktreeError::Create(reason + &and))
             }
         }
+    }
+
+    /// Returns true if a session in a worktree works, in this process or another one.
+    pub async fn is_used(self, worktree: &Worktree) -> bool {
+        let directory = Path::new(&worktree.directory);
+        let sessions = self.0.sessions().of_project(directory, ArchiveFilter::Include, MAX_SESSIONS).await;
+        for session in sessions.unwrap_or_default() {
+            let shared = self.0.storage().session_locks.share(&session.id).await;
+            if shared.alone().is_none() {
+                return true;
+            }
+        }
+        false
     }
 
     async fn files_of(self, directory: &Path) -> Result<OpenFiles, GitError> {
