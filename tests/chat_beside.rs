@@ -343,3 +343,24 @@ async fn a_new_session_keeps_the_agent() {
     terminal.shows("the agent of before", |screen| is_at_prompt(screen, "plan ›")).await;
     leave(terminal, machine).await;
 }
+
+#[tokio::test]
+async fn a_prompt_is_picked_for_undo_by_its_words() {
+    let machine = Machine::new().await;
+    let terminal = start(&machine, &["chat"]);
+    for (words, answer) in [("alpha one", "First."), ("beta two", "Second."), ("gamma two", "Third.")] {
+        prompt(&terminal).await;
+        machine.llm.reply(Reply::text(answer));
+        terminal.types(&format!("{words}\r"));
+        terminal.shows_text(answer).await;
+    }
+    prompt(&terminal).await;
+    terminal.types("/undo two\r");
+    terminal.shows("the two that have the word", |screen| has_row(screen, &["1  ", "gamma two"])).await;
+    terminal.shows_text("/undo NUMBER chooses.").await;
+    prompt(&terminal).await;
+    terminal.types("/undo beta\r");
+    terminal.shows("the prompt in the line", |screen| is_at_prompt(screen, "› beta two")).await;
+    terminal.types("\x15");
+    leave(terminal, machine).await;
+}

@@ -273,7 +273,8 @@ impl Chat {
     async fn line(&mut self, interrupts: &mut Interrupts) -> io::Result<Typed> {
         self.shown.settle().await?;
         let prompt = self.label().await;
-        let words = Words::new(&self.look.directory, self.sessions.choices(), names::names());
+        let sessions = self.sessions.ids().await;
+        let words = Words::new(&self.look.directory, self.sessions.choices(), sessions, names::names());
         let reading = self.editor.read(prompt, std::mem::take(&mut self.begun), words);
         let mut reading = std::pin::pin!(reading);
         let mut is_told = false;
@@ -366,6 +367,9 @@ impl Chat {
                     self.begun.clone_from(&line);
                     self.offer().await
                 }
+                Line::Prompt if let Some(words) = lines::wanted_undo(&line) => {
+                    self.undo_one(words, interrupts).await
+                }
                 Line::Prompt => match self.sessions.prompt(&line, &self.look.directory) {
                     Ok(input) if line.split_whitespace().next() == Some("/undo") => {
                         self.undo(input, interrupts).await
@@ -439,6 +443,17 @@ impl Chat {
         }
         self.n_stopped = if last.is_interrupted { 1 + last.n_steered } else { 0 };
         Ok(self.shown.rest().await?)
+    }
+
+    /// Takes the prompt with these words back, with all behind it, or lists those that have them.
+    async fn undo_one(&mut self, words: &str, interrupts: &mut Interrupts) -> Result<(), Failure> {
+        match own::pick_prompt(self.sessions.prompts(&self.id).await?, words)? {
+            own::Picked::One(id) => {
+                let input = self.sessions.prompt(&format!("/undo {id}"), &self.look.directory)?;
+                self.undo(input, interrupts).await
+            }
+            own::Picked::List(list) => Ok(self.shown.print_wrapped(&list).await?),
+        }
     }
 
     /// Takes prompts back, the last of them into the line.

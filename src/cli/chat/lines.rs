@@ -62,6 +62,12 @@ pub fn unknown(sessions: &Sessions, name: &str) -> String {
     texts::unknown(&(sessions.fault_of_command(name) + &unknown))
 }
 
+/// Returns the words behind `/undo` that name a prompt; `None` for a number of prompts, a message's id, and other lines.
+pub fn wanted_undo(line: &str) -> Option<&str> {
+    let words = line.trim().strip_prefix("/undo ")?.trim();
+    (!words.starts_with("msg_") && words.parse::<usize>().is_err()).then_some(words)
+}
+
 /// Says if the pictures are attached whose paths a line names; `None` where it names none.
 pub fn pictures_of(line: &str, input: &PromptInput) -> Option<String> {
     let named = dropped::pictures(line);

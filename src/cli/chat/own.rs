@@ -11,6 +11,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     super::{
+        daemon::sessions::Said,
         output::{self, plain},
         run::failure::Failure,
         runtime::Interrupts,
@@ -283,6 +284,7 @@ struct Kind {
 
 const MODELS: Kind = Kind { command: "model", one: "model", many: "models" };
 const AGENTS: Kind = Kind { command: "agent", one: "agent", many: "agents" };
+const PROMPTS: Kind = Kind { command: "undo", one: "prompt", many: "prompts" };
 const SESSIONS: Kind = Kind { command: "sessions", one: "session", many: "sessions" };
 
 /// A row of a picker.
@@ -305,8 +307,18 @@ impl Row {
     }
 }
 
+/// Picks one of a session's prompts, the newest first, by words that only it has; `list` lists them all.
+pub(super) fn pick_prompt(prompts: Vec<Said>, wanted: &str) -> Result<Picked, Failure> {
+    let rows = prompts.into_iter().rev().map(|Said { id, created, words }| {
+        let text =
+            format!("{}  {}", clock::short(created), plain(words.trim().lines().next().unwrap_or_default()));
+        Row::of(id.to_string(), text)
+    });
+    pick(&PROMPTS, rows.collect(), if wanted == "list" { "" } else { wanted })
+}
+
 /// Outcome of a picker.
-enum Picked {
+pub(super) enum Picked {
     One(String),
     /// The rows to choose from.
     List(String),

@@ -26,19 +26,26 @@ pub struct Words {
     models: Vec<String>,
     agents: Vec<String>,
     subagents: Vec<String>,
+    sessions: Vec<String>,
     drawn: Drawn,
 }
 
 impl Words {
     /// Completes the names of a directory and the chat's own commands.
-    pub fn new(directory: &Path, choices: Choices, own: impl Iterator<Item = &'static str>) -> Self {
+    pub fn new(
+        directory: &Path,
+        choices: Choices,
+        sessions: Vec<String>,
+        own: impl Iterator<Item = &'static str>,
+    ) -> Self {
         let Choices { commands, agents, subagents, models, .. } = choices;
         let commands = commands.into_iter().map(|command| command.name);
         let mut commands: Vec<String> = commands.chain(own.map(str::to_owned)).collect();
         commands.sort();
         commands.dedup();
         let agents = agents.into_iter().map(|(name, _)| name).collect();
-        Self { directory: directory.to_owned(), commands, models, agents, subagents, drawn: Drawn::default() }
+        let (directory, drawn) = (directory.to_owned(), Drawn::default());
+        Self { directory, commands, models, agents, subagents, sessions, drawn }
     }
 
     /// Returns where the word begins that is being typed, and its completions.
@@ -47,7 +54,13 @@ impl Words {
             let fits = self.commands.iter().filter(|command| command.starts_with(name));
             return (0, fits.map(|command| format!("/{command} ")).collect());
         }
-        let lists = [("/model ", &self.models), ("/agent ", &self.agents), ("/mode ", &self.agents)];
+        let lists = [
+            ("/model ", &self.models),
+            ("/agent ", &self.agents),
+            ("/mode ", &self.agents),
+            ("/sessions ", &self.sessions),
+            ("/resume ", &self.sessions),
+        ];
         for (command, names) in lists {
             if let Some(begun) = typed.strip_prefix(command) {
                 let fits = names.iter().filter(|name| name.starts_with(begun));

@@ -12,7 +12,7 @@ use windlass_engine::{
 use windlass_protocol::opencode::{
     file_diff::FileDiff,
     id::{MessageId, SessionId},
-    message::MessageWithParts,
+    message::{Message, MessageWithParts},
     model_ref::ModelRef,
     part::PartKind,
     session::{ArchiveFilter, Session},
@@ -72,6 +72,14 @@ pub struct Choices {
     pub models: Vec<String>,
     /// The names of a server's models, and the tokens that their contexts take.
     names: HashMap<String, (String, u64)>,
+}
+
+/// A prompt of the user in a session.
+pub struct Said {
+    pub id: MessageId,
+    /// Milliseconds since the epoch.
+    pub created: i64,
+    pub words: String,
 }
 
 /// The last messages of a session.
@@ -229,6 +237,29 @@ impl Sessions {
         }
     }
 
+    /// Returns the ids of the sessions that are listed; none where a server does not tell them in time.
+    pub async fn ids(&self) -> Vec<String> {
+        let listed = timeout(AGENT_LIMIT, self.list()).await;
+        let listed = listed.ok().and_then(Result::ok).unwrap_or_default();
+        listed.into_iter().map(|session| session.id.to_string()).collect()
+    }
+
+    /// Returns the prompts of a session that are not undone, in their order.
+    pub async fn prompts(&self, id: &SessionId) -> Result<Vec<Said>, Failure> {
+        let messages = match self {
+            Self::Own { engine, .. } => engine.sessions().record(id).await?.without_undone().messages,
+            Self::Remote { remote, .. } => remote.http.get(&format!("/session/{id}/message")).await?,
+        };
+        let said = messages.into_iter().filter_map(|message| match &message.info {
+            Message::User(user) => {
+                let (id, created) = (user.id.clone(), user.time.created);
+                Some(Said { id, created, words: words_of(&message) }).filter(|said| !said.words.is_empty())
+            }
+            Message::Assistant(_) => None,
+        });
+        Ok(said.collect())
+    }
+
     /// Returns a session as it is stored.
     pub async fn info(&self, id: &SessionId) -> Result<Session, Failure> {
         match self {
@@ -294,11 +325,7 @@ impl Sessions {
                 remote.http.get(&format!("/session/{id}/message/{message_id}")).await.ok()?
             }
         };
-        let texts = message.parts.iter().filter_map(|part| match &part.kind {
-            PartKind::Text(text) if text.synthetic != Some(true) => Some(text.text.as_str()),
-            _other => None,
-        });
-        Some((message_id, texts.collect::<Vec<_>>().join("\n")))
+        Some((message_id, words_of(&message)))
     }
 
     /// Returns the name of a model, and the tokens that its context takes.
@@ -591,6 +618,15 @@ impl Choices {
         models.sort();
         Ok((models, HashMap::new()))
     }
+}
+
+/// Returns the words that a person said in a message.
+fn words_of(message: &MessageWithParts) -> String {
+    let texts = message.parts.iter().filter_map(|part| match &part.kind {
+        PartKind::Text(text) if text.synthetic != Some(true) => Some(text.text.as_str()),
+        _other => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// Attaches the files that a line names by `@`.

@@ -10,6 +10,7 @@ fn words() -> Words {
         models: names(&["mock/mock", "mock/other"]),
         agents: names(&["build", "plan"]),
         subagents: names(&["srcery"]),
+        sessions: names(&["ses_one", "ses_two"]),
         drawn: Drawn::default(),
     }
 }
@@ -24,6 +25,8 @@ fn commands_and_their_arguments_are_completed() {
     check("/mo", 0, &["/model ", "/mode "]);
     check("/model mock/o", 7, &["mock/other"]);
     check("/agent p", 7, &["plan"]);
+    check("/sessions ses_t", 10, &["ses_two"]);
+    check("/resume ", 8, &["ses_one", "ses_two"]);
     check("see /mo", 4, &[]);
 }
 
