@@ -69,6 +69,8 @@ pub struct Changes {
     pub progress: BTreeMap<usize, (Option<String>, Map<String, Value>)>,
     /// Calls that were allowed, by part index, and go on once that is shown.
     pub allowed: Vec<(usize, oneshot::Sender<()>)>,
+    /// Told once these changes are shown.
+    pub shown: Vec<oneshot::Sender<()>>,
     /// Times at which calls that waited for an answer continued, by part index.
     pub resumed: BTreeMap<usize, i64>,
     pub todos: Option<Vec<Todo>>,
@@ -136,7 +138,7 @@ impl Host for CallHost {
 
     fn subtask(&self, request: Subtask) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            let ended = subtask::run(&self.parent, request, |metadata| self.progress(None, metadata)).await?;
+            let ended = subtask::run(&self.parent, request, |metadata| self.progress_shown(metadata)).await?;
             self.report(|changes| {
                 changes.cost = money::sum(changes.cost, ended.cost);
                 changes.tokens.add(&ended.tokens);
@@ -300,6 +302,16 @@ impl CallHost {
 
     fn tool_ref(&self) -> ToolRef {
         ToolRef { message_id: self.message_id.clone(), call_id: self.call_id.clone() }
+    }
+
+    /// Reports progress; the receiver ends once it is shown.
+    fn progress_shown(&self, metadata: Map<String, Value>) -> oneshot::Receiver<()> {
+        let (shown, is_shown) = oneshot::channel();
+        self.report(|changes| {
+            changes.progress.entry(self.part).or_default().1 = metadata;
+            changes.shown.push(shown);
+        });
+        is_shown
     }
 
     fn report(&self, note: impl FnOnce(&mut Changes)) {

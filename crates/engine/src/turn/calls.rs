@@ -474,7 +474,7 @@ fn note_reports(
             None => journal.part(part),
         }
     }
-    let mut waiting = Vec::new();
+    let mut waiting = changes.shown;
     for (index, shown) in changes.allowed {
         waiting.push(shown);
         let Some(part) = state.part_mut(index) else { continue };

@@ -106,7 +106,7 @@ pub fn offered(loaded: &Loaded, policy: &Policy) -> String {
 pub async fn run(
     parent: &Parent,
     request: Subtask,
-    show: impl Fn(Map<String, Value>),
+    show: impl Fn(Map<String, Value>) -> oneshot::Receiver<()>,
 ) -> Result<Ended, ToolError> {
     let agent =
         parent.loaded.agent(&request.agent).filter(|agent| agent.is_subagent() || parent.task.is_some());
@@ -128,7 +128,8 @@ pub async fn run(
     }
     let (child, guard) = open(parent, agent, &request).await?;
     let metadata = task.metadata(parent, &child.id, is_background);
-    show(metadata.clone());
+    // Clients hear of the child by its parent's call before it says something. A step that is cut shows nothing more.
+    let _ = show(metadata.clone()).await;
     let input = task.input(parent, request.prompt);
     let link = SubagentLink {
         parent: parent.info.id.clone(),
@@ -155,7 +156,7 @@ pub async fn run(
         Ok(open) = &mut moved => {
             guard.release();
             let metadata = task.metadata(parent, &child.id, true);
-            show(metadata.clone());
+            drop(show(metadata.clone()));
             return Ok(leave(parent, link, ended, open, task.title, metadata));
         }
         outcome = &mut ended => outcome,
