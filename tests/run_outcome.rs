@@ -141,6 +141,21 @@ async fn a_session_is_named_by_a_piece_of_its_id_or_as_the_latest() {
 }
 
 #[tokio::test]
+async fn the_latest_session_is_the_projects_and_not_the_machines() {
+    let machine = machine().await;
+    machine.llm.reply(Reply::text("Here."));
+    machine.run(&["run", "one"]).await;
+    let elsewhere = machine.scratch.home.join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    machine.llm.reply(Reply::text("There."));
+    let ended = machine.run(&["run", "--dir", elsewhere.to_str().unwrap(), "two"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "There.\n"), "{ended:?}");
+    let shown = machine.run(&["session", "show", "latest"]).await;
+    assert!(shown.stdout.contains("Here.") && !shown.stdout.contains("There."), "{shown:?}");
+    machine.finish().await;
+}
+
+#[tokio::test]
 async fn words_of_other_agents_get_a_tip_and_help_is_a_command() {
     let machine = machine().await;
     for (word, tip) in

@@ -4,6 +4,7 @@ use std::{
     io::{self, IsTerminal},
     path::PathBuf,
     process::ExitCode,
+    sync::{Arc, OnceLock},
 };
 
 use clap::Args;
@@ -273,10 +274,12 @@ impl Chat {
     async fn line(&mut self, interrupts: &mut Interrupts) -> io::Result<Typed> {
         self.shown.settle().await?;
         let prompt = self.label().await;
-        let sessions = self.sessions.ids().await;
-        let words = Words::new(&self.look.directory, self.sessions.choices(), sessions, names::names());
+        let listed = Arc::new(OnceLock::new());
+        let words = Words::new(&self.look.directory, self.sessions.choices(), listed.clone(), names::names());
         let reading = self.editor.read(prompt, std::mem::take(&mut self.begun), words);
         let mut reading = std::pin::pin!(reading);
+        // A store of thousands of sessions does not hold the line up.
+        let mut listing = std::pin::pin!(self.sessions.ids());
         let mut is_told = false;
         let typed = loop {
             let happened = tokio::select! {
@@ -284,6 +287,11 @@ impl Chat {
                 typed = &mut reading => break typed,
                 // There is nothing to interrupt. One that comes behind Enter is for the turn that begins.
                 () = interrupts.next() => continue,
+                ids = &mut listing, if listed.get().is_none() => {
+                    // It is set here alone.
+                    let _ = listed.set(ids);
+                    continue;
+                }
                 happened = self.shown.happened() => happened,
             };
             match happened {

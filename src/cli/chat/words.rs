@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
 };
 
 use rustyline::{
@@ -26,7 +27,8 @@ pub struct Words {
     models: Vec<String>,
     agents: Vec<String>,
     subagents: Vec<String>,
-    sessions: Vec<String>,
+    /// Set once they are read.
+    sessions: Arc<OnceLock<Vec<String>>>,
     drawn: Drawn,
 }
 
@@ -35,7 +37,7 @@ impl Words {
     pub fn new(
         directory: &Path,
         choices: Choices,
-        sessions: Vec<String>,
+        sessions: Arc<OnceLock<Vec<String>>>,
         own: impl Iterator<Item = &'static str>,
     ) -> Self {
         let Choices { commands, agents, subagents, models, .. } = choices;
@@ -54,12 +56,13 @@ impl Words {
             let fits = self.commands.iter().filter(|command| command.starts_with(name));
             return (0, fits.map(|command| format!("/{command} ")).collect());
         }
+        let sessions = self.sessions.get().map(Vec::as_slice).unwrap_or_default();
         let lists = [
-            ("/model ", &self.models),
+            ("/model ", self.models.as_slice()),
             ("/agent ", &self.agents),
             ("/mode ", &self.agents),
-            ("/sessions ", &self.sessions),
-            ("/resume ", &self.sessions),
+            ("/sessions ", sessions),
+            ("/resume ", sessions),
         ];
         for (command, names) in lists {
             if let Some(begun) = typed.strip_prefix(command) {

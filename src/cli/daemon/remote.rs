@@ -57,6 +57,8 @@ struct State {
     questions: Vec<QuestionRequest>,
     /// Sessions that work.
     working: HashSet<SessionId>,
+    /// Prompts sent so far, which number the turns: an answer may come behind the end of its turn.
+    n_sent: u64,
     /// Ends of prompts that never began.
     unbegun: Ended,
     /// Prompts that are being taken back.
@@ -229,9 +231,7 @@ impl Remote {
         let (number, before) = {
             let mut state = lock(&self.state);
             let before = arrived.as_ref().and_then(|it| state.sent.insert(id.clone(), it.clone()));
-            let number = state.turns.last().map_or(0, |turn| turn.number + 1);
-            state.turns.push(Turn { session_id: id.clone(), answer: None, on_end, number, beside });
-            (number, before)
+            (state.begin(id, on_end, beside), before)
         };
         self.tasks.spawn(async move {
             // In the order in which they were typed.
@@ -248,17 +248,7 @@ impl Remote {
     }
 
     fn note_answer(&self, number: u64, answered: Result<MessageWithParts, String>) {
-        let mut state = lock(&self.state);
-        let Some(at) = state.turns.iter().position(|turn| turn.number == number) else { return };
-        let ended = match answered {
-            // No turn of it will be shown.
-            Err(reason) => vec![(state.turns.remove(at).on_end, Err(reason))],
-            Ok(message) => {
-                state.turns[at].answer = Some((prompt_of(&message.info), turn_end(message.info)));
-                state.take_ended()
-            }
-        };
-        drop(state);
+        let ended = lock(&self.state).answered(number, answered);
         for (on_end, end) in ended {
             on_end(end);
         }
@@ -465,6 +455,27 @@ async fn read(remote: &Weak<Remote>, stream: &mut Response) {
 type Ended = Vec<(OnEnd, TurnEnd)>;
 
 impl State {
+    /// Notes a prompt that is sent; returns its number.
+    fn begin(&mut self, id: &SessionId, on_end: OnEnd, beside: Option<BesideTurn>) -> u64 {
+        let number = self.n_sent;
+        self.n_sent += 1;
+        self.turns.push(Turn { session_id: id.clone(), answer: None, on_end, number, beside });
+        number
+    }
+
+    /// Notes the answer to a prompt, whose turn may be over by now.
+    fn answered(&mut self, number: u64, answered: Result<MessageWithParts, String>) -> Ended {
+        let Some(at) = self.turns.iter().position(|turn| turn.number == number) else { return Vec::new() };
+        match answered {
+            // No turn of it will be shown.
+            Err(reason) => vec![(self.turns.remove(at).on_end, Err(reason))],
+            Ok(message) => {
+                self.turns[at].answer = Some((prompt_of(&message.info), turn_end(message.info)));
+                self.take_ended()
+            }
+        }
+    }
+
     fn note(&mut self, payload: &EventPayload) {
         match payload {
             EventPayload::SessionCreated(info) | EventPayload::SessionUpdated(info) => {
@@ -651,3 +662,6 @@ fn part(part: &PromptPart) -> Value {
         PromptPart::Document { text, .. } => json!({"type": "text", "text": text, "synthetic": true}),
     }
 }
+
+#[cfg(test)]
+mod tests;

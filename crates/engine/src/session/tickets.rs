@@ -195,10 +195,12 @@ impl Tickets {
     /// Tells clients all prompts that wait, some of which have changed.
     fn tell_updated(&self) {
         let session_id = self.session_id.clone();
-        for entry in self.lock().values_mut().filter(|entry| entry.listed().is_some()) {
+        let mut open = self.lock();
+        for entry in open.values_mut().filter(|entry| entry.listed().is_some()) {
             entry.is_told = true;
         }
-        let inbox = self.waiting().iter().map(|waiting| waiting.item(&session_id)).collect();
+        let inbox = all_waiting(&open).iter().map(|waiting| waiting.item(&session_id)).collect();
+        // Under the lock: of two lists that are told at once, the newer is the last.
         self.tell(InboxEvent::Updated { session_id, inbox });
     }
 
@@ -329,11 +331,7 @@ impl Tickets {
 
     /// Lists the user's prompts that wait, in their order.
     pub fn waiting(&self) -> Vec<WaitingPrompt> {
-        let open = self.lock();
-        let listed = open.iter().filter_map(|(ticket, entry)| Some((entry.place, waiting(*ticket, entry)?)));
-        let mut listed: Vec<(Place, WaitingPrompt)> = listed.collect();
-        listed.sort_unstable_by_key(|(place, _)| *place);
-        listed.into_iter().map(|(_, waiting)| waiting).collect()
+        all_waiting(&self.lock())
     }
 
     /// Changes a user's prompt that waits, as [`Tickets::waiting`] lists it; false if it does not any more.
@@ -543,6 +541,13 @@ fn rewrite(entry: &Ticket) {
     if let (Some(kept), Some(input)) = (&entry.kept, entry.waiting.as_deref()) {
         kept.rewrite(input, entry.created, entry.rank);
     }
+}
+
+fn all_waiting(open: &HashMap<u64, Ticket>) -> Vec<WaitingPrompt> {
+    let listed = open.iter().filter_map(|(ticket, entry)| Some((entry.place, waiting(*ticket, entry)?)));
+    let mut listed: Vec<(Place, WaitingPrompt)> = listed.collect();
+    listed.sort_unstable_by_key(|(place, _)| *place);
+    listed.into_iter().map(|(_, waiting)| waiting).collect()
 }
 
 /// Returns a user's prompt that waits as it is listed.

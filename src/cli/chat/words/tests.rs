@@ -1,5 +1,7 @@
 //! Typed beginnings and their completions.
 
+use std::sync::Arc;
+
 use super::{super::reflow::Drawn, Words};
 
 fn words() -> Words {
@@ -10,7 +12,7 @@ fn words() -> Words {
         models: names(&["mock/mock", "mock/other"]),
         agents: names(&["build", "plan"]),
         subagents: names(&["srcery"]),
-        sessions: names(&["ses_one", "ses_two"]),
+        sessions: Arc::new(names(&["ses_one", "ses_two"]).into()),
         drawn: Drawn::default(),
     }
 }
