@@ -7,6 +7,7 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSyn
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 
 const [binary, runtime = "node", only] = process.argv.slice(2);
 const isBun = !runtime.endsWith("node");
@@ -30,7 +31,7 @@ class Service {
     return service;
   }
 
-  answer({ url, headers, method }, text, response) {
+  async answer({ url, headers, method }, text, response) {
     const body = headers["content-type"]?.startsWith("application/json") && text ? JSON.parse(text) : undefined;
     this.requests.push({ url, headers, body, method });
     const path = url.split("?")[0];
@@ -40,15 +41,15 @@ class Service {
       return response.end(JSON.stringify(this.others[path] ?? {}));
     }
     response.writeHead(200, { "content-type": "text/event-stream" });
-    const step = tools(body)?.length ? this.next(body) : { text: "A title" };
+    const step = tools(body)?.length ? await this.next(body) : { text: "A title" };
     response.end(form({ ...step, id: `call_${this.requests.length}` }));
   }
 
   /** The next step of the script; one that is a function returns its step, or more of them. */
-  next(body) {
+  async next(body) {
     const step = this.script.shift() ?? { text: "done" };
     if (typeof step !== "function") return step;
-    const made = [step(body)].flat();
+    const made = [await step(body)].flat();
     this.script.unshift(...made.slice(1));
     return made[0];
   }
@@ -239,10 +240,16 @@ const TURNS = {
     assert.equal(asked()[0].body.model, "qwen3-8b");
     return "finds the models of a server, and one of them answers";
   },
-  "opencode-prompt-recorder@1.9.9": async (project) => {
+  "opencode-prompt-recorder@1.9.9": async (project, { script }) => {
+    const files = () => readdirSync(project.directory, { recursive: true }).filter((it) => it.endsWith(".md") || it.endsWith(".txt"));
+    const isKept = () => files().some((it) => project.read(it).includes("a prompt to be kept"));
+    // Its file has room for one at a time: an answer within a millisecond of the prompt would be written over it.
+    script(async () => {
+      for (let n = 0; n < 1000 && !isKept(); n += 1) await pause(5);
+      return { text: "done" };
+    });
     await project.windlass("run", "a prompt to be kept");
-    const files = readdirSync(project.directory, { recursive: true }).filter((it) => it.endsWith(".md") || it.endsWith(".txt"));
-    assert.ok(files.some((it) => project.read(it).includes("a prompt to be kept")), `no file has the prompt: ${files}`);
+    assert.ok(isKept(), `no file has the prompt: ${files().map((it) => `${it}: ${project.read(it)}`)}`);
     return "writes the prompt to a file";
   },
   "opencode-wakatime@1.3.9": async (project, { script }) => {
