@@ -25,6 +25,7 @@ mod demo;
 mod doctor;
 mod editor;
 mod environment;
+mod fleet;
 mod help;
 mod import;
 mod input;
@@ -251,6 +252,8 @@ enum Command {
     Db(db::DbArgs),
     /// List, merge and throw away the worktrees of tasks.
     Worktree(worktree::WorktreeArgs),
+    /// Show the machines that share sessions.
+    Fleet(fleet::FleetArgs),
     /// Show token use and cost by day, model, project and tool.
     Stats(stats::StatsArgs),
     /// Manage provider keys.
@@ -411,6 +414,7 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         Some(Command::Import(args)) => import::run(environment, args),
         Some(Command::Db(args)) => db::run(environment, args),
         Some(Command::Worktree(args)) => worktree::run(environment, args),
+        Some(Command::Fleet(args)) => fleet::run(environment, &args),
         Some(Command::Stats(args)) => stats::run(environment, args),
         // A client that spawns a bare call with a pipe speaks JSON-RPC.
         None if cli.bare == Bare::default() && !std::io::stdin().is_terminal() => {

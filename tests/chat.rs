@@ -310,6 +310,8 @@ async fn words_stay_whole_in_a_narrow_terminal() {
     }
     terminal.types("1");
     terminal.shows_text("Good.").await;
+    // The line of input is there during the turn as well.
+    terminal.shows_text("220 tokens").await;
     prompt(&terminal).await;
     terminal.types("\x04");
     terminal.ends_with(0).await;

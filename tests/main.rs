@@ -51,6 +51,7 @@ mod envelope;
 mod events;
 mod faults;
 mod files;
+mod fleet;
 mod formatters;
 mod guard;
 mod hostile_repository;

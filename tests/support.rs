@@ -7,6 +7,7 @@ pub mod http;
 pub mod llm;
 pub mod message;
 pub mod outside;
+pub mod postgres;
 pub mod process;
 pub mod random;
 pub mod schema;

@@ -39,6 +39,7 @@ pub fn engine_error(failure: &EngineError) -> ErrorObjectOwned {
         EngineErrorKind::SessionNotFound(id) => no_session(id.as_str()),
         EngineErrorKind::SessionExists
         | EngineErrorKind::SessionBusy
+        | EngineErrorKind::OtherNode
         | EngineErrorKind::NoTurn
         | EngineErrorKind::MessageNotFound
         | EngineErrorKind::InvalidInput => error(code::INVALID_PARAMS, &failure.message),

@@ -7,7 +7,7 @@ use clap::Command;
 /// The commands, in the order in which people meet them.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Work", &["chat", "run", "web", "attach", "demo"]),
-    ("Sessions", &["session", "stats", "export", "import", "worktree"]),
+    ("Sessions", &["session", "stats", "export", "import", "worktree", "fleet"]),
     (
         "Set up",
         &[

@@ -170,6 +170,7 @@ pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitC
             }
         }
         let announcement = bound.zip(announced).and_then(|(bound, name)| announce(bound, &name));
+        join_fleet(&engine);
         let stop = CancellationToken::new();
         let options = Options { directory, access, login_command: login_command() };
         let serving = http::serve(engine.clone(), options, listeners, stop.clone());
@@ -186,6 +187,17 @@ pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitC
         }
         ExitCode::SUCCESS
     })
+}
+
+/// Makes the server a node of the fleet, if there is one.
+fn join_fleet(engine: &Engine) {
+    let joining = engine.clone();
+    engine.spawn(async move {
+        // The database may come later: the first session tries again, and says why it cannot be had.
+        if let Err(error) = joining.fleet().join().await {
+            output::note(&format!("This server is no node of the fleet yet: {error}."));
+        }
+    });
 }
 
 /// Returns the line that programs wait for which start a server.

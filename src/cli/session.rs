@@ -1,13 +1,13 @@
 //! `windlass session`: lists, shows, searches, exports, renames, reverts, copies, deletes and prunes stored sessions.
 
-use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
+use std::{collections::HashMap, io::IsTerminal, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 use windlass_base::{clock, figures};
 use windlass_core::config::{Environment, paths::Paths};
-use windlass_engine::{Engine, EngineError, EngineErrorKind};
+use windlass_engine::{Engine, EngineError, EngineErrorKind, fleet::Owner};
 use windlass_protocol::opencode::{
     id::SessionId,
     session::{ArchiveFilter, Session},
@@ -103,6 +103,7 @@ pub fn run(environment: Environment, args: SessionArgs) -> ExitCode {
             SessionCommand::Delete { id } => delete(&engine, &id).await,
             SessionCommand::Prune(args) => prune::run(&engine, args).await,
         };
+        engine.fleet().end().await;
         ended.unwrap_or_else(|reason| output::fail(&reason))
     })
 }
@@ -112,7 +113,9 @@ pub fn export_json(environment: Environment, args: export::ExportJsonArgs) -> Ex
     let paths = Paths::new(&environment);
     runtime::block_on(async move {
         let engine = Engine::new(environment, paths);
-        export::run_json(&engine, args).await.unwrap_or_else(|reason| output::fail(&reason))
+        let ended = export::run_json(&engine, args).await;
+        engine.fleet().end().await;
+        ended.unwrap_or_else(|reason| output::fail(&reason))
     })
 }
 
@@ -124,8 +127,15 @@ async fn list(
 ) -> Result<ExitCode, String> {
     let sessions = meant(engine, all, max_count.unwrap_or(usize::MAX)).await;
     let sessions = sessions.map_err(|error| format!("The sessions cannot be listed: {error}."))?;
+    let owners = engine.fleet().owners().await.unwrap_or_else(|error| {
+        output::note(&format!("The sessions of other machines are not listed: {error}."));
+        HashMap::new()
+    });
     Ok(match format {
-        Format::Json => output::print_answer(&format!("{:#}", sessions.iter().map(row).collect::<Value>())),
+        Format::Json => {
+            let rows = sessions.iter().map(|session| row(session, owners.get(session.id.as_str())));
+            output::print_answer(&format!("{:#}", rows.collect::<Value>()))
+        }
         Format::Text if sessions.is_empty() => {
             let n_left =
                 engine.sessions().left_in_opencode(&here().map_err(|error| format!("{error}."))?).await;
@@ -139,7 +149,7 @@ async fn list(
             });
             ExitCode::SUCCESS
         }
-        Format::Text => output::print_answer(&table(&sessions, clock::short)),
+        Format::Text => output::print_answer(&table(&sessions, &owners, clock::short)),
     })
 }
 
@@ -175,6 +185,7 @@ fn hint(error: &EngineError) -> String {
         EngineErrorKind::SessionExists
         | EngineErrorKind::NoTurn
         | EngineErrorKind::SessionBusy
+        | EngineErrorKind::OtherNode
         | EngineErrorKind::AuthRequired
         | EngineErrorKind::ModelUnusable
         | EngineErrorKind::StructuredOutput { .. }
@@ -220,23 +231,31 @@ async fn named(engine: &Engine, piece: &str) -> Result<SessionId, EngineError> {
 }
 
 /// Returns a session as OpenCode's `session list --format json` shows it.
-fn row(session: &Session) -> Value {
-    json!({
+fn row(session: &Session, owner: Option<&Owner>) -> Value {
+    let mut row = json!({
         "id": session.id,
         "title": session.title,
         "updated": session.time.updated,
         "created": session.time.created,
         "projectId": session.project_id,
         "directory": session.directory,
-    })
+    });
+    if let Some(owner) = owner {
+        row["node"] = json!({"name": owner.name, "address": owner.address, "alive": owner.is_alive});
+    }
+    row
 }
 
-fn table(sessions: &[Session], time: impl Fn(i64) -> String) -> String {
+fn table(sessions: &[Session], owners: &HashMap<String, Owner>, time: impl Fn(i64) -> String) -> String {
     let mut rows =
         vec![["SESSION".to_owned(), "UPDATED".to_owned(), "TITLE".to_owned(), "DIRECTORY".to_owned()]];
     rows.extend(sessions.iter().map(|session| {
         let title: String = output::plain(&session.title).chars().take(MAX_TITLE).collect();
-        let directory = output::plain(&session.directory);
+        let mut directory = output::plain(&session.directory);
+        if let Some(owner) = owners.get(session.id.as_str()) {
+            let state = if owner.is_alive { "open at" } else { "was open at" };
+            directory = format!("{directory}  ({state} {})", output::plain(&owner.name));
+        }
         [session.id.to_string(), time(session.time.updated), title, directory]
     }));
     let width = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or_default();

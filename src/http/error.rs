@@ -84,7 +84,7 @@ impl From<EngineError> for Failure {
         match error.kind {
             EngineErrorKind::SessionNotFound(id) => Self::session_not_found(&id),
             EngineErrorKind::MessageNotFound => Self::not_found(message),
-            EngineErrorKind::SessionBusy => {
+            EngineErrorKind::SessionBusy | EngineErrorKind::OtherNode => {
                 Self::tagged(StatusCode::CONFLICT, "SessionBusyError", json!({"message": message}))
             }
             EngineErrorKind::SessionExists

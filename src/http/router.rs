@@ -12,8 +12,8 @@ use tower_http::compression::CompressionLayer;
 
 use super::{
     access, acp, api, api_key, api_login, api_message, api_pty, api_session, api_work, ask, config, cors,
-    doc, error::Failure, event, experimental, files, global, history, inbox, mcp, message, page, project,
-    prompt, provider, pty, server::Shared, services, session, tui, vcs,
+    doc, error::Failure, event, experimental, files, global, history, inbox, mcp, message, metrics, page,
+    pass_on, project, prompt, provider, pty, server::Shared, services, session, tui, vcs,
 };
 
 /// Returns the routes and the layers that every request passes.
@@ -38,6 +38,7 @@ pub fn router(server: &Shared) -> Router {
         .merge(inbox::routes())
         .merge(mcp::routes())
         .merge(message::routes())
+        .merge(metrics::routes())
         .merge(page::routes())
         .merge(project::routes())
         .merge(prompt::routes())
@@ -50,8 +51,10 @@ pub fn router(server: &Shared) -> Router {
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)
         .layer(middleware::from_fn(whole))
+        .layer(middleware::from_fn_with_state(server.clone(), pass_on::pass_on))
         .layer(CompressionLayer::new())
         .layer(middleware::from_fn_with_state(server.options.access.clone(), access::guard))
+        .layer(middleware::from_fn_with_state(server.clone(), pass_on::admit))
         .layer(cors::layer(server))
         .with_state(server.clone())
 }

@@ -12,7 +12,7 @@ use windlass_protocol::opencode::{id::SessionId, session::Session};
 
 use super::{
     access::Access, acp::connections::Connections, attempt::Attempts, catalog::Catalogs, error::Failure,
-    event::hub::Hub, login::Logins,
+    event::hub::Hub, login::Logins, peers::Peers,
 };
 
 use crate::mcp_server::AtAddress;
@@ -42,6 +42,8 @@ pub struct Server {
     pub catalogs: Catalogs,
     pub logins: Logins,
     pub attempts: Attempts,
+    /// Other nodes that share sessions.
+    pub peers: Peers,
     /// Clients that speak the Agent Client Protocol by requests.
     pub acp: Connections,
     /// The MCP server, once somebody has asked for it.
@@ -68,6 +70,7 @@ impl Server {
             catalogs: Catalogs::default(),
             logins: Logins::default(),
             attempts: Attempts::default(),
+            peers: Peers::default(),
             acp: Connections::default(),
             mcp: OnceLock::new(),
             lease,

@@ -251,7 +251,7 @@ fn make_older(database: &std::path::Path) {
             "ALTER TABLE session DROP COLUMN chosen_title; ALTER TABLE session DROP COLUMN chosen_agent; \
              ALTER TABLE session DROP COLUMN chosen_model; ALTER TABLE session DROP COLUMN patch; \
              ALTER TABLE session DROP COLUMN client_prompt; ALTER TABLE project DROP COLUMN settings; \
-             DROP INDEX session_by_directory; DROP TABLE spent_message; DROP TABLE waiting_prompt; DROP TABLE noted_file; DROP TABLE approval; PRAGMA user_version = 1",
+             DROP INDEX session_by_directory; DROP TABLE spent_message; DROP TABLE waiting_prompt; DROP TABLE shared_session; DROP TABLE shared_state; DROP TABLE noted_file; DROP TABLE approval; PRAGMA user_version = 1",
         )
         .unwrap();
 }

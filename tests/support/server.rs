@@ -91,6 +91,11 @@ impl Builder {
         self
     }
 
+    pub fn llm(mut self, llm: &Llm) -> Self {
+        self.llm = Some(llm.clone());
+        self
+    }
+
     pub fn config(mut self, key: &str, value: Value) -> Self {
         self.config[key] = value;
         self
@@ -272,7 +277,7 @@ impl Drop for Server {
 
 /// Returns a port that no other test takes while a server is started again: each test is a process, and the system hands
 /// out no ports below 32 768 by itself. Servers that choose a port all try the usual one first.
-fn own_port() -> u16 {
+pub fn own_port() -> u16 {
     static N_SERVERS: AtomicU32 = AtomicU32::new(0);
     let first = std::process::id() * 4;
     loop {

@@ -11,6 +11,7 @@ const SLEEPS: &[(&str, usize, &str)] = &[
     ("tests/sandbox_prepared.rs", 1, "polls the children of a process"),
     ("tests/serve/limits.rs", 1, "polls the descriptors of a process"),
     ("tests/support/agent.rs", 1, "polls processes"),
+    ("tests/support/postgres.rs", 1, "polls a server that has no sign of its start"),
     ("tests/support/process.rs", 2, "polls processes"),
     ("tests/support/scratch.rs", 1, "polls a file that a command writes"),
 ];

@@ -11,7 +11,7 @@ use std::{
     },
     path::Path,
     process::{ExitStatus, Stdio},
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -28,6 +28,8 @@ use tokio::{
     process::{ChildStderr, ChildStdin, ChildStdout, Command},
 };
 use tokio_util::task::AbortOnDropHandle;
+
+use crate::lock::lock;
 
 use self::{child_table::Registration, tree::descendants};
 
@@ -50,6 +52,23 @@ pub const DOOR: RawFd = 5;
 /// The variable with the password of `windlass serve`. No program gets it: with it, a model's command could answer the
 /// questions that are asked about its commands.
 pub const SERVER_PASSWORD: &str = "OPENCODE_SERVER_PASSWORD";
+
+/// The usual variables with the address and the key of a database that machines share: with them a model's command could
+/// be a machine of the fleet.
+pub const SHARED: [&str; 2] = ["WINDLASS_SHARED_URL", "WINDLASS_SHARED_KEY"];
+
+/// Names of further variables that no program gets.
+static WITHHELD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Keeps variables from all programs that are started from now on.
+pub fn withhold(names: Vec<String>) {
+    *lock(&WITHHELD) = names;
+}
+
+/// Returns the names of further variables that no program gets.
+pub fn withheld() -> Vec<String> {
+    lock(&WITHHELD).clone()
+}
 
 /// The description of a process to start.
 #[derive(Debug)]
@@ -196,6 +215,12 @@ fn start(mut command: Command, spawn: &Spawn<'_>, handed: &[(OwnedFd, RawFd)]) -
 fn prepare(command: &mut Command, spawn: &Spawn<'_>, handed: &[(OwnedFd, RawFd)]) {
     command.args(spawn.args).current_dir(spawn.directory).envs(search::variable()).envs(spawn.environment);
     command.env_remove(SERVER_PASSWORD);
+    for name in SHARED {
+        command.env_remove(name);
+    }
+    for name in lock(&WITHHELD).iter() {
+        command.env_remove(name);
+    }
     for name in spawn.without {
         command.env_remove(name);
     }

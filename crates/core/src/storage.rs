@@ -5,19 +5,18 @@
 use std::{
     collections::HashMap,
     ffi::OsString,
-    os::unix::ffi::{OsStrExt, OsStringExt},
+    os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use nix::sys::statvfs::{FsFlags, statvfs};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
-use serde_json::Value;
 use tokio::sync::OnceCell;
 use windlass_protocol::opencode::{
-    id::{MessageId, PartId, SessionId},
-    message::{Message, MessageWithParts},
-    part::{Part, PartKind},
+    id::{PartId, SessionId},
+    message::MessageWithParts,
+    part::Part,
     session::{ArchiveFilter, Session, SessionModel, Todo},
 };
 
@@ -35,22 +34,27 @@ pub mod listing;
 pub mod migrations;
 mod open;
 pub mod opencode;
+pub mod outlet;
 mod patch;
 mod presence;
 pub mod projects;
 pub mod repair;
+pub mod replica;
 pub mod session_locks;
 pub mod spent;
 mod upkeep;
 mod waiting;
 mod worker;
+mod write;
 
 pub use appends::Append;
 use appends::{Slot, Taken};
+use outlet::{Outlet, SharedError};
 use presence::Presence;
 use session_locks::SessionLocks;
-use spent::SpentAnswer;
 use worker::Worker;
+use write::apply;
+pub use write::{KnownFile, Write};
 
 /// The project id of a repository until git has reported it.
 pub const UNKNOWN_PROJECT: &str = "global";
@@ -104,6 +108,9 @@ pub enum StorageError {
     Commit { reason: String },
     #[error("the store's thread has ended")]
     Gone,
+    /// The log that several machines share does not take a change.
+    #[error(transparent)]
+    Shared(#[from] SharedError),
 }
 
 impl From<rusqlite::Error> for StorageError {
@@ -148,67 +155,6 @@ fn is_on_read_only_disk(path: &Path) -> bool {
     statvfs(path).is_ok_and(|disk| disk.flags().contains(FsFlags::ST_RDONLY))
 }
 
-/// One change. A batch of them is one transaction.
-#[derive(Debug, Clone)]
-pub enum Write {
-    /// Inserts or replaces a session's row.
-    Session(Arc<Session>),
-    /// Inserts or replaces a message's row.
-    Message(Arc<Message>),
-    /// Removes a message and its parts.
-    RemoveMessage(MessageId),
-    RemovePart(PartId),
-    /// Inserts or replaces a part's row, including the text that was appended to it before.
-    Part(Arc<Part>),
-    /// Appends text to a text or reasoning part or to the output of a running command, without rewriting the row.
-    Append(Append),
-    Todos {
-        session_id: SessionId,
-        todos: Arc<[Todo]>,
-    },
-    /// Removes a prompt that waited: its message is stored.
-    TakePrompt {
-        session_id: SessionId,
-        id: MessageId,
-    },
-    /// Inserts the costs of a removed answer, unless they are known.
-    Spent {
-        session_id: SessionId,
-        answer: SpentAnswer,
-    },
-    /// Inserts or replaces a session's knowledge of a file.
-    KnownFile {
-        session_id: SessionId,
-        file: KnownFile,
-    },
-    /// Forgets the files that a session learnt of from that moment on.
-    ForgetKnownFiles {
-        session_id: SessionId,
-        since: i64,
-    },
-    /// Gives a copy of a session the instructions of its client.
-    CopyClientPrompt {
-        from: SessionId,
-        to: SessionId,
-    },
-    /// Copies the files that one session knew before that moment to another session.
-    CopyKnownFiles {
-        from: SessionId,
-        to: SessionId,
-        before: i64,
-    },
-}
-
-/// A file that a session's model knows.
-#[derive(Debug, Clone, PartialEq)]
-pub struct KnownFile {
-    pub path: PathBuf,
-    /// The time when it learnt of the file, in milliseconds since the epoch.
-    pub seen_ms: i64,
-    /// A value that changes with the file, written by the code that compares it.
-    pub stamp: Value,
-}
-
 /// Everything stored of a session.
 #[derive(Debug, Clone)]
 pub struct StoredSession {
@@ -238,6 +184,8 @@ pub struct Storage {
     pub session_locks: SessionLocks,
     /// Taken by the first append; none if no slot can be had.
     slot: Arc<OnceCell<Option<Slot>>>,
+    /// Changes of sessions that several machines share go there too.
+    pub outlet: Outlet,
 }
 
 impl Storage {
@@ -251,11 +199,34 @@ impl Storage {
             presence,
             session_locks,
             slot: Arc::default(),
+            outlet: Outlet::default(),
         }
     }
 
     /// Applies the changes in order, all or none.
     pub async fn apply(&self, writes: Vec<Write>) -> Result<(), StorageError> {
+        let logged = if self.outlet.is_open() { writes.clone() } else { Vec::new() };
+        self.apply_here(writes).await?;
+        self.outlet.send(logged).await
+    }
+
+    /// Applies one change in a transaction. Returns false if there was no row to change.
+    async fn change(&self, write: Write) -> Result<bool, StorageError> {
+        let logged = if self.outlet.is_open() { vec![write.clone()] } else { Vec::new() };
+        let is_changed = self
+            .writer
+            .write(move |connection| {
+                apply(connection, &write)?;
+                Ok(connection.changes() > 0)
+            })
+            .await?;
+        if is_changed {
+            self.outlet.send(logged).await?;
+        }
+        Ok(is_changed)
+    }
+
+    async fn apply_here(&self, writes: Vec<Write>) -> Result<(), StorageError> {
         if writes.is_empty() {
             return Ok(());
         }
@@ -313,46 +284,34 @@ impl Storage {
 
     /// Stores a new session; returns false if its id is taken.
     pub async fn create_session(&self, session: Session) -> Result<bool, StorageError> {
-        self.writer
+        let write = Write::Session(Arc::new(session));
+        let logged = if self.outlet.is_open() { vec![write.clone()] } else { Vec::new() };
+        let is_new = self
+            .writer
             .write(move |connection| {
-                let taken: Option<i64> = connection
-                    .prepare_cached("SELECT 1 FROM session WHERE id = ?1")?
-                    .query_row([session.id.as_str()], |row| row.get(0))
-                    .optional()?;
-                if taken.is_some() {
+                let mut statement = connection.prepare_cached("SELECT 1 FROM session WHERE id = ?1")?;
+                if statement.exists([write.session_id().as_str()])? {
                     return Ok(false);
                 }
-                apply(connection, &Write::Session(Arc::new(session)))?;
+                apply(connection, &write)?;
                 Ok(true)
             })
-            .await
+            .await?;
+        if is_new {
+            self.outlet.send(logged).await?;
+        }
+        Ok(is_new)
     }
 
     /// Deletes a session, its subagents' sessions and all their contents. Returns false if there was none.
     pub async fn delete_session(&self, id: SessionId) -> Result<bool, StorageError> {
-        self.writer
-            .write(move |connection| {
-                let n_deleted = connection
-                    .prepare_cached(
-                        "WITH RECURSIVE tree(id) AS (SELECT ?1 UNION SELECT session.id FROM session JOIN tree \
-                         ON session.parent_id = tree.id) DELETE FROM session WHERE id IN (SELECT id FROM tree)",
-                    )?
-                    .execute([id.as_str()])?;
-                Ok(n_deleted > 0)
-            })
-            .await
+        self.writer.write(move |connection| Ok(replica::delete(connection, &id)? > 0)).await
     }
 
     /// Gives a session a title, which overrides titles of any process that has it open. Returns false if there
     /// is no such session.
     pub async fn rename(&self, id: SessionId, title: String) -> Result<bool, StorageError> {
-        self.writer
-            .write(move |connection| {
-                let mut statement =
-                    connection.prepare_cached("UPDATE session SET chosen_title = ?2 WHERE id = ?1")?;
-                Ok(statement.execute([id.as_str(), &title])? > 0)
-            })
-            .await
+        self.change(Write::Rename { session_id: id, title }).await
     }
 
     /// Stores the agent or model that the user chose for a session. It holds from now on against other writes of the
@@ -363,17 +322,8 @@ impl Storage {
         agent: Option<String>,
         model: Option<SessionModel>,
     ) -> Result<(), StorageError> {
-        self.writer
-            .write(move |connection| {
-                let model = model.map(|model| serde_json::to_string(&model)).transpose()?;
-                let mut statement = connection.prepare_cached(
-                    "UPDATE session SET chosen_agent = coalesce(?2, chosen_agent), \
-                     chosen_model = coalesce(?3, chosen_model) WHERE id = ?1",
-                )?;
-                statement.execute(params![id.as_str(), agent, model])?;
-                Ok(())
-            })
-            .await
+        self.change(Write::Choose { session_id: id, agent, model }).await?;
+        Ok(())
     }
 
     /// Stores a session and its subagents' sessions with all their contents, all or nothing. Returns false, and stores
@@ -438,121 +388,6 @@ impl Storage {
     pub async fn list(&self, query: SessionQuery) -> Result<Vec<Session>, StorageError> {
         self.reader.read(move |connection| list(connection, &query)).await
     }
-}
-
-fn remove_message(connection: &Connection, id: &MessageId) -> rusqlite::Result<()> {
-    spent::keep(connection, id)?;
-    connection.prepare_cached("DELETE FROM message WHERE id = ?1")?.execute([id.as_str()])?;
-    Ok(())
-}
-
-fn apply(connection: &Connection, write: &Write) -> Result<(), StorageError> {
-    match write {
-        Write::Session(session) => write_session(connection, session)?,
-        Write::Message(message) => write_message(connection, message)?,
-        Write::RemoveMessage(id) => remove_message(connection, id)?,
-        Write::RemovePart(id) => {
-            connection.prepare_cached("DELETE FROM part WHERE id = ?1")?.execute([id.as_str()])?;
-        }
-        Write::Part(part) => write_part(connection, part)?,
-        Write::Append(Append { session_id, part_id, text, .. }) => {
-            let insert = "INSERT INTO part_text (part_id, session_id, text) VALUES (?1, ?2, ?3)";
-            connection.prepare_cached(insert)?.execute([part_id.as_str(), session_id.as_str(), text])?;
-        }
-        Write::TakePrompt { session_id, id } => waiting::remove(connection, session_id, id)?,
-        Write::Spent { session_id, answer } => spent::insert(connection, session_id, answer)?,
-        Write::Todos { session_id, todos } => {
-            connection
-                .prepare_cached(
-                    "INSERT INTO todo (session_id, data) VALUES (?1, ?2) \
-                     ON CONFLICT (session_id) DO UPDATE SET data = excluded.data",
-                )?
-                .execute([session_id.as_str(), &serde_json::to_string(todos)?])?;
-        }
-        Write::KnownFile { session_id, file } => {
-            connection
-                .prepare_cached(
-                    "INSERT OR REPLACE INTO noted_file (session_id, path, noted, data) VALUES (?1, ?2, ?3, ?4)",
-                )?
-                .execute(params![
-                    session_id.as_str(),
-                    file.path.as_os_str().as_bytes(),
-                    file.seen_ms,
-                    file.stamp.to_string()
-                ])?;
-        }
-        Write::ForgetKnownFiles { session_id, since } => {
-            connection
-                .prepare_cached("DELETE FROM noted_file WHERE session_id = ?1 AND noted >= ?2")?
-                .execute(params![session_id.as_str(), since])?;
-        }
-        Write::CopyClientPrompt { from, to } => client_prompt::copy(connection, from, to)?,
-        Write::CopyKnownFiles { from, to, before } => {
-            connection
-                .prepare_cached(
-                    "INSERT OR REPLACE INTO noted_file (session_id, path, noted, data) \
-                     SELECT ?2, path, noted, data FROM noted_file WHERE session_id = ?1 AND noted < ?3",
-                )?
-                .execute(params![from.as_str(), to.as_str(), before])?;
-        }
-    }
-    Ok(())
-}
-
-fn write_session(connection: &Connection, session: &Session) -> Result<(), StorageError> {
-    connection
-        .prepare_cached(
-            "INSERT INTO session (id, project_id, parent_id, directory, updated, data) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (id) DO UPDATE SET \
-             directory = excluded.directory, updated = excluded.updated, data = excluded.data, \
-             chosen_agent = nullif(chosen_agent, ?7), chosen_model = nullif(chosen_model, ?8)",
-        )?
-        .execute(params![
-            session.id.as_str(),
-            session.project_id,
-            session.parent_id.as_ref().map(SessionId::as_str),
-            session.directory,
-            session.time.updated,
-            serde_json::to_string(session)?,
-            session.agent,
-            session.model.as_ref().map(serde_json::to_string).transpose()?,
-        ])?;
-    Ok(())
-}
-
-fn write_message(connection: &Connection, message: &Message) -> Result<(), StorageError> {
-    let n_written = connection
-        .prepare_cached(
-            "INSERT INTO message (id, session_id, data) VALUES (?1, ?2, ?3) \
-             ON CONFLICT (id) DO UPDATE SET data = excluded.data WHERE session_id = excluded.session_id",
-        )?
-        .execute(params![
-            message.id().as_str(),
-            message.session_id().as_str(),
-            serde_json::to_string(message)?
-        ])?;
-    if n_written == 0 {
-        return Err(StorageError::Taken { id: message.id().to_string() });
-    }
-    Ok(())
-}
-
-fn write_part(connection: &Connection, part: &Part) -> Result<(), StorageError> {
-    connection
-        .prepare_cached(
-            "INSERT INTO part (id, message_id, session_id, data) VALUES (?1, ?2, ?3, ?4) \
-             ON CONFLICT (id) DO UPDATE SET data = excluded.data",
-        )?
-        .execute(params![
-            part.id.as_str(),
-            part.message_id.as_str(),
-            part.session_id.as_str(),
-            serde_json::to_string(part)?
-        ])?;
-    if matches!(part.kind, PartKind::Text(_) | PartKind::Reasoning(_) | PartKind::Tool(_)) {
-        connection.prepare_cached("DELETE FROM part_text WHERE part_id = ?1")?.execute([part.id.as_str()])?;
-    }
-    Ok(())
 }
 
 fn session(connection: &Connection, id: &SessionId) -> Result<Option<Session>, StorageError> {

@@ -4,4 +4,5 @@ pub mod doctor;
 pub mod inspect;
 pub mod lint;
 pub mod servers;
+mod shared;
 pub mod upkeep;

@@ -1,7 +1,7 @@
 //! Errors of the engine for front ends.
 
 use windlass_base::log;
-use windlass_core::storage::StorageError;
+use windlass_core::storage::{StorageError, outlet::SharedError};
 use windlass_protocol::opencode::id::SessionId;
 use windlass_provider::ProviderError;
 
@@ -28,6 +28,8 @@ pub enum EngineErrorKind {
     MessageNotFound,
     /// A parameter names something that does not exist.
     InvalidInput,
+    /// The session is another node's of the fleet.
+    OtherNode,
     /// The provider wants other credentials, or there are none.
     AuthRequired,
     /// The model that was named cannot be had, and a login would not help.
@@ -56,8 +58,27 @@ impl EngineError {
 
 impl From<StorageError> for EngineError {
     fn from(error: StorageError) -> Self {
+        if let StorageError::Shared(error) = error {
+            return error.into();
+        }
         tracing::error!(target: log::SHOWN, %error, "the store failed");
         Self::new(EngineErrorKind::Store, error.to_string())
+    }
+}
+
+impl From<SharedError> for EngineError {
+    fn from(error: SharedError) -> Self {
+        let kind = match error {
+            SharedError::Fenced { .. } | SharedError::Elsewhere { .. } | SharedError::At { .. } => {
+                EngineErrorKind::OtherNode
+            }
+            SharedError::Unreachable { .. }
+            | SharedError::Refused { .. }
+            | SharedError::Unreadable { .. }
+            | SharedError::Setting { .. }
+            | SharedError::Local(_) => EngineErrorKind::Store,
+        };
+        Self::new(kind, error.to_string())
     }
 }
 

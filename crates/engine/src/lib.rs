@@ -42,6 +42,7 @@ mod diagnostics;
 mod error;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;
+pub mod fleet;
 mod freshness;
 mod generate;
 pub mod git;
@@ -175,6 +176,7 @@ struct EngineState {
     use_stored_keys: AtomicBool,
     freshness: Freshness,
     background_tasks: BackgroundTasks,
+    fleet: fleet::FleetState,
 }
 
 /// The sessions: made, opened, prompted, listed, changed and taken back.
@@ -245,6 +247,7 @@ impl Engine {
             use_stored_keys: AtomicBool::new(true),
             freshness: Freshness::default(),
             background_tasks: BackgroundTasks::default(),
+            fleet: fleet::FleetState::default(),
         }))
     }
 
@@ -382,6 +385,7 @@ impl Engine {
             self.0.sessions.tasks.close();
             let _ = tokio::time::timeout(ABORT_LIMIT, self.0.sessions.tasks.wait()).await;
         }
+        self.fleet().end().await;
         self.close_workspaces().await;
         self.worktrees().tidy_all().await;
     }
@@ -403,6 +407,7 @@ impl Engine {
         if tokio::time::timeout(ABORT_LIMIT, all).await.is_err() {
             tracing::warn!("some turns did not end in time");
         }
+        self.fleet().end().await;
         // Servers that are left are killed with their owner when the process ends.
         let _ = tokio::time::timeout(Duration::from_millis(300), self.close_workspaces()).await;
         let _ = tokio::time::timeout(ABORT_LIMIT, self.worktrees().tidy_all()).await;

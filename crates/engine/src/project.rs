@@ -49,6 +49,21 @@ impl Workspaces<'_> {
     }
 }
 
+impl Workspaces<'_> {
+    /// Finds the project id of a worktree and stores it, unless it is known.
+    pub(crate) async fn find_project(self, worktree: &Path) -> Result<(), EngineError> {
+        let storage = &self.engine.0.storage;
+        let key = worktree.display().to_string();
+        if worktree == Path::new("/") || storage.project_of(key.clone()).await?.is_some() {
+            return Ok(());
+        }
+        if let Some(id) = root_commit(&self.engine.0.git, worktree, &self.engine.0.paths.cache()).await {
+            storage.set_project(key, id).await?;
+        }
+        Ok(())
+    }
+}
+
 /// Returns the root commit of a repository: the first of them in order, when there are several. A repository with a
 /// history that takes too long to walk has none.
 pub async fn root_commit(program: &Program, worktree: &Path, scratch: &Path) -> Option<String> {

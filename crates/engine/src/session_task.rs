@@ -33,7 +33,12 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
     let session_lock = cx.engine.storage().session_locks.share(&cx.id).await;
     // Nothing else fills it.
     let _ = cx.session_lock.set(session_lock);
-    let mut state = match load(&cx).await {
+    let claimed = cx.engine.fleet().claim(&cx.id, Some(cx.workspace.directory())).await;
+    let loaded = match claimed {
+        Ok(()) => load(&cx).await,
+        Err(error) => Err(error),
+    };
+    let mut state = match loaded {
         Ok(state) => state,
         Err(error) => return refuse_all(&cx, &mut inbox, &error).await,
     };
@@ -53,6 +58,8 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
                 if let Err(error) = cx.engine.storage().empty_log().await {
                     tracing::warn!(%error, "the store's log was not emptied");
                 }
+                let (engine, id) = (cx.engine.clone(), cx.id.clone());
+                cx.engine.spawn(async move { _ = engine.fleet().give_back(&id).await });
                 return;
             }
         };
@@ -171,6 +178,11 @@ async fn forget_unstored<T>(
     state: &mut SessionState,
     result: &Result<T, EngineError>,
 ) -> Result<(), EngineError> {
+    if let Err(error) = result
+        && error.kind == EngineErrorKind::OtherNode
+    {
+        return Err(error.clone());
+    }
     if matches!(result, Err(error) if error.kind == EngineErrorKind::Store) {
         *state = load(cx).await?;
     }

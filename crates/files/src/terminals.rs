@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, ffi::OsString, path::Path};
 
 use serde_json::json;
-use windlass_base::path::absolute;
+use windlass_base::{path::absolute, process};
 use windlass_core::pty::{OpenError, Opening};
 use windlass_engine::{Engine, Workspace};
 use windlass_protocol::opencode::pty::{Pty, PtyCreate, Shell};
@@ -42,7 +42,8 @@ pub async fn open(engine: &Engine, workspace: &Workspace, create: PtyCreate) -> 
     }
     environment.insert("TERM".to_owned(), "xterm-256color".to_owned());
     environment.insert("OPENCODE_TERMINAL".to_owned(), "1".to_owned());
-    WITHHELD.iter().for_each(|name| _ = environment.remove(*name));
+    WITHHELD.iter().chain(&process::SHARED).for_each(|name| _ = environment.remove(*name));
+    process::withheld().iter().for_each(|name| _ = environment.remove(name));
     let opening = Opening {
         directory: workspace.directory().to_owned(),
         program,

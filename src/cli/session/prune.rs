@@ -1,6 +1,6 @@
 //! `windlass session prune`: deletes sessions that are old or beyond a number.
 
-use std::process::ExitCode;
+use std::{collections::HashMap, process::ExitCode};
 
 use clap::Args;
 use windlass_base::clock;
@@ -52,7 +52,10 @@ pub async fn run(engine: &Engine, args: PruneArgs) -> Result<ExitCode, String> {
     }
     if args.dry_run {
         let note = format!("{} would be deleted.", counted(doomed.len()));
-        return Ok(output::print_answer(&format!("{}\n{note}", table(&doomed, clock::short))));
+        return Ok(output::print_answer(&format!(
+            "{}\n{note}",
+            table(&doomed, &HashMap::new(), clock::short)
+        )));
     }
     for session in &doomed {
         let deleted = engine.sessions().delete(&session.id).await;

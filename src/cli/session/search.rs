@@ -91,7 +91,7 @@ async fn find(
 }
 
 fn found_row(found: &Found) -> Value {
-    let mut row = row(&found.session);
+    let mut row = row(&found.session, None);
     // OpenCode has no such command with numbers that would have to be kept.
     row["updated"] = clock::iso(found.session.time.updated).into();
     row["created"] = clock::iso(found.session.time.created).into();

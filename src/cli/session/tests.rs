@@ -1,5 +1,7 @@
 //! Display of a list of sessions.
 
+use std::collections::HashMap;
+
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 use windlass_base::clock::Zone;
@@ -23,14 +25,14 @@ SESSION  UPDATED      TITLE           DIRECTORY
 ses_1    today 14:13  Fix the parser  /work
 ses_22   today 14:13  x [31m …        /work";
     let time = |ms| Zone::utc().short(ms, 1_790_000_000_000);
-    assert_eq!(table(&sessions, time), expected);
+    assert_eq!(table(&sessions, &HashMap::new(), time), expected);
 }
 
 #[test]
 fn joined_characters_stay_joined_and_columns_straight() {
     let sessions =
         [session("ses_1", "a 👨\u{200d}👩\u{200d}👧 b"), session("ses_2", "می\u{200c}خواهم \u{202e}x")];
-    let shown = table(&sessions, |_| "now".to_owned());
+    let shown = table(&sessions, &HashMap::new(), |_| "now".to_owned());
     for title in ["a 👨\u{200d}👩\u{200d}👧 b", "می\u{200c}خواهم \\u{202e}x"] {
         assert!(shown.contains(title), "{title}: {shown}");
     }

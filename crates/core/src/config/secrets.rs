@@ -239,6 +239,10 @@ fn ends_in_token(text: &str) -> bool {
 
 fn is_secret(path: &[&str]) -> bool {
     let Some((last, above)) = path.split_last() else { return false };
+    // The key of the fleet has no other word before it.
+    if let ["windlass", "shared", "key"] = path {
+        return true;
+    }
     is_secret_name(last) || above.iter().any(|key| is_secret_object(&[*key]))
 }
 

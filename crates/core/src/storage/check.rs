@@ -29,7 +29,7 @@ pub struct Table {
 }
 
 /// All tables, parents before children.
-pub const TABLES: [Table; 10] = [
+pub const TABLES: [Table; 12] = [
     Table { name: "project", key: "worktree", json: None, is_readable: reads::<IgnoredAny> },
     Table { name: "session", key: "id", json: Some("data"), is_readable: reads::<Session> },
     Table { name: "message", key: "id", json: Some("data"), is_readable: reads::<Message> },
@@ -40,6 +40,8 @@ pub const TABLES: [Table; 10] = [
     Table { name: "noted_file", key: "path", json: Some("data"), is_readable: reads::<IgnoredAny> },
     Table { name: "spent_message", key: "id", json: Some("data"), is_readable: reads::<IgnoredAny> },
     Table { name: "waiting_prompt", key: "id", json: Some("data"), is_readable: reads::<IgnoredAny> },
+    Table { name: "shared_session", key: "session_id", json: None, is_readable: reads::<IgnoredAny> },
+    Table { name: "shared_state", key: "name", json: None, is_readable: reads::<IgnoredAny> },
 ];
 
 fn reads<T: DeserializeOwned>(json: &str) -> Result<(), serde_json::Error> {

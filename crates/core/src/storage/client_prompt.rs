@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 use windlass_protocol::opencode::id::SessionId;
 
-use super::{Storage, StorageError};
+use super::{Storage, StorageError, Write};
 
 /// Instructions that a client has given a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,16 +21,20 @@ impl Storage {
         id: SessionId,
         prompt: Option<ClientPrompt>,
     ) -> Result<(), StorageError> {
-        let prompt = prompt.map(|prompt| serde_json::to_string(&prompt)).transpose()?;
-        self.writer
-            .write(move |connection| {
-                let mut statement =
-                    connection.prepare_cached("UPDATE session SET client_prompt = ?2 WHERE id = ?1")?;
-                statement.execute((id.as_str(), prompt))?;
-                Ok(())
-            })
-            .await
+        self.change(Write::ClientPrompt { session_id: id, prompt }).await?;
+        Ok(())
     }
+}
+
+pub(super) fn set(
+    connection: &Connection,
+    id: &SessionId,
+    prompt: Option<&ClientPrompt>,
+) -> Result<(), StorageError> {
+    let prompt = prompt.map(serde_json::to_string).transpose()?;
+    let mut statement = connection.prepare_cached("UPDATE session SET client_prompt = ?2 WHERE id = ?1")?;
+    statement.execute((id.as_str(), prompt))?;
+    Ok(())
 }
 
 /// Reads the instructions of a session.

@@ -70,6 +70,12 @@ const STEPS: &[&str] = &[
         session_id TEXT NOT NULL REFERENCES session (id) ON DELETE CASCADE, id TEXT NOT NULL,
         data TEXT NOT NULL, PRIMARY KEY (session_id, id)) WITHOUT ROWID;
 ",
+    "
+    CREATE TABLE shared_session (
+        session_id TEXT PRIMARY KEY REFERENCES session (id) ON DELETE CASCADE, epoch INTEGER NOT NULL,
+        is_complete INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE shared_state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+",
 ];
 
 /// The version that all steps lead to.

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use windlass_protocol::opencode::{id::SessionId, permission::Rule, session::Session};
 
-use super::{Storage, StorageError, session};
+use super::{Storage, StorageError, Write, apply, session};
 
 /// The settings as they are stored once a client has changed one of them.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Settings {
     archived: Option<i64>,
     permission: Option<Vec<Rule>>,
@@ -36,16 +36,18 @@ impl Storage {
         id: SessionId,
         change: impl FnOnce(&mut Session) + Send + 'static,
     ) -> Result<Option<Session>, StorageError> {
-        self.writer
+        let patched = self
+            .writer
             .write(move |connection| {
                 let Some(mut session) = session(connection, &id)? else { return Ok(None) };
                 change(&mut session);
-                let settings = serde_json::to_string(&Settings::of(&session))?;
-                connection
-                    .prepare_cached("UPDATE session SET patch = ?2 WHERE id = ?1")?
-                    .execute([id.as_str(), &settings])?;
-                Ok(Some(session))
+                let write = Write::Settings { session_id: id, settings: Settings::of(&session) };
+                apply(connection, &write)?;
+                Ok(Some((session, write)))
             })
-            .await
+            .await?;
+        let Some((session, write)) = patched else { return Ok(None) };
+        self.outlet.send(vec![write]).await?;
+        Ok(Some(session))
     }
 }

@@ -158,7 +158,8 @@ fn save(damaged: &Path, new: &Path) -> Result<Repaired, StorageError> {
             }
         }
     }
-    target.execute_batch("COMMIT")?;
+    // The shared log has the lost rows, so its sessions are made anew from there.
+    target.execute_batch("DELETE FROM shared_session; DELETE FROM shared_state; COMMIT")?;
     // All of it has to be in the file that is put in place.
     target.pragma_update(None, "wal_checkpoint", "TRUNCATE")?;
     target.pragma_update(None, "journal_mode", "DELETE")?;

@@ -44,21 +44,21 @@ pub fn keep(connection: &Connection, id: &MessageId) -> rusqlite::Result<()> {
 impl Storage {
     /// Reads the costs of a session's removed answers.
     pub async fn spent(&self, id: SessionId) -> Result<Vec<SpentAnswer>, StorageError> {
-        self.reader
-            .read(move |connection| {
-                let mut statement = connection.prepare_cached(
-                    "SELECT json_set(data, '$.id', id) FROM spent_message WHERE session_id = ?1 ORDER BY id",
-                )?;
-                let mut rows = statement.query([id.as_str()])?;
-                let mut answers = Vec::new();
-                while let Some(row) = rows.next()? {
-                    let data = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
-                    answers.push(serde_json::from_str(data)?);
-                }
-                Ok(answers)
-            })
-            .await
+        self.reader.read(move |connection| of_session(connection, &id)).await
     }
+}
+
+pub(super) fn of_session(connection: &Connection, id: &SessionId) -> Result<Vec<SpentAnswer>, StorageError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT json_set(data, '$.id', id) FROM spent_message WHERE session_id = ?1 ORDER BY id",
+    )?;
+    let mut rows = statement.query([id.as_str()])?;
+    let mut answers = Vec::new();
+    while let Some(row) = rows.next()? {
+        let data = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+        answers.push(serde_json::from_str(data)?);
+    }
+    Ok(answers)
 }
 
 /// Stores a removed answer of an imported session; one that is known counts already.

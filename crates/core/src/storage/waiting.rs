@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 use windlass_protocol::opencode::id::{MessageId, SessionId};
 
-use super::{Storage, StorageError};
+use super::{Storage, StorageError, Write};
 
 impl Storage {
     /// Keeps a prompt, in the place of the one that it was before.
@@ -14,19 +14,14 @@ impl Storage {
         id: MessageId,
         prompt: Value,
     ) -> Result<(), StorageError> {
-        let data = prompt.to_string();
-        self.writer
-            .write(move |connection| {
-                let sql = "INSERT OR REPLACE INTO waiting_prompt (id, session_id, data) VALUES (?1, ?2, ?3)";
-                connection.prepare_cached(sql)?.execute((id.as_str(), session_id.as_str(), data))?;
-                Ok(())
-            })
-            .await
+        self.change(Write::KeepPrompt { session_id, id, prompt }).await?;
+        Ok(())
     }
 
     /// Forgets a prompt that does not wait any more.
     pub async fn forget_prompt(&self, session_id: SessionId, id: MessageId) -> Result<(), StorageError> {
-        self.writer.write(move |connection| Ok(remove(connection, &session_id, &id)?)).await
+        self.change(Write::TakePrompt { session_id, id }).await?;
+        Ok(())
     }
 
     /// Returns true if a prompt is kept still: another process may have carried it out.
@@ -58,6 +53,18 @@ impl Storage {
             })
             .await
     }
+}
+
+/// Writes a prompt's row.
+pub(super) fn keep(
+    connection: &Connection,
+    session_id: &SessionId,
+    id: &MessageId,
+    prompt: &Value,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO waiting_prompt (id, session_id, data) VALUES (?1, ?2, ?3)";
+    connection.prepare_cached(sql)?.execute((id.as_str(), session_id.as_str(), prompt.to_string()))?;
+    Ok(())
 }
 
 /// Removes a prompt's row, if it has one.

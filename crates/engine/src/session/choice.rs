@@ -16,6 +16,7 @@ impl Sessions<'_> {
         agent: Option<String>,
         model: Option<ModelRef>,
     ) -> Result<(), EngineError> {
+        self.engine.fleet().claim(id, None).await?;
         // The place is taken before anything is stored: a session that takes no more has chosen nothing.
         let place = match lock(&self.engine.0.sessions.open).get_mut(id) {
             Some(open) => self.engine.inbox(id, open).try_reserve_owned(),

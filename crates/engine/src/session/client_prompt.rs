@@ -13,6 +13,7 @@ impl Sessions<'_> {
     /// Gives an open session these instructions in the place of those that it has; an empty text takes them away.
     pub async fn set_client_prompt(self, id: &SessionId, prompt: ClientPrompt) -> Result<(), EngineError> {
         let prompt = Some(prompt).filter(|prompt| !prompt.text.trim().is_empty());
+        self.engine.fleet().claim(id, None).await?;
         self.engine.0.storage.set_client_prompt(id.clone(), prompt.clone()).await?;
         self.keep_client_prompt(id, prompt);
         Ok(())

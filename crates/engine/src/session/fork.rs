@@ -29,6 +29,7 @@ impl Sessions<'_> {
         id: &SessionId,
         before: Option<&MessageId>,
     ) -> Result<Session, EngineError> {
+        self.engine.fleet().claim(id, None).await?;
         let stored = self.engine.storage().load(id.clone()).await?;
         let stored = stored.ok_or_else(|| EngineError::session_not_found(id))?;
         // A call that a sudden death left open is settled in the copy; the session itself may be at work elsewhere.
@@ -85,6 +86,10 @@ pub async fn fork(
     writes.push(Write::CopyKnownFiles { from: info.id.clone(), to: forked.id.clone(), before });
     if !engine.storage().insert(vec![forked.id.to_string()], writes).await? {
         return Err(EngineError::new(EngineErrorKind::Internal, "the new session's id is taken; try again"));
+    }
+    if let Err(error) = engine.fleet().claim(&forked.id, None).await {
+        engine.storage().delete_session(forked.id).await?;
+        return Err(error);
     }
     let event = SessionInfo { session_id: forked.id.clone(), info: forked.clone().into() };
     engine.bus().publish(EventPayload::SessionCreated(event));

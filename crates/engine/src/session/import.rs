@@ -168,6 +168,7 @@ impl Sessions<'_> {
         let directory = if here.is_absolute() && here.is_dir() { here } else { directory };
         let worktree = worktree::worktree(&self.engine.0.environment, directory);
         let project_id = self.engine.workspaces().project_id(&worktree).await?;
+        let root = file.info.id.clone();
         let mut waiting = vec![(file, None)];
         while let Some((file, parent)) = waiting.pop() {
             let mut info = safety::without_powers(file);
@@ -197,7 +198,11 @@ impl Sessions<'_> {
             );
             waiting.extend(file.children.iter().map(|child| (child, Some(file.info.id.clone()))));
         }
-        Ok(self.engine.0.storage.insert(ids.to_vec(), writes).await?)
+        let is_new = self.engine.0.storage.insert(ids.to_vec(), writes).await?;
+        if is_new {
+            self.engine.fleet().claim(&root, None).await?;
+        }
+        Ok(is_new)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Sessions and messages as clients page through them, newest first, without opening anything.
 
+use std::path::Path;
+
 pub use windlass_core::storage::listing::SessionFilter;
 use windlass_core::storage::{StorageError, listing::Listed};
 use windlass_protocol::opencode::{
@@ -11,9 +13,16 @@ use windlass_protocol::opencode::{
 use super::title;
 use crate::{EngineError, Sessions};
 
+/// Returns a directory with sessions that are wanted.
+fn wanted(filter: &SessionFilter) -> Option<&Path> {
+    let worktree = || filter.project.as_ref()?.1.as_deref();
+    filter.directory.as_deref().or_else(worktree).map(Path::new)
+}
+
 impl Sessions<'_> {
     /// Lists sessions, most recently changed first.
     pub async fn filter(self, filter: SessionFilter) -> Result<Vec<Session>, EngineError> {
+        self.engine.fleet().refresh(wanted(&filter)).await;
         let mut sessions = self.engine.storage().filter_sessions(filter).await?;
         self.entitle(&mut sessions).await?;
         Ok(sessions)
@@ -22,6 +31,7 @@ impl Sessions<'_> {
     /// Lists sessions as a JSON array, most recently changed first. A session that needs no change goes out as it is
     /// stored.
     pub async fn encode(self, filter: SessionFilter) -> Result<Vec<u8>, EngineError> {
+        self.engine.fleet().refresh(wanted(&filter)).await;
         let mut listed = self.engine.storage().list_sessions(filter, title::is_default).await?;
         let decoded = listed.iter_mut().filter_map(|listed| match listed {
             Listed::Decoded(session) => Some(&mut **session),

@@ -68,6 +68,8 @@ impl Sessions<'_> {
         directory: &Path,
         servers: Vec<ClientServer>,
     ) -> Result<Opened, EngineError> {
+        // Before anything of it is read here.
+        self.engine.fleet().claim(id, Some(directory)).await?;
         let own = self.own_worktree(id, directory).await;
         let directory = own.as_deref().unwrap_or(directory);
         let restored = self.engine.worktrees().restore(directory).await;
@@ -108,6 +110,7 @@ impl Sessions<'_> {
         id: &SessionId,
         servers: Vec<ClientServer>,
     ) -> Result<Opened, EngineError> {
+        self.engine.fleet().claim(id, Some(workspace.directory())).await?;
         self.register_and_read(id, std::future::ready(Ok(workspace)), servers).await
     }
 
@@ -124,7 +127,7 @@ impl Sessions<'_> {
         if !is_running {
             outline.unfinished.retain(|message| !self.is_working(message.info.session_id()));
             let mut journal = Journal::default();
-            state::repair(&mut outline.unfinished, &mut journal);
+            state::repair(&mut outline.unfinished, state::TOOL_INTERRUPTED, &mut journal);
             let moved = workspace.directory().display().to_string();
             if outline.info.directory != moved {
                 outline.info.directory = moved;

@@ -48,6 +48,7 @@ impl Sessions<'_> {
         if patch == SessionPatch::default() {
             return self.get(id).await;
         }
+        self.engine.fleet().claim(id, None).await?;
         // The place is taken before anything is stored: a task that takes no more would not follow the change.
         let inbox = lock(&self.engine.0.sessions.open)
             .get(id)

@@ -43,6 +43,7 @@ impl Record {
 impl Sessions<'_> {
     /// Reads a stored session without opening it.
     pub async fn record(self, id: &SessionId) -> Result<Record, EngineError> {
+        self.engine.fleet().claim(id, None).await?;
         let stored = self.engine.0.storage.load(id.clone()).await?;
         let mut stored = stored.ok_or_else(|| EngineError::session_not_found(id))?;
         self.entitle([&mut stored.info]).await?;
@@ -57,6 +58,7 @@ impl Sessions<'_> {
         archived: ArchiveFilter,
         limit: usize,
     ) -> Result<Vec<Session>, EngineError> {
+        self.engine.fleet().refresh(Some(directory)).await;
         let root = self.engine.workspaces().project_root(directory);
         let repository = Repository::of(&root).ok().map(|repository| repository.common_dir);
         let worktrees = self.engine.worktrees();
@@ -89,6 +91,7 @@ impl Sessions<'_> {
                 .map(|session| session.id)
                 .ok_or_else(|| invalid("there are no sessions here".to_owned()));
         }
+        self.engine.fleet().refresh(None).await;
         if let Ok(id) = SessionId::parse(piece)
             && self.engine.0.storage.session(id.clone()).await?.is_some()
         {
@@ -124,6 +127,7 @@ impl Sessions<'_> {
         if title.chars().count() > MAX_TITLE {
             return refused(format!("the title is longer than {MAX_TITLE} characters; give a shorter one"));
         }
+        self.engine.fleet().claim(id, None).await?;
         if !self.engine.0.storage.rename(id.clone(), title.clone()).await? {
             return Err(EngineError::session_not_found(id));
         }

@@ -160,6 +160,10 @@ impl Sessions<'_> {
             let message = format!("the session id {} is taken; choose another or load it", info.id);
             return Err(EngineError::new(EngineErrorKind::SessionExists, message));
         }
+        if let Err(error) = self.engine.fleet().claim(&info.id, None).await {
+            self.engine.0.storage.delete_session(info.id).await?;
+            return Err(error);
+        }
         self.register(&info.id, workspace.clone(), servers);
         let event = SessionInfo { session_id: info.id.clone(), info: Arc::new(info.clone()) };
         self.engine.0.bus.publish(EventPayload::SessionCreated(event));
@@ -254,6 +258,9 @@ impl Sessions<'_> {
         after: Option<(i64, String)>,
         limit: usize,
     ) -> Result<Vec<Session>, EngineError> {
+        if after.is_none() {
+            self.engine.fleet().refresh(directory.as_deref().map(Path::new)).await;
+        }
         let mut sessions =
             self.engine.0.storage.list(SessionQuery { directory, archived, after, limit }).await?;
         self.entitle(&mut sessions).await?;
@@ -262,6 +269,7 @@ impl Sessions<'_> {
 
     /// Returns a stored session.
     pub async fn get(self, id: &SessionId) -> Result<Session, EngineError> {
+        self.engine.fleet().claim(id, None).await?;
         let stored = self.engine.0.storage.session(id.clone()).await?;
         let mut session = stored.ok_or_else(|| EngineError::session_not_found(id))?;
         self.entitle([&mut session]).await?;
@@ -319,6 +327,7 @@ impl Sessions<'_> {
         let directory = workspace.directory().to_owned();
         self.engine.workspaces().close_if_unused(workspace).await;
         self.engine.worktrees().tidy(&directory).await;
+        self.engine.fleet().give_back(id).await;
         true
     }
 }

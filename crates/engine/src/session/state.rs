@@ -37,6 +37,10 @@ pub const TOOL_ABORTED: &str = "Tool execution aborted";
 /// The same where the daemon was killed under it (facts: OpenCode §6.6).
 pub const TOOL_INTERRUPTED: &str = "[Tool execution was interrupted]";
 
+/// The same where another node of the fleet had the session: the call may have done its work.
+pub const TOOL_LOST: &str = "[Tool execution was interrupted: the machine that ran it is gone, and its result is unknown. Look \
+                             at what it did before you run it again]";
+
 /// A session's history and settings. Only its task changes them.
 pub struct SessionState {
     pub info: Session,
@@ -190,8 +194,12 @@ impl Change {
                 offset: *offset,
                 text: delta.clone(),
             }),
-            Self::MessageRemoved { message_id, .. } => Write::RemoveMessage(message_id.clone()),
-            Self::PartRemoved { part_id, .. } => Write::RemovePart(part_id.clone()),
+            Self::MessageRemoved { session_id, message_id } => {
+                Write::RemoveMessage { session_id: session_id.clone(), id: message_id.clone() }
+            }
+            Self::PartRemoved { session_id, part_id, .. } => {
+                Write::RemovePart { session_id: session_id.clone(), id: part_id.clone() }
+            }
             Self::Todos { session_id, todos } => {
                 Write::Todos { session_id: session_id.clone(), todos: todos.clone() }
             }
@@ -360,7 +368,7 @@ impl SessionState {
     /// first.
     pub fn from_stored(mut stored: StoredSession) -> (Self, Journal) {
         let mut journal = Journal::default();
-        repair(&mut stored.messages, &mut journal);
+        repair(&mut stored.messages, TOOL_INTERRUPTED, &mut journal);
         let StoredSession { info, messages, todos, known_files } = stored;
         let known_files = KnownFiles::from_stored(known_files);
         (Self { todos, known_files, ..Self::new(info, messages) }, journal)
@@ -450,14 +458,15 @@ impl SessionState {
     }
 }
 
-/// Closes the messages and parts that were open when the daemon that ran the session was killed.
-pub fn repair(messages: &mut [MessageWithParts], journal: &mut Journal) {
+/// Closes the messages and parts that were open when the daemon that ran the session was killed, with a reason for the
+/// calls among them.
+pub fn repair(messages: &mut [MessageWithParts], reason: &str, journal: &mut Journal) {
     for message in messages {
         let Message::Assistant(answer) = &mut message.info else { continue };
         if answer.time.completed.is_some() {
             continue;
         }
-        close_parts(&mut message.parts, TOOL_INTERRUPTED, journal);
+        close_parts(&mut message.parts, reason, journal);
         answer.time.completed = Some(clock::now_ms());
         if answer.error.is_none() {
             let message = "The daemon ended before the answer was complete.".to_owned();

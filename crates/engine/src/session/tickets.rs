@@ -478,6 +478,14 @@ impl Tickets {
         }
     }
 
+    /// Answers all of them with an error, and stops the turn that runs: nothing more may be done in the session.
+    pub fn abandon(&self, error: EngineError) {
+        let running: Vec<CancellationToken> =
+            self.lock().values().filter(|it| it.is_running()).map(|it| it.cancel.clone()).collect();
+        self.end_all(error);
+        running.iter().for_each(CancellationToken::cancel);
+    }
+
     /// Answers all of them, in their order. Those whose answer nobody waits for stay until the next prompt.
     pub fn end_all(&self, error: EngineError) {
         let mut n_parked = 0;

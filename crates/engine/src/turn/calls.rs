@@ -392,6 +392,9 @@ impl Job {
     /// Asks about a call that repeats others, and lets plugins change its arguments. Every call that runs comes by
     /// here first.
     async fn before_tool(&self, input: Value) -> Result<Value, ToolError> {
+        // A process that was stopped for a while may have lost the session, and was not told yet.
+        let fleet = self.host.engine.fleet();
+        fleet.check(&self.host.session_id).map_err(|error| ToolError::Internal(error.to_string()))?;
         if self.n_same >= DOOM_LOOP {
             self.host.ask(doom_loop(&self.tool.name, &input, self.n_same)).await?;
         }

@@ -279,12 +279,46 @@ pub struct WindlassSettings {
     pub plugin: PluginSettings,
     /// The sandbox of the commands that agents run.
     pub sandbox: SandboxSettings,
+    /// The Postgres in which this machine's sessions are shared with others. No project can set it.
+    pub shared: SharedSettings,
     /// The search for tools of MCP servers, where there are many.
     pub tool_search: ToolSearchSettings,
     /// Patterns of directories whose projects are trusted. No project can set it.
     pub trust: Vec<String>,
     /// The protocols of providers, by their ids, that their npm packages do not tell.
     pub wire: BTreeMap<String, WireName>,
+}
+
+/// `windlass.shared`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SharedSettings {
+    /// The database, as `postgres://user@host/database`; without it nothing is shared.
+    pub url: Option<String>,
+    /// When a change is shown: once the database has it (default), or once this machine has it.
+    pub ack: Option<Acknowledge>,
+    /// The name of this node for people (default: the machine's).
+    pub name: Option<String>,
+    /// The address under which other nodes reach the server of this one.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "late-url")))]
+    pub address: Option<String>,
+    /// The schema that has the tables (default `windlass`).
+    pub schema: Option<String>,
+    /// Milliseconds after which a node that is not heard of loses its sessions (default 15000).
+    #[cfg_attr(feature = "schema", schemars(range(min = 500, max = 600_000)))]
+    pub lease: Option<u64>,
+    /// A secret that encrypts the texts in the database; it has to be the same on every node.
+    pub key: Option<String>,
+}
+
+/// `windlass.shared.ack`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Acknowledge {
+    Shared,
+    Local,
 }
 
 /// `windlass.mcp`.

@@ -108,7 +108,13 @@ async fn a_full_slot_is_moved_into_the_database() {
 async fn a_full_slot_forgets_a_part_that_is_gone() {
     let (_directory, storage, part) = growing().await;
     storage.apply(vec![append(&part, 0, &"x".repeat(CAPACITY / 2))]).await.expect("stored");
-    storage.apply(vec![Write::RemoveMessage(part.message_id.clone())]).await.expect("stored");
+    storage
+        .apply(vec![Write::RemoveMessage {
+            session_id: part.session_id.clone(),
+            id: part.message_id.clone(),
+        }])
+        .await
+        .expect("stored");
     let message = user(&part.session_id);
     let next = text(&message, "");
     storage

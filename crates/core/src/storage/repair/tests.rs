@@ -291,7 +291,7 @@ async fn an_older_store_is_copied_before_it_is_changed_and_few_copies_stay() {
         let older = "ALTER TABLE session DROP COLUMN chosen_title; ALTER TABLE session DROP COLUMN chosen_agent; \
                      ALTER TABLE session DROP COLUMN chosen_model; \
                      ALTER TABLE session DROP COLUMN patch; ALTER TABLE session DROP COLUMN client_prompt; ALTER TABLE project DROP COLUMN settings; \
-                     DROP INDEX session_by_directory; DROP TABLE spent_message; DROP TABLE waiting_prompt; DROP TABLE noted_file; DROP TABLE approval; \
+                     DROP INDEX session_by_directory; DROP TABLE spent_message; DROP TABLE waiting_prompt; DROP TABLE shared_session; DROP TABLE shared_state; DROP TABLE noted_file; DROP TABLE approval; \
                      PRAGMA user_version = 1";
         Connection::open(&path).expect("opened").execute_batch(older).expect("older");
         assert_eq!(verdict(&path), Verdict::Note);

@@ -1,0 +1,116 @@
+//! The other nodes of the fleet that a server passes requests on to: the sessions that are followed there, and the
+//! requests that these have made of people.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Mutex, OnceLock},
+    time::Duration,
+};
+
+use serde_json::Value;
+use windlass_base::lock::lock;
+use windlass_engine::fleet::Owner;
+use windlass_protocol::opencode::{
+    event::{Event, EventPayload, SessionInfo},
+    id::SessionId,
+};
+
+/// Time in which a node takes a connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(3);
+/// Requests of permission and questions that are remembered by their sessions.
+const MAX_ASKED: usize = 4096;
+
+/// A request that came from a node of the fleet, which has judged its caller.
+#[derive(Debug, Clone, Copy)]
+pub struct FromFleet;
+
+/// The other nodes that requests were passed on to.
+#[derive(Default)]
+pub struct Peers {
+    client: OnceLock<reqwest::Client>,
+    state: Mutex<Followed>,
+}
+
+#[derive(Default)]
+struct Followed {
+    /// The sessions of each node with events that come here.
+    sessions: HashMap<String, HashSet<SessionId>>,
+    /// The sessions that asked something, by the request.
+    asked: HashMap<String, SessionId>,
+}
+
+impl Peers {
+    /// Returns the session that a path is about.
+    pub fn session_of(&self, path: &str) -> Option<SessionId> {
+        let mut pieces = path.split('/').filter(|piece| !piece.is_empty()).skip_while(|it| *it == "api");
+        let (kind, id) = (pieces.next()?, pieces.next()?);
+        match kind {
+            "session" => SessionId::parse(id).ok(),
+            "permission" | "question" => lock(&self.state).asked.get(id).cloned(),
+            _other => None,
+        }
+    }
+
+    pub fn client(&self) -> Result<&reqwest::Client, String> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        // Fails if another part of the process has installed one, which serves as well.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .connect_timeout(CONNECT_LIMIT)
+            .tcp_nodelay(true)
+            .build()
+            .map_err(|error| error.to_string())?;
+        Ok(self.client.get_or_init(|| client))
+    }
+
+    /// Notes that a session's events are wanted from a node. Returns true if none were so far.
+    pub fn follow(&self, owner: &Owner, id: &SessionId) -> (bool, bool) {
+        let mut state = lock(&self.state);
+        let is_first = !state.sessions.contains_key(&owner.id);
+        let is_new = state.sessions.entry(owner.id.clone()).or_default().insert(id.clone());
+        (is_first, is_new)
+    }
+
+    /// Takes an event of a node in. Returns it if it is one of a session that is followed.
+    pub fn take(&self, owner: &str, event: Value) -> Option<EventPayload> {
+        let event: Event = serde_json::from_value(event).ok()?;
+        let id = event.payload.session_id()?.clone();
+        let mut state = lock(&self.state);
+        let followed = state.sessions.get_mut(owner)?;
+        if let EventPayload::SessionCreated(SessionInfo { info, .. })
+        | EventPayload::SessionUpdated(SessionInfo { info, .. }) = &event.payload
+            && info.parent_id.as_ref().is_some_and(|parent| followed.contains(parent))
+        {
+            followed.insert(id.clone());
+        }
+        if !followed.contains(&id) {
+            return None;
+        }
+        if let EventPayload::PermissionAsked(request) = &event.payload {
+            state.note_asked(request.id.as_str(), &id);
+        } else if let EventPayload::QuestionAsked(request) = &event.payload {
+            state.note_asked(request.id.as_str(), &id);
+        }
+        Some(event.payload)
+    }
+
+    pub fn forget(&self, owner: &str) {
+        lock(&self.state).sessions.remove(owner);
+    }
+}
+
+impl Followed {
+    fn note_asked(&mut self, request: &str, session: &SessionId) {
+        if self.asked.len() >= MAX_ASKED {
+            self.asked.clear();
+        }
+        self.asked.insert(request.to_owned(), session.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests;

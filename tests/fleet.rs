@@ -1,0 +1,350 @@
+//! Sessions that several machines share: each node has a home and a checkout of its own, and all one Postgres.
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::support::{
+    agent::{Agent, Builder, DEADLINE, binary, merge},
+    llm::{Gate, Llm, Reply, Wire, provider_config},
+    postgres::Postgres,
+    scratch::Scratch,
+    server::{Server, answer, own_port},
+};
+
+/// Returns a node on a machine of its own, which speaks with the same model as the others.
+fn node(postgres: &Postgres, llm: &Llm, name: &str, ack: &str) -> Builder {
+    Agent::builder().llm(llm).config(json!({"windlass": {"shared": postgres.shared(name, ack)}}))
+}
+
+/// Runs a command of the terminal and returns what it printed.
+async fn cli(scratch: &Scratch, llm: &Llm, config: &Value, arguments: &[&str]) -> String {
+    let mut whole = provider_config(llm, Wire::OpenAi);
+    merge(&mut whole, config.clone());
+    let output = Command::new(binary())
+        .args(arguments)
+        .current_dir(&scratch.work)
+        .env_clear()
+        .env("PATH", std::env::var("PATH").unwrap())
+        .env("HOME", &scratch.home)
+        .env("OPENCODE_CONFIG_CONTENT", whole.to_string())
+        .env("OPENCODE_DISABLE_MODELS_FETCH", "1")
+        .output()
+        .await
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() || arguments == ["doctor"], "{arguments:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn load(node: &Agent, session: &str) -> Value {
+    json!({"sessionId": session, "cwd": node.scratch.cwd(), "mcpServers": []})
+}
+
+fn texts(updates: &[Value], kind: &str) -> String {
+    let of_kind = updates.iter().filter(|update| update["sessionUpdate"] == kind);
+    of_kind.map(|update| update["content"]["text"].as_str().unwrap_or_default()).collect()
+}
+
+#[tokio::test]
+async fn a_session_goes_on_at_another_node_with_everything_that_was_said() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let llm = Llm::start().await;
+    for ack in ["shared", "local"] {
+        let one = node(&postgres, &llm, "one", ack).start().await;
+        let session = one.new_session().await;
+        llm.reply(Reply::text("noted: ").and_text("blue"));
+        assert_eq!(one.prompt(&session, "my colour is blue").await.text(), "noted: blue");
+        one.finish().await;
+
+        let two = node(&postgres, &llm, "two", ack).start().await;
+        let seen = two.load(&session).await;
+        assert_eq!(texts(&seen, "user_message_chunk"), "my colour is blue");
+        assert_eq!(texts(&seen, "agent_message_chunk"), "noted: blue");
+        llm.reply(Reply::text("it is blue"));
+        assert_eq!(two.prompt(&session, "which one?").await.text(), "it is blue");
+        let said = llm.last_request().messages();
+        assert!(said.iter().any(|it| it["content"].to_string().contains("my colour is blue")), "{said:?}");
+        two.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_is_killed_loses_nothing_that_it_has_shown() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let llm = Llm::start().await;
+    let mut one = node(&postgres, &llm, "one", "shared").start().await;
+    let session = one.new_session().await;
+    let gate = Gate::new();
+    llm.reply(Reply::text("half of ").and_text("an answer").and_gate(&gate));
+    let _prompt = one.send_prompt(&session, "say it");
+    one.wait_text(&session, "half of an answer").await;
+    one.signal(Signal::SIGKILL);
+    one.wait_exit().await;
+    one.forget().await;
+
+    let two = node(&postgres, &llm, "two", "shared").start().await;
+    let seen = two.load(&session).await;
+    assert_eq!(texts(&seen, "agent_message_chunk"), "half of an answer");
+    llm.reply(Reply::text("the other half"));
+    assert_eq!(two.prompt(&session, "go on").await.text(), "the other half");
+    two.finish().await;
+}
+
+#[tokio::test]
+async fn a_node_that_was_stopped_for_longer_than_its_lease_shows_writes_and_runs_nothing_more() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let llm = Llm::start().await;
+    for ack in ["shared", "local"] {
+        let one = node(&postgres, &llm, "one", ack).start().await;
+        let session = one.new_session().await;
+        let gate = Gate::new();
+        let call = json!({"command": "touch ran", "description": "Leaves a trace"});
+        llm.reply(Reply::text("before").and_gate(&gate).and_text("after").and_call("call_1", "bash", call));
+        let prompt = one.send_prompt(&session, "work");
+        one.wait_text(&session, "before").await;
+        one.signal(Signal::SIGSTOP);
+
+        let two = node(&postgres, &llm, "two", ack).start().await;
+        // The owner lives until its lease has ended, and is asked in vain.
+        let taken = async { while two.request("session/load", load(&two, &session)).await.is_err() {} };
+        tokio::time::timeout(DEADLINE, taken).await.expect("the session is taken over");
+        llm.reply(Reply::text("mine now"));
+        assert_eq!(two.prompt(&session, "go on").await.text(), "mine now");
+        let rows = "SELECT count(*), max(seq) FROM windlass.event";
+        let before = postgres.query(rows);
+
+        one.signal(Signal::SIGCONT);
+        gate.open();
+        let refused = prompt.answer().await.expect_err("the session is another node's");
+        assert!(refused.message.contains("taken over by two"), "{refused:?}");
+        assert_eq!(postgres.query(rows), before);
+        assert!(!one.scratch.exists("ran"));
+        let shown = texts(&one.updates(&session), "agent_message_chunk");
+        assert!(!shown.contains("after"), "{shown}");
+        one.finish().await;
+        two.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn an_idle_owner_gives_a_session_and_takes_it_again_with_what_came_since() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let llm = Llm::start().await;
+    let one = node(&postgres, &llm, "one", "shared").start().await;
+    let session = one.new_session().await;
+    llm.reply(Reply::text("first"));
+    one.prompt(&session, "one").await;
+    let two = node(&postgres, &llm, "two", "shared").start().await;
+    two.load(&session).await;
+    llm.reply(Reply::text("second"));
+    assert_eq!(two.prompt(&session, "two").await.text(), "second");
+    llm.reply(Reply::text("third"));
+    assert_eq!(one.prompt(&session, "three").await.text(), "third");
+    let said = format!("{:?}", llm.last_request().messages());
+    for word in ["first", "second", "two"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    one.finish().await;
+    two.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_at_work_is_not_taken_and_the_refusal_names_its_node() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let llm = Llm::start().await;
+    let one = node(&postgres, &llm, "one", "shared").start().await;
+    let session = one.new_session().await;
+    let gate = Gate::new();
+    llm.reply(Reply::text("slow").behind(&gate));
+    let prompt = one.send_prompt(&session, "work");
+    gate.reached().await;
+    let two = node(&postgres, &llm, "two", "shared").start().await;
+    let refused = two.request("session/load", load(&two, &session)).await.expect_err("one works in it");
+    assert!(refused.message.contains("is open at one"), "{refused:?}");
+    gate.open();
+    assert_eq!(prompt.turn().await.text(), "slow");
+    two.load(&session).await;
+    one.finish().await;
+    two.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_that_ran_when_its_machine_died_is_shown_as_unknown_and_not_run_again() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let llm = Llm::start().await;
+    let mut one = node(&postgres, &llm, "one", "shared").start().await;
+    let session = one.new_session().await;
+    let call = json!({"command": "echo once >> count; sleep 600", "description": "Counts"});
+    llm.reply(Reply::call("call_1", "bash", call));
+    let _prompt = one.send_prompt(&session, "count");
+    one.scratch.appears("count").await;
+    one.signal(Signal::SIGKILL);
+    one.wait_exit().await;
+    let two = node(&postgres, &llm, "two", "shared").start().await;
+    two.load(&session).await;
+    llm.reply(Reply::text("I see"));
+    two.prompt(&session, "and?").await;
+    let result = llm.last_request().tool_result("call_1");
+    assert!(result.contains("result is unknown"), "{result}");
+    assert!(!two.scratch.exists("count"));
+    one.forget().await;
+    two.finish().await;
+}
+
+/// A server that is a node under an address of its own.
+async fn server(postgres: &Postgres, llm: &Llm, name: &str) -> Server {
+    let port = own_port();
+    let mut shared = postgres.shared(name, "shared");
+    shared["address"] = format!("http://127.0.0.1:{port}").into();
+    Server::builder()
+        .llm(llm)
+        .arguments(&["--port", &port.to_string()])
+        .config("windlass", json!({"shared": shared}))
+        .start()
+        .await
+}
+
+#[tokio::test]
+async fn any_server_lists_all_sessions_and_passes_requests_and_events_of_one_at_work() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let llm = Llm::start().await;
+    let (one, two) = (server(&postgres, &llm, "one").await, server(&postgres, &llm, "two").await);
+    let id = one.session().await;
+    let gate = Gate::new();
+    llm.reply(Reply::text("begun").and_gate(&gate).and_text(" and ended"));
+    let body = json!({"parts": [{"type": "text", "text": "work"}]});
+    one.post(&format!("/session/{id}/prompt_async"), body).await;
+    gate.reached().await;
+
+    let listed = two.get("/session").await.ok();
+    assert_eq!(listed[0]["id"], id.as_str(), "{listed}");
+    assert_eq!(listed[0]["directory"], two.scratch.cwd(), "the checkout there is another one");
+    let mut events = two.events("/global/event").await;
+    let said = two.get(&format!("/session/{id}/message")).await.ok();
+    assert_eq!(said[1]["parts"][1]["text"], "begun", "{said}");
+    let waiting = json!({"prompt": {"text": "and then?"}, "delivery": "queue"});
+    two.post(&format!("/api/session/{id}/prompt"), waiting).await.ok();
+    llm.reply(Reply::text("that"));
+    gate.open();
+    events.until("session.idle").await;
+    events.until("session.idle").await;
+    let said = two.get(&format!("/session/{id}/message")).await.ok().to_string();
+    assert!(said.contains("begun and ended") && said.contains("that"), "{said}");
+
+    // No password of a server is worth anything at another one, but its own token is.
+    answer(two.request("GET", "/session").header("x-windlass-fleet", "1.00")).await.refused(401);
+    one.finish().await;
+    llm.reply(Reply::text("still here"));
+    let body = json!({"parts": [{"type": "text", "text": "hello"}]});
+    let ended = two.post(&format!("/session/{id}/message"), body).await.ok();
+    assert_eq!(ended["parts"][1]["text"], "still here", "{ended}");
+    two.finish().await;
+}
+
+#[tokio::test]
+async fn the_command_line_shows_nodes_and_owners_and_goes_on_with_the_latest_session() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let llm = Llm::start().await;
+    let one = node(&postgres, &llm, "one", "shared").start().await;
+    let session = one.new_session().await;
+    llm.reply(Reply::text("noted"));
+    one.prompt(&session, "remember the milk").await;
+    let scratch = Scratch::new();
+    let config = json!({"windlass": {"shared": postgres.shared("two", "shared")}});
+    let run = async |arguments: &[&str]| cli(&scratch, &llm, &config, arguments).await;
+    let fleet = run(&["fleet", "--format", "json"]).await;
+    let fleet: Value = serde_json::from_str(&fleet).unwrap();
+    assert_eq!((&fleet["nodes"][0]["name"], &fleet["open"]), (&json!("one"), &json!(1)), "{fleet}");
+    let listed = run(&["session", "list"]).await;
+    assert!(listed.contains(&session) && listed.contains("(open at one)"), "{listed}");
+    llm.reply(Reply::text("the milk"));
+    let said = run(&["run", "--continue", "what was it?"]).await;
+    assert!(said.contains("the milk"), "{said}");
+    assert!(llm.last_request().messages().iter().any(|it| it.to_string().contains("remember the milk")));
+    // Given back with the end of the process, so nobody waits.
+    llm.reply(Reply::text("yes"));
+    assert_eq!(one.prompt(&session, "did you?").await.text(), "yes");
+    assert!(run(&["doctor"]).await.contains("Postgres 1"));
+    one.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_that_was_deleted_stays_so_on_every_node() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let llm = Llm::start().await;
+    let one = node(&postgres, &llm, "one", "shared").start().await;
+    let session = one.new_session().await;
+    llm.reply(Reply::text("first"));
+    one.prompt(&session, "one").await;
+    let two = node(&postgres, &llm, "two", "shared").start().await;
+    two.load(&session).await;
+    two.request("session/delete", json!({"sessionId": session})).await.unwrap();
+    let listed = one.request("session/list", json!({"cwd": one.scratch.cwd()})).await.unwrap();
+    assert_eq!(listed["sessions"], json!([]), "{listed}");
+    one.request("session/load", load(&one, &session)).await.expect_err("it is gone");
+    assert_eq!(postgres.query("SELECT count(*) FROM windlass.event"), ["0"]);
+    one.finish().await;
+    two.finish().await;
+}
+
+#[tokio::test]
+async fn no_command_sees_the_address_of_the_database() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let llm = Llm::start().await;
+    let mut shared = postgres.shared("one", "shared");
+    shared["url"] = "{env:OUR_DATABASE}".into();
+    let one = Agent::builder()
+        .llm(&llm)
+        .env("OUR_DATABASE", &postgres.url())
+        .env("WINDLASS_SHARED_KEY", "a key that is not used")
+        .config(json!({"windlass": {"shared": shared}}))
+        .start()
+        .await;
+    let session = one.new_session().await;
+    let call = json!({"command": "env", "description": "Lists variables"});
+    let printed = one.told(&session, "bash", call).await;
+    assert!(printed.contains("HOME=") && !printed.contains("postgres://"), "{printed}");
+    assert!(!printed.contains("WINDLASS_SHARED_KEY"), "{printed}");
+    assert_eq!(postgres.query("SELECT count(*) FROM windlass.session"), ["1"]);
+    one.finish().await;
+}
+
+#[tokio::test]
+async fn a_database_that_restarts_delays_a_turn_and_breaks_none() {
+    let Some(mut postgres) = Postgres::start().await else { return };
+    let llm = Llm::start().await;
+    for ack in ["shared", "local"] {
+        let one = node(&postgres, &llm, "one", ack).start().await;
+        let session = one.new_session().await;
+        let gate = Gate::new();
+        llm.reply(Reply::text("before ").and_gate(&gate).and_text("after"));
+        let prompt = one.send_prompt(&session, "work");
+        one.wait_text(&session, "before ").await;
+        postgres.stop();
+        gate.open();
+        postgres.begin().await;
+        assert_eq!(prompt.turn().await.text(), "before after", "{ack}");
+        one.finish().await;
+        let two = node(&postgres, &llm, "two", ack).start().await;
+        assert_eq!(texts(&two.load(&session).await, "agent_message_chunk"), "before after", "{ack}");
+        two.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn without_its_database_a_node_refuses_in_words_or_goes_on_alone() {
+    let Some(mut postgres) = Postgres::start().await else { return };
+    postgres.stop();
+    let llm = Llm::start().await;
+    let one = node(&postgres, &llm, "one", "shared").start().await;
+    let refused = one.request("session/new", one.session_params()).await.expect_err("it cannot be shared");
+    assert!(refused.message.contains("the shared store cannot be reached"), "{refused:?}");
+    one.finish().await;
+
+    let two = node(&postgres, &llm, "two", "local").start().await;
+    let session = two.new_session().await;
+    llm.reply(Reply::text("alone"));
+    assert_eq!(two.prompt(&session, "hello").await.text(), "alone");
+    two.finish().await;
+}
