@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::support::{
-    agent::{Agent, Builder, DEADLINE, binary, merge},
+    agent::{Agent, Builder, CANCEL_LIMIT, DEADLINE, binary, merge},
     llm::{Gate, Llm, Reply, Wire, provider_config},
     postgres::Postgres,
     scratch::Scratch,
@@ -35,6 +35,11 @@ async fn cli(scratch: &Scratch, llm: &Llm, config: &Value, arguments: &[&str]) -
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() || arguments == ["doctor"], "{arguments:?}: {error}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// A lease that no test outlasts.
+fn long_lease() -> Value {
+    json!({"windlass": {"shared": {"lease": 600_000}}})
 }
 
 fn load(node: &Agent, session: &str) -> Value {
@@ -117,7 +122,8 @@ async fn a_node_that_was_stopped_for_longer_than_its_lease_shows_writes_and_runs
         one.signal(Signal::SIGCONT);
         gate.open();
         let refused = prompt.answer().await.expect_err("the session is another node's");
-        assert!(refused.message.contains("taken over by two"), "{refused:?}");
+        let reasons = ["taken over by two", "lease has run out"];
+        assert!(reasons.iter().any(|it| refused.message.contains(it)), "{refused:?}");
         assert_eq!(postgres.query(rows), before);
         assert!(!one.scratch.exists("ran"));
         let shown = texts(&one.updates(&session), "agent_message_chunk");
@@ -188,12 +194,15 @@ async fn a_call_that_ran_when_its_machine_died_is_shown_as_unknown_and_not_run_a
     let result = llm.last_request().tool_result("call_1");
     assert!(result.contains("result is unknown"), "{result}");
     assert!(!two.scratch.exists("count"));
+    let config = json!({"windlass": {"shared": postgres.shared("three", "shared")}});
+    let shown = cli(&Scratch::new(), &llm, &config, &["session", "show", &session]).await;
+    assert!(shown.contains("its result is unknown"), "{shown}");
     one.forget().await;
     two.finish().await;
 }
 
 /// A server that is a node under an address of its own.
-async fn server(postgres: &Postgres, llm: &Llm, name: &str) -> Server {
+async fn server(postgres: &Postgres, llm: &Llm, name: &str, bash: &str) -> Server {
     let port = own_port();
     let mut shared = postgres.shared(name, "shared");
     shared["address"] = format!("http://127.0.0.1:{port}").into();
@@ -201,6 +210,7 @@ async fn server(postgres: &Postgres, llm: &Llm, name: &str) -> Server {
         .llm(llm)
         .arguments(&["--port", &port.to_string()])
         .config("windlass", json!({"shared": shared}))
+        .config("permission", json!({"bash": bash}))
         .start()
         .await
 }
@@ -209,7 +219,8 @@ async fn server(postgres: &Postgres, llm: &Llm, name: &str) -> Server {
 async fn any_server_lists_all_sessions_and_passes_requests_and_events_of_one_at_work() {
     let Some(postgres) = Postgres::start().await else { return };
     let llm = Llm::start().await;
-    let (one, two) = (server(&postgres, &llm, "one").await, server(&postgres, &llm, "two").await);
+    let one = server(&postgres, &llm, "one", "allow").await;
+    let two = server(&postgres, &llm, "two", "allow").await;
     let id = one.session().await;
     let gate = Gate::new();
     llm.reply(Reply::text("begun").and_gate(&gate).and_text(" and ended"));
@@ -315,7 +326,7 @@ async fn a_database_that_restarts_delays_a_turn_and_breaks_none() {
     let Some(mut postgres) = Postgres::start().await else { return };
     let llm = Llm::start().await;
     for ack in ["shared", "local"] {
-        let one = node(&postgres, &llm, "one", ack).start().await;
+        let one = node(&postgres, &llm, "one", ack).config(long_lease()).start().await;
         let session = one.new_session().await;
         let gate = Gate::new();
         llm.reply(Reply::text("before ").and_gate(&gate).and_text("after"));
@@ -346,5 +357,87 @@ async fn without_its_database_a_node_refuses_in_words_or_goes_on_alone() {
     let session = two.new_session().await;
     llm.reply(Reply::text("alone"));
     assert_eq!(two.prompt(&session, "hello").await.text(), "alone");
+    two.finish().await;
+}
+
+#[tokio::test]
+async fn a_node_that_is_cut_off_ends_its_turns_and_their_commands_with_its_lease() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let llm = Llm::start().await;
+    for ack in ["shared", "local"] {
+        let one = node(&postgres, &llm, "one", ack).start().await;
+        let session = one.new_session().await;
+        let call = json!({"command": "touch begun; sleep 600", "description": "Waits"});
+        llm.reply(Reply::call("call_1", "bash", call));
+        let prompt = one.send_prompt(&session, "wait");
+        one.scratch.appears("begun").await;
+        postgres.freeze(true);
+        let refused = prompt.answer().await.expect_err("the lease is over");
+        assert!(refused.message.contains("lease has run out"), "{refused:?}");
+        one.childless(CANCEL_LIMIT).await;
+        postgres.freeze(false);
+        // Nobody took the session meanwhile, so it goes on here.
+        llm.reply(Reply::text("again"));
+        assert_eq!(one.prompt(&session, "go on").await.text(), "again", "{ack}");
+        one.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_question_at_one_node_is_answered_by_way_of_another() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let llm = Llm::start().await;
+    let one = server(&postgres, &llm, "one", "ask").await;
+    let two = server(&postgres, &llm, "two", "ask").await;
+    let id = one.session().await;
+    let mut events = one.events("/event").await;
+    llm.reply(Reply::call(
+        "call_1",
+        "bash",
+        json!({"command": "touch asked", "description": "Leaves a trace"}),
+    ));
+    llm.reply(Reply::text("done"));
+    let body = json!({"parts": [{"type": "text", "text": "work"}]});
+    one.post(&format!("/session/{id}/prompt_async"), body).await;
+    let asked = events.until("permission.asked").await;
+    let request = asked.last().unwrap()["properties"]["id"].as_str().unwrap().to_owned();
+    two.post("/permission/per_none/reply", json!({"reply": "once"})).await.refused(404);
+    two.post(&format!("/permission/{request}/reply"), json!({"reply": "once"})).await.ok();
+    events.until("session.idle").await;
+    assert!(one.scratch.exists("asked"));
+    one.finish().await;
+    two.finish().await;
+}
+
+#[tokio::test]
+async fn readers_elsewhere_hear_of_the_death_of_a_node_and_its_session_goes_on() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let llm = Llm::start().await;
+    let one = server(&postgres, &llm, "one", "allow").await;
+    let two = server(&postgres, &llm, "two", "allow").await;
+    let id = one.session().await;
+    let gate = Gate::new();
+    llm.reply(Reply::text("begun").and_gate(&gate));
+    let mut events = two.events("/event").await;
+    let body = json!({"parts": [{"type": "text", "text": "work"}]});
+    two.post(&format!("/session/{id}/prompt_async"), body).await;
+    events.until("message.part.delta").await;
+    let again = one.killed().await;
+    events.until("session.error").await;
+    events.until("session.idle").await;
+    llm.reply(Reply::text("still here"));
+    let prompt = json!({"parts": [{"type": "text", "text": "go on"}]});
+    let taken = async {
+        loop {
+            let ended = two.post(&format!("/session/{id}/message"), prompt.clone()).await;
+            // The other machine cannot tell a death from a silence before the lease has ended.
+            if ended.status != 502 {
+                return ended.ok().to_string();
+            }
+        }
+    };
+    let ended = tokio::time::timeout(DEADLINE, taken).await.expect("the session is taken over");
+    assert!(ended.contains("still here"), "{ended}");
+    again.finish().await;
     two.finish().await;
 }

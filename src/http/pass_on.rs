@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::{
-    body::Body,
+    body::{Body, to_bytes},
     extract::{Request, State},
     http::{HeaderMap, HeaderName, StatusCode, header, request::Parts},
     middleware::Next,
@@ -12,16 +12,36 @@ use axum::{
 use serde_json::{Value, json};
 use windlass_base::sse;
 use windlass_engine::fleet::Owner;
-use windlass_protocol::opencode::{id::SessionId, session::Session};
+use windlass_protocol::opencode::{
+    event::EventPayload,
+    id::{PermissionId, QuestionId, SessionId},
+    message::MessageError,
+    session::SessionStatus,
+};
 
-use super::{error::Failure, peers::FromFleet, server::Shared};
+use super::{
+    error::Failure,
+    peers::{FromFleet, passed_on},
+    server::Shared,
+};
 
+/// The route of all events.
+const EVENTS: &str = "/global/event";
 /// Shows that a request comes from a node of the fleet.
 pub const FLEET: HeaderName = HeaderName::from_static("x-windlass-fleet");
 /// Time in which its events begin to come.
 const EVENTS_LIMIT: Duration = Duration::from_secs(3);
+/// Bytes of an answer to a permission or a question.
+const MAX_ANSWER: usize = 1 << 20;
+
 /// Headers that are for one connection alone, or for the node that was asked.
-const OWN_HEADERS: [HeaderName; 10] = [
+const OWN_HEADERS: [HeaderName; 16] = [
+    header::TE,
+    header::TRAILER,
+    header::EXPECT,
+    header::PROXY_AUTHORIZATION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
     header::HOST,
     header::CONNECTION,
     header::UPGRADE,
@@ -39,7 +59,10 @@ const OWN_HEADERS: [HeaderName; 10] = [
 pub async fn admit(State(server): State<Shared>, mut request: Request, next: Next) -> Response {
     let Some(token) = request.headers().get(FLEET) else { return next.run(request).await };
     let token = token.to_str().unwrap_or_default().to_owned();
-    if !server.engine.fleet().is_of_fleet(&token).await {
+    // Nodes pass these on, and nothing else.
+    let path = request.uri().path();
+    let may_pass = path == EVENTS || passed_on(path).is_some();
+    if !may_pass || !server.engine.fleet().is_of_fleet(&token).await {
         let message = "The token of the fleet does not hold here.";
         let body = json!({"message": message});
         return Failure::named(StatusCode::UNAUTHORIZED, "Unauthorized", body).into_response();
@@ -54,7 +77,12 @@ pub async fn pass_on(State(server): State<Shared>, request: Request, next: Next)
     if request.extensions().get::<FromFleet>().is_some() {
         return next.run(request).await;
     }
-    let Some(id) = server.peers.session_of(request.uri().path()) else { return next.run(request).await };
+    let Some(id) = server.peers.session_of(request.uri().path()) else {
+        if is_asked_elsewhere(&server, request.uri().path()).await {
+            return ask_around(&server, request, next).await;
+        }
+        return next.run(request).await;
+    };
     match server.engine.fleet().elsewhere(&id).await {
         Ok(None) => next.run(request).await,
         Ok(Some(owner)) => match forward(&server, &owner, &id, request).await {
@@ -71,7 +99,38 @@ pub async fn pass_on(State(server): State<Shared>, request: Request, next: Next)
     }
 }
 
-/// Sends a request to a node, and returns the answer as it comes. Its events are followed first, so that none is missed.
+/// Returns true for the answer to a permission or a question that nobody asks here, where other nodes may.
+async fn is_asked_elsewhere(server: &Shared, path: &str) -> bool {
+    let asking = server.engine.asking();
+    let is_here = match passed_on(path) {
+        Some(("permission", id)) => PermissionId::parse(id).map(|id| asking.is_permission_waiting(&id)),
+        Some(("question", id)) => QuestionId::parse(id).map(|id| asking.is_question_waiting(&id)),
+        Some(_) | None => return false,
+    };
+    matches!(is_here, Ok(false)) && server.engine.fleet().is_shared().await
+}
+
+/// Passes an answer on to each node until one knows its question: the client may not have come by this node before.
+async fn ask_around(server: &Shared, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let Ok(body) = to_bytes(body, MAX_ANSWER).await else {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    };
+    let own = server.engine.fleet().standing().await.and_then(|standing| standing.node);
+    for node in server.engine.fleet().nodes().await.unwrap_or_default() {
+        let is_other = node.owner.is_alive && own.as_ref() != Some(&node.owner.id);
+        let Some(address) = node.owner.address.as_deref().filter(|_| is_other) else { continue };
+        let answer = send(server, &node.owner, address, &parts, body.clone().into()).await;
+        match answer {
+            Ok(response) if response.status() != StatusCode::NOT_FOUND => return response,
+            Ok(_) => {}
+            Err(reason) => tracing::debug!(node = node.owner.name, reason, "a node was not asked"),
+        }
+    }
+    next.run(Request::from_parts(parts, Body::from(body))).await
+}
+
+/// Sends a request to a node that has a session, and returns the answer as it comes. Its events are followed first, so that none is missed.
 async fn forward(
     server: &Shared,
     owner: &Owner,
@@ -81,17 +140,27 @@ async fn forward(
     let address = owner.address.as_deref().ok_or("it has no address")?;
     follow(server, owner, address, id).await?;
     let (parts, body) = request.into_parts();
-    let url = format!("{address}{}", path_there(&parts));
+    send(server, owner, address, &parts, reqwest::Body::wrap_stream(body.into_data_stream())).await
+}
+
+async fn send(
+    server: &Shared,
+    owner: &Owner,
+    address: &str,
+    parts: &Parts,
+    body: reqwest::Body,
+) -> Result<Response, String> {
+    let url = format!("{address}{}", path_there(parts));
     let token = server.engine.fleet().token(owner).await.map_err(|error| error.to_string())?;
-    let mut headers = parts.headers;
+    let mut headers = parts.headers.clone();
     OWN_HEADERS.iter().for_each(|name| drop(headers.remove(name)));
     let sent = server
         .peers
         .client()?
-        .request(parts.method, url)
+        .request(parts.method.clone(), url)
         .headers(headers)
         .header(FLEET, token)
-        .body(reqwest::Body::wrap_stream(body.into_data_stream()));
+        .body(body);
     let answer = sent.send().await.map_err(|error| error.without_url().to_string())?;
     let mut response = Response::builder().status(answer.status());
     if let Some(headers) = response.headers_mut() {
@@ -119,49 +188,70 @@ fn without_own(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
+/// Tells the readers of a node's sessions that nothing more comes from there, so that none waits for the end of a turn.
+fn say_gone(server: &Shared, owner: &Owner) {
+    let bus = server.engine.bus();
+    for session_id in server.peers.forget(&owner.id) {
+        let message =
+            format!("The node {} that has the session is gone; go on, and it is taken over.", owner.name);
+        let error = Some(MessageError::UnknownError { message });
+        bus.publish(EventPayload::SessionError { session_id: Some(session_id.clone()), error });
+        let status = SessionStatus::Idle;
+        bus.publish(EventPayload::SessionStatus { session_id: session_id.clone(), status });
+        bus.publish(EventPayload::SessionIdle { session_id });
+    }
+}
+
+/// Follows nothing of a node any more when it is dropped, unless its events come.
+struct Following<'a> {
+    server: &'a Shared,
+    owner: &'a str,
+    is_settled: bool,
+}
+
+impl Following<'_> {
+    fn settle(mut self) {
+        self.is_settled = true;
+    }
+}
+
+impl Drop for Following<'_> {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            drop(self.server.peers.forget(self.owner));
+        }
+    }
+}
+
 /// Has a session's events come from its node, if they do not yet.
 async fn follow(server: &Shared, owner: &Owner, address: &str, id: &SessionId) -> Result<(), String> {
     let (is_first, is_new) = server.peers.follow(owner, id);
     if is_first {
+        // A client may leave before the events come.
+        let following = Following { server, owner: &owner.id, is_settled: false };
         let token = server.engine.fleet().token(owner).await.map_err(|error| error.to_string())?;
-        let asked = server.peers.client()?.get(format!("{address}/global/event")).header(FLEET, token).send();
+        let asked = server.peers.client()?.get(format!("{address}{EVENTS}")).header(FLEET, token).send();
         let stream = match tokio::time::timeout(EVENTS_LIMIT, asked).await {
             Ok(Ok(stream)) if stream.status().is_success() => stream,
             Ok(Ok(refused)) => {
-                server.peers.forget(&owner.id);
                 return Err(format!("it answers {}", refused.status()));
             }
-            Ok(Err(error)) => {
-                server.peers.forget(&owner.id);
-                return Err(error.without_url().to_string());
-            }
-            Err(_elapsed) => {
-                server.peers.forget(&owner.id);
-                return Err("its events do not come".to_owned());
-            }
+            Ok(Err(error)) => return Err(error.without_url().to_string()),
+            Err(_elapsed) => return Err("its events do not come".to_owned()),
         };
-        let (server, owner) = (server.clone(), owner.id.clone());
+        following.settle();
+        let (server, owner) = (server.clone(), owner.clone());
         server.engine.clone().spawn(async move {
             tokio::select! {
-                () = read(&server, &owner, stream) => {}
+                () = read(&server, &owner.id, stream) => {}
                 () = server.stop.cancelled() => {}
             }
-            server.peers.forget(&owner);
+            say_gone(&server, &owner);
         });
     }
-    if is_new {
-        note(server, owner, address, id).await?;
-    }
-    Ok(())
-}
-
-/// Learns where a session is, so that readers of its directory get its events.
-async fn note(server: &Shared, owner: &Owner, address: &str, id: &SessionId) -> Result<(), String> {
-    let token = server.engine.fleet().token(owner).await.map_err(|error| error.to_string())?;
-    let asked = server.peers.client()?.get(format!("{address}/session/{id}")).header(FLEET, token).send();
-    let answer = asked.await.map_err(|error| error.without_url().to_string())?;
-    let bytes = answer.bytes().await.map_err(|error| error.without_url().to_string())?;
-    if let Ok(info) = serde_json::from_slice::<Session>(&bytes) {
+    // Readers of its directory here get its events.
+    if is_new && let Some(info) = server.engine.fleet().listed(id, &server.options.directory).await {
+        server.peers.place(id, &info.directory);
         server.hub.note(&info);
     }
     Ok(())
@@ -176,8 +266,10 @@ async fn read(server: &Shared, owner: &str, mut stream: reqwest::Response) {
         }
         for event in events.drain(..) {
             let Ok(mut event) = serde_json::from_str::<Value>(&event.data) else { continue };
-            if let Some(payload) = server.peers.take(owner, event["payload"].take()) {
-                server.engine.bus().publish(payload);
+            let Some(payload) = server.peers.take(owner, event["payload"].take()) else { continue };
+            match payload.session_id() {
+                Some(id) if server.engine.fleet().holds(id) => server.peers.unfollow(owner, id),
+                Some(_) | None => server.engine.bus().publish(payload),
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Mutex, OnceLock},
+    sync::{Arc, Mutex, OnceLock},
     time::Duration,
 };
 
@@ -35,19 +35,32 @@ pub struct Peers {
 struct Followed {
     /// The sessions of each node with events that come here.
     sessions: HashMap<String, HashSet<SessionId>>,
+    /// The directories of sessions as they are on this machine.
+    directories: HashMap<SessionId, String>,
     /// The sessions that asked something, by the request.
     asked: HashMap<String, SessionId>,
+}
+
+/// Returns the kind and the id of the routes that nodes pass on. A path that climbs leads to other routes, and to none.
+pub fn passed_on(path: &str) -> Option<(&str, &str)> {
+    let lower = path.to_ascii_lowercase();
+    if lower.contains("%2e")
+        || lower.contains("%2f")
+        || path.split('/').any(|piece| matches!(piece, "." | ".."))
+    {
+        return None;
+    }
+    let mut pieces = path.split('/').filter(|piece| !piece.is_empty()).skip_while(|it| *it == "api");
+    let (kind, id) = (pieces.next()?, pieces.next()?);
+    ["session", "permission", "question"].contains(&kind).then_some((kind, id))
 }
 
 impl Peers {
     /// Returns the session that a path is about.
     pub fn session_of(&self, path: &str) -> Option<SessionId> {
-        let mut pieces = path.split('/').filter(|piece| !piece.is_empty()).skip_while(|it| *it == "api");
-        let (kind, id) = (pieces.next()?, pieces.next()?);
-        match kind {
-            "session" => SessionId::parse(id).ok(),
-            "permission" | "question" => lock(&self.state).asked.get(id).cloned(),
-            _other => None,
+        match passed_on(path)? {
+            ("session", id) => SessionId::parse(id).ok(),
+            (_asked, id) => lock(&self.state).asked.get(id).cloned(),
         }
     }
 
@@ -71,6 +84,10 @@ impl Peers {
     pub fn follow(&self, owner: &Owner, id: &SessionId) -> (bool, bool) {
         let mut state = lock(&self.state);
         let is_first = !state.sessions.contains_key(&owner.id);
+        // It has moved: two nodes that follow it at each other would pass its events round.
+        for (_, sessions) in state.sessions.iter_mut().filter(|(node, _)| **node != owner.id) {
+            sessions.remove(id);
+        }
         let is_new = state.sessions.entry(owner.id.clone()).or_default().insert(id.clone());
         (is_first, is_new)
     }
@@ -90,16 +107,36 @@ impl Peers {
         if !followed.contains(&id) {
             return None;
         }
-        if let EventPayload::PermissionAsked(request) = &event.payload {
+        let mut payload = event.payload;
+        if let EventPayload::SessionCreated(SessionInfo { info, .. })
+        | EventPayload::SessionUpdated(SessionInfo { info, .. }) = &mut payload
+            && let Some(directory) = state.directories.get(&id)
+        {
+            Arc::make_mut(info).directory.clone_from(directory);
+        }
+        if let EventPayload::PermissionAsked(request) = &payload {
             state.note_asked(request.id.as_str(), &id);
-        } else if let EventPayload::QuestionAsked(request) = &event.payload {
+        } else if let EventPayload::QuestionAsked(request) = &payload {
             state.note_asked(request.id.as_str(), &id);
         }
-        Some(event.payload)
+        Some(payload)
     }
 
-    pub fn forget(&self, owner: &str) {
-        lock(&self.state).sessions.remove(owner);
+    /// Notes the directory that a session has on this machine.
+    pub fn place(&self, id: &SessionId, directory: &str) {
+        lock(&self.state).directories.insert(id.clone(), directory.to_owned());
+    }
+
+    /// Follows a session at a node no more.
+    pub fn unfollow(&self, owner: &str, id: &SessionId) {
+        if let Some(sessions) = lock(&self.state).sessions.get_mut(owner) {
+            sessions.remove(id);
+        }
+    }
+
+    /// Follows nothing of a node any more. Returns the sessions that were followed.
+    pub fn forget(&self, owner: &str) -> HashSet<SessionId> {
+        lock(&self.state).sessions.remove(owner).unwrap_or_default()
     }
 }
 

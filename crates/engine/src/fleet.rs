@@ -1,6 +1,6 @@
 //! The sessions that this machine shares with others: taken before anything is done in them, and given back.
 
-use std::{collections::HashMap, path::Path, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
 use tokio::sync::{OnceCell, mpsc};
 use windlass_base::{blocking::blocking, lock::lock, process};
@@ -9,11 +9,11 @@ use windlass_protocol::opencode::{
     event::EventPayload,
     id::SessionId,
     message::MessageError,
-    session::SessionStatus,
+    session::{Session, SessionStatus},
     settings::{Acknowledge, SharedSettings},
 };
 use windlass_shared::{Claimed, Notice, Place, Shared};
-pub use windlass_shared::{NodeRow, Owner, Standing, Totals};
+pub use windlass_shared::{NodeRow, Owner, ServerState, Standing, Totals};
 
 use crate::{
     Engine, EngineError, EngineErrorKind,
@@ -23,8 +23,8 @@ use crate::{
     },
 };
 
-/// Bytes of a variable that may be a part of the database's address by its meaning, and not by chance.
-const MIN_SECRET: usize = 8;
+/// Time between two looks at a turn that was stopped.
+const TURN_END: Duration = Duration::from_millis(20);
 
 /// The shared store of an engine, once it was looked for.
 #[derive(Default)]
@@ -66,19 +66,37 @@ impl<'a> Fleet<'a> {
     }
 
     /// Takes a session for this process, before anything is read or done in it. `directory` is the one to work in, where
-    /// somebody names it.
+    /// somebody names it. Returns true if its rows came from another node.
     ///
     /// Where this machine's store suffices, sessions that were never shared go on without the shared one.
-    pub(crate) async fn claim(self, id: &SessionId, directory: Option<&Path>) -> Result<(), EngineError> {
+    pub(crate) async fn claim(self, id: &SessionId, directory: Option<&Path>) -> Result<bool, EngineError> {
+        match &self.setting().await.shared {
+            Ok(None) => return Ok(false),
+            Ok(Some(shared)) if shared.holds(id) => return Ok(false),
+            Ok(Some(_)) | Err(_) => {}
+        }
+        let (engine, id, directory) = (self.engine.clone(), id.clone(), directory.map(Path::to_owned));
+        // A client that leaves is not to leave a session that is half taken.
+        let claim = async move { engine.fleet().claim_whole(&id, directory.as_deref()).await };
+        let claim = self.engine.0.sessions.tasks.spawn(claim);
+        claim
+            .await
+            .unwrap_or_else(|error| Err(EngineError::new(EngineErrorKind::Internal, error.to_string())))
+    }
+
+    async fn claim_whole(self, id: &SessionId, directory: Option<&Path>) -> Result<bool, EngineError> {
         let setting = self.setting().await;
         let claimed = match &setting.shared {
-            Ok(None) => return Ok(()),
+            Ok(None) => return Ok(false),
             Ok(Some(shared)) => shared.claim(id, directory).await,
             Err(error) => Err(error.clone()),
         };
         match claimed {
-            Ok(Claimed::AsItWas) => Ok(()),
-            Ok(Claimed::Rebuilt) => self.close_interrupted(id).await,
+            Ok(Claimed::AsItWas) => Ok(false),
+            Ok(Claimed::Rebuilt) => {
+                self.close_interrupted(id).await?;
+                Ok(true)
+            }
             Err(error) => {
                 let is_out_of_reach = matches!(
                     error,
@@ -89,9 +107,10 @@ impl<'a> Fleet<'a> {
                 if is_out_of_reach
                     && setting.settings.ack == Some(Acknowledge::Local)
                     && self.engine.storage().mark(id.clone()).await?.is_none()
+                    && self.engine.storage().session(id.clone()).await?.is_some()
                 {
                     tracing::warn!(session = %id, %error, "the session is not shared yet");
-                    return Ok(());
+                    return Ok(false);
                 }
                 Err(error.into())
             }
@@ -117,19 +136,23 @@ impl<'a> Fleet<'a> {
     pub(crate) async fn give_back(self, id: &SessionId) -> bool {
         let Some(shared) = self.found() else { return true };
         let Some(root) = shared.root(id).filter(|root| shared.holds(root)) else { return true };
-        let of_tree: Vec<SessionId> = {
-            let open = lock(&self.engine.0.sessions.open);
-            open.keys().filter(|id| shared.root(id).as_ref() == Some(&root)).cloned().collect()
-        };
-        for id in &of_tree {
+        // The last turns may go on, in sessions that are not listed as open any more.
+        if self.engine.is_finishing() {
+            return false;
+        }
+        let of_tree = self.engine.open_below(shared, &root);
+        for (id, tickets) in &of_tree {
             if !self.engine.sessions().stop_if_idle(id).await {
                 return false;
             }
+            // The next node has their rows.
+            tickets.leave_to_store();
         }
-        if let Err(error) = shared.release(&root).await {
+        let released = shared.release(&root).await;
+        if let Err(error) = &released {
             tracing::warn!(session = %root, %error, "the session was not given back");
         }
-        true
+        released.is_ok()
     }
 
     /// Deletes a session from the shared store. It was claimed before.
@@ -145,6 +168,23 @@ impl<'a> Fleet<'a> {
         if let Some(shared) = self.found() {
             shared.end().await;
         }
+    }
+
+    /// Looks for the shared store before any program is started, which is not to see its address.
+    pub(crate) async fn prepare(self) {
+        self.setting().await;
+    }
+
+    /// Returns a session as the list here has it, without taking it. `directory` is one whose project may be the session's.
+    pub async fn listed(self, id: &SessionId, directory: &Path) -> Option<Session> {
+        // An older row serves as well.
+        let _ = self.refresh(Some(directory)).await;
+        self.engine.storage().session(id.clone()).await.ok()?
+    }
+
+    /// Returns true if a session is this process's now.
+    pub fn holds(self, id: &SessionId) -> bool {
+        self.found().is_some_and(|shared| shared.holds(id))
     }
 
     /// Returns true if sessions are shared here.
@@ -185,10 +225,10 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Brings the list of this machine's store up to date with that of all nodes. Where that cannot be had, the list here
-    /// stays as it is. `directory` is one whose sessions are wanted.
-    pub(crate) async fn refresh(self, directory: Option<&Path>) {
-        let Ok(Some(shared)) = self.shared().await else { return };
+    /// Brings the list of this machine's store up to date with that of all nodes. Where that fails, which is said in the
+    /// log, the list here stays as it is. `directory` is one whose sessions are wanted.
+    pub(crate) async fn refresh(self, directory: Option<&Path>) -> Result<(), EngineError> {
+        let Some(shared) = self.shared().await? else { return Ok(()) };
         if let Some(directory) = directory {
             let root = self.engine.workspaces().project_root(directory);
             // The project of a directory is found once, and its sessions elsewhere are shown in it.
@@ -196,9 +236,11 @@ impl<'a> Fleet<'a> {
                 tracing::debug!(%error, "the project is not known");
             }
         }
-        if let Err(error) = shared.refresh().await {
+        let refreshed = shared.refresh().await;
+        if let Err(error) = &refreshed {
             tracing::warn!(%error, "the sessions of other nodes are not listed");
         }
+        Ok(refreshed?)
     }
 
     /// Returns the nodes that have sessions now, by session.
@@ -225,8 +267,8 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Returns how many milliseconds the database's clock is ahead, and the version of the server.
-    pub async fn server(self) -> Result<Option<(i64, String)>, EngineError> {
+    /// Looks at the database's server, its clock and the role's rights.
+    pub async fn server(self) -> Result<Option<ServerState>, EngineError> {
         match self.shared().await? {
             Some(shared) => Ok(Some(shared.server().await?)),
             None => Ok(None),
@@ -268,24 +310,49 @@ impl Engine {
     /// Keeps the database's address and the key from every program: with them a model's command could be a node.
     fn withhold(&self, settings: &SharedSettings) {
         let secrets = [&settings.url, &settings.key].map(|it| it.as_deref().unwrap_or_default());
+        let password =
+            secrets[0].split_once("://").and_then(|(_, rest)| rest.split_once('@')?.0.split_once(':'));
+        let password = password.map_or("", |(_, password)| password);
         let variables = &self.0.environment.variables;
-        let holds = |value: &str| value.len() >= MIN_SECRET && secrets.iter().any(|it| it.contains(value));
+        let holds = |value: &str| {
+            let is_within = |secret: &&str| !secret.is_empty() && value.contains(*secret);
+            secrets.iter().any(is_within) || !password.is_empty() && value == password
+        };
         let names = variables.iter().filter(|(_, value)| holds(value)).map(|(name, _)| name.clone());
         process::withhold(names.collect());
     }
 
-    /// Ends everything that goes on in a session that is another node's now.
-    fn leave_to(&self, root: &SessionId, by: &str) {
+    /// Returns the open sessions of a tree.
+    fn open_below(&self, shared: &Shared, root: &SessionId) -> Vec<(SessionId, Arc<Tickets>)> {
+        let open = lock(&self.0.sessions.open);
+        let of_tree = open.iter().filter(|(id, _)| shared.root(id).as_ref() == Some(root));
+        of_tree.map(|(id, open)| (id.clone(), open.tickets.clone())).collect()
+    }
+
+    /// Ends the turns of all shared sessions, with their commands: another node may go on with them from now on.
+    fn stop_shared(&self) {
         let Some(shared) = self.fleet().found() else { return };
-        let of_tree: Vec<(SessionId, Arc<Tickets>)> = {
-            let open = lock(&self.0.sessions.open);
-            let of_tree = open.iter().filter(|(id, _)| shared.root(id).as_ref() == Some(root));
-            of_tree.map(|(id, open)| (id.clone(), open.tickets.clone())).collect()
-        };
+        let reason = "this node's lease has run out".to_owned();
+        let error = SharedError::Unreachable { reason };
+        for root in shared.held() {
+            for (id, tickets) in self.open_below(shared, &root) {
+                tickets.abandon(&error.clone().into());
+                self.sessions().cancel_background(&id);
+            }
+        }
+    }
+
+    /// Ends everything that goes on in a session that is another node's now. Until then it is not taken again.
+    async fn leave_to(&self, root: &SessionId, by: &str) {
+        let Some(shared) = self.fleet().found() else { return };
         let error = SharedError::Fenced { session: root.to_string(), by: by.to_owned() };
-        for (id, tickets) in of_tree {
-            tickets.abandon(error.clone().into());
+        for (id, tickets) in self.open_below(shared, root) {
+            tickets.abandon(&error.clone().into());
             self.sessions().cancel_background(&id);
+            // Its memory is older than the session will be when it comes again.
+            while !self.sessions().stop_if_idle(&id).await {
+                tokio::time::sleep(TURN_END).await;
+            }
             let message = MessageError::UnknownError { message: error.to_string() };
             self.0
                 .bus
@@ -295,15 +362,25 @@ impl Engine {
                 .publish(EventPayload::SessionStatus { session_id: id.clone(), status: SessionStatus::Idle });
             self.0.bus.publish(EventPayload::SessionIdle { session_id: id });
         }
+        shared.forget_lost(root);
     }
 }
 
-/// Acts upon the notices of the shared store, while the engine is there.
+/// Acts upon the notices of the shared store, while the engine is there: one does not wait for another.
 async fn follow(mut notices: mpsc::Receiver<Notice>, engine: impl Fn() -> Option<Engine>) {
     while let Some(notice) = notices.recv().await {
         let Some(engine) = engine() else { return };
+        let acting = engine.clone();
+        engine.0.background_tasks.run(async move { acting.act_upon(notice).await });
+    }
+}
+
+impl Engine {
+    async fn act_upon(self, notice: Notice) {
+        let engine = self;
         match notice {
-            Notice::Lost { session, by } => engine.leave_to(&session, &by),
+            Notice::Lost { session, by } => engine.leave_to(&session, &by).await,
+            Notice::Expired => engine.stop_shared(),
             Notice::Wanted(session) => {
                 let is_given = engine.fleet().give_back(&session).await;
                 if !is_given && let Some(shared) = engine.fleet().found() {

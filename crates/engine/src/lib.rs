@@ -102,6 +102,7 @@ pub use session::{
         StopReason, TurnBegin, TurnEnd, TurnOutcome, WaitingPrompt,
     },
     revert::created,
+    state::TOOL_LOST,
     stats::{Counts, Scope, Stats},
     structured::check_format,
     title::is_default as is_default_title,

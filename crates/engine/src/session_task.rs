@@ -35,7 +35,7 @@ pub async fn run(cx: SessionCx, mut inbox: Inbox, idle: Duration) {
     let _ = cx.session_lock.set(session_lock);
     let claimed = cx.engine.fleet().claim(&cx.id, Some(cx.workspace.directory())).await;
     let loaded = match claimed {
-        Ok(()) => load(&cx).await,
+        Ok(_) => load(&cx).await,
         Err(error) => Err(error),
     };
     let mut state = match loaded {

@@ -1,6 +1,10 @@
 //! Appends batches to the log: all sessions of the process in one statement, each only while its lease is this node's.
 
-use std::{collections::HashSet, sync::atomic::Ordering, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use windlass_base::lock::lock;
 use windlass_core::storage::{
@@ -11,7 +15,7 @@ use windlass_protocol::opencode::id::SessionId;
 
 use crate::{
     Acknowledged, Notice, Shared,
-    failure::{limited, refused},
+    failure::{LIMIT, refused},
     form::{self, Encoded},
     table::{Batch, Queued},
 };
@@ -45,10 +49,16 @@ pub struct Listed {
 impl Shared {
     /// Returns the function that takes the store's changes.
     pub fn outlet(&self) -> Log {
-        let shared = self.clone();
+        // The store is part of the state.
+        let state = Arc::downgrade(&self.0);
         Box::new(move |writes| {
-            let shared = shared.clone();
-            Box::pin(async move { shared.take_in(writes).await })
+            let state = state.upgrade();
+            Box::pin(async move {
+                match state {
+                    Some(state) => Shared(state).take_in(writes).await,
+                    None => Ok(()),
+                }
+            })
         })
     }
 
@@ -68,7 +78,7 @@ impl Shared {
             // One that was never shared is this machine's alone.
             Queued::NotHeld if self.0.storage.mark(root.clone()).await?.is_none() => return Ok(()),
             Queued::NotHeld => {
-                let by = "another node, or nobody".to_owned();
+                let by = "another node".to_owned();
                 return Err(SharedError::Fenced { session: root.to_string(), by });
             }
         }
@@ -124,59 +134,94 @@ impl Shared {
     /// Appends batches, however long it takes; those of a session that is lost are dropped.
     async fn append(&self, batches: Vec<Batch>) {
         let mut entries = Vec::with_capacity(batches.len());
-        for batch in batches {
-            match self.entry(batch).await {
-                Ok(entry) => entries.push(entry),
-                Err((batch, error)) => {
-                    tracing::error!(session = %batch.session, %error, "changes cannot be shared");
-                    self.lose(&batch.session, "nobody: its changes could not be written");
-                    answer(batch, &Err(error));
+        for mut batch in batches {
+            loop {
+                match self.entry(batch).await {
+                    Ok(entry) => entries.push(entry),
+                    // The store of this machine may be locked for a moment, or the keys not be read yet.
+                    Err((again, SharedError::Local(_) | SharedError::Unreachable { .. }))
+                        if !self.0.stop.is_cancelled() =>
+                    {
+                        batch = again;
+                        tokio::time::sleep(RETRY).await;
+                        continue;
+                    }
+                    Err((batch, error)) => self.give_up(batch, &error),
                 }
+                break;
             }
         }
-        let mut failures = 0_u32;
+        let (mut failures, mut refusals) = (0_u32, 0_u32);
         while !entries.is_empty() {
-            match limited(self.insert(&entries)).await {
-                Ok((held, epochs)) => entries = self.settle(entries, &held, &epochs).await,
+            match self.insert_in_time(&entries).await {
+                Ok((held, epochs)) => {
+                    entries = self.settle(entries, &held, &epochs).await;
+                    continue;
+                }
                 Err(error) => {
                     failures += 1;
+                    refusals += u32::from(matches!(error, SharedError::Refused { .. }));
                     if failures == 1 {
                         tracing::warn!(%error, "the shared log does not take changes; they wait");
                     }
                     *lock(&self.0.trouble) = Some(error.to_string());
-                    if let SharedError::Refused { .. } = &error
-                        && failures > MAX_REFUSALS
-                    {
-                        let Some(entry) = self.refused_entry(&mut entries).await else { continue };
-                        self.lose(&entry.batch.session, "nobody: the database refuses its changes");
-                        answer(entry.batch, &Err(error));
-                        continue;
-                    }
                     if self.0.stop.is_cancelled() && failures > 3 {
                         let ended = Err(error);
                         return entries.into_iter().for_each(|entry| answer(entry.batch, &ended));
                     }
-                    tokio::time::sleep(RETRY).await;
-                    // A session that was lost meanwhile waits for nothing.
-                    let (lost, kept) = entries
-                        .into_iter()
-                        .partition(|entry| !lock(&self.0.table).holds(&entry.batch.session));
-                    entries = kept;
-                    self.drop_lost(lost);
                 }
             }
+            if refusals > MAX_REFUSALS
+                && let Some((entry, error)) = self.refused_entry(&mut entries).await
+            {
+                self.give_up(entry.batch, &error);
+            }
+            tokio::time::sleep(RETRY).await;
+            // A session that was lost meanwhile waits for nothing.
+            let is_held = |entry: &Entry| lock(&self.0.table).epoch_of(&entry.batch).is_some();
+            let (kept, lost) = entries.into_iter().partition(is_held);
+            entries = kept;
+            self.drop_lost(lost);
         }
         if failures > 0 {
             *lock(&self.0.trouble) = None;
         }
     }
 
+    /// Leaves a session whose changes the database does not take: they are stored here, and the next claim shares them.
+    fn give_up(&self, batch: Batch, error: &SharedError) {
+        tracing::error!(session = %batch.session, %error, "changes cannot be shared");
+        self.lose(&batch.session, "no node: the shared store does not take its changes");
+        answer(batch, &Err(error.clone()));
+    }
+
+    /// Appends entries within a time that grows with their size.
+    async fn insert_in_time(&self, entries: &[Entry]) -> Result<(HashSet<String>, Vec<i64>), SharedError> {
+        let size = |entry: &Entry| {
+            entry.encoded.data.len() + entry.encoded.blobs.values().map(Vec::len).sum::<usize>()
+        };
+        let n_megabytes = entries.iter().map(size).sum::<usize>() >> 20;
+        let limit = LIMIT + Duration::from_secs(n_megabytes as u64);
+        tokio::time::timeout(limit, self.insert(entries)).await.unwrap_or_else(|_elapsed| {
+            Err(SharedError::Unreachable {
+                reason: format!("it does not answer within {} s", limit.as_secs()),
+            })
+        })
+    }
+
     /// Appends entries one by one until one is refused, which is taken out; the others before it are in the log.
-    async fn refused_entry(&self, entries: &mut Vec<Entry>) -> Option<Entry> {
+    async fn refused_entry(&self, entries: &mut Vec<Entry>) -> Option<(Entry, SharedError)> {
         while let Some(entry) = entries.pop() {
-            match limited(self.insert(std::slice::from_ref(&entry))).await {
-                Ok((held, epochs)) => entries.extend(self.settle(vec![entry], &held, &epochs).await),
-                Err(SharedError::Refused { .. }) => return Some(entry),
+            match self.insert_in_time(std::slice::from_ref(&entry)).await {
+                Ok((held, epochs)) => {
+                    let again = self.settle(vec![entry], &held, &epochs).await;
+                    let is_done = again.is_empty();
+                    entries.extend(again);
+                    if !is_done {
+                        return None;
+                    }
+                }
+                Err(error @ SharedError::Refused { .. }) => return Some((entry, error)),
                 Err(_unreachable) => {
                     entries.push(entry);
                     return None;
@@ -203,18 +248,25 @@ impl Shared {
                 let n_bytes = entry.encoded.data.len();
                 self.0.figures.events.fetch_add(1, Ordering::Relaxed);
                 self.0.figures.bytes.fetch_add(n_bytes as u64, Ordering::Relaxed);
-                let is_due = lock(&self.0.table).acknowledge(&session, entry.batch.seq, n_bytes);
+                let is_due = lock(&self.0.table).acknowledge(&entry.batch, n_bytes);
                 if is_due {
-                    // A full queue means that many are due; the next batch asks again.
+                    // A full queue means that many are due; the session's next one is not far.
                     let _ = self.0.due.0.try_send(session);
                 }
                 answer(entry.batch, &Ok(()));
-            } else if lock(&self.0.table).epoch(&session).is_some_and(|epoch| epoch != *used) {
-                again.push(entry);
-            } else {
-                let by = self.owner_name(&session).await;
-                self.lose(&session, &by);
-                answer(entry.batch, &Err(SharedError::Fenced { session: session.to_string(), by }));
+                continue;
+            }
+            // A node that begins anew may have the answer with the later epoch on its way.
+            drop(self.0.registering.lock().await);
+            let epoch = lock(&self.0.table).epoch_of(&entry.batch);
+            match epoch {
+                Some(epoch) if epoch != *used => again.push(entry),
+                Some(_) => {
+                    let by = self.owner_name(&session).await;
+                    self.lose(&session, &by);
+                    answer(entry.batch, &Err(SharedError::Fenced { session: session.to_string(), by }));
+                }
+                None => self.drop_lost(vec![entry]),
             }
         }
         again
@@ -234,7 +286,9 @@ impl Shared {
             let keys = self.keys().await?;
             let session = batch.session.as_str();
             let place = event_place(session, batch.seq);
-            let encoded = form::encode(&batch.writes, &batch.directory, keys, session, &place)
+            let mut writes = batch.writes.clone();
+            self.name_projects(&mut writes).await?;
+            let encoded = form::encode(&writes, &batch.directory, keys, session, &place)
                 .map_err(|error| unreadable(session, &error))?;
             let mut listed = Vec::new();
             for id in changed(&batch.writes) {
@@ -246,6 +300,19 @@ impl Shared {
             Ok((encoded, listed)) => Ok(Entry { batch, encoded, listed }),
             Err(error) => Err((batch, error)),
         }
+    }
+
+    /// Puts the project of each session into its row: the session's task may have begun before it was known.
+    async fn name_projects(&self, writes: &mut [Write]) -> Result<(), SharedError> {
+        for write in writes {
+            if let Write::Session(info) = write
+                && let Some(stored) = self.0.storage.session(info.id.clone()).await?
+                && stored.project_id != info.project_id
+            {
+                Arc::make_mut(info).project_id = stored.project_id;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the row of a session in the list.
@@ -268,14 +335,14 @@ impl Shared {
 
     /// Appends entries in one statement. Returns the sessions that are this node's, and the epochs that were used.
     async fn insert(&self, entries: &[Entry]) -> Result<(HashSet<String>, Vec<i64>), SharedError> {
-        let client = self.0.database.client().await?;
+        let client = self.0.database.urgent().await?;
         let statement = self.0.database.sql(APPEND);
         let statement = client.prepare_cached(&statement).await.map_err(refused)?;
         // Read at one moment: a node that begins anew changes both.
         let node = self.node_id().ok_or_else(ended)?;
         let epochs: Vec<i64> = {
             let table = lock(&self.0.table);
-            entries.iter().map(|entry| table.epoch(&entry.batch.session).unwrap_or(-1)).collect()
+            entries.iter().map(|entry| table.epoch_of(&entry.batch).unwrap_or(-1)).collect()
         };
         let sessions: Vec<&str> = entries.iter().map(|entry| entry.batch.session.as_str()).collect();
         let seqs: Vec<i64> = entries.iter().map(|entry| entry.batch.seq).collect();

@@ -22,8 +22,9 @@ use crate::{
     schema::{self, quoted},
 };
 
-/// Connections of a process at most.
-const MAX_CONNECTIONS: usize = 8;
+/// Connections of a process at most, beside the one that waits for notices.
+const MAX_CONNECTIONS: usize = 6;
+const MAX_URGENT: usize = 2;
 /// Milliseconds that a statement may take.
 const STATEMENT_LIMIT: &str = "10000";
 
@@ -32,6 +33,8 @@ pub struct Database {
     config: Config,
     tls: MakeRustlsConnect,
     pool: Pool,
+    /// For the renewal of leases and the log, which wait for nothing else.
+    urgent: Pool,
     schema: String,
     /// The fleet's key, once the schema is there.
     key: OnceCell<Vec<u8>>,
@@ -43,44 +46,29 @@ impl Database {
         check_schema(schema)?;
         let (config, root) = read_url(url)?;
         let tls = MakeRustlsConnect::new(tls(root.as_deref(), config.get_ssl_mode())?);
-        let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        // The connector asks for a host's name even where no TLS is spoken, and a socket has none.
-        let manager = if config.get_ssl_mode() == SslMode::Disable {
-            Manager::from_config(config.clone(), NoTls, manager)
-        } else {
-            Manager::from_config(config.clone(), tls.clone(), manager)
-        };
-        let limit = Some(LIMIT);
-        let pool = Pool::builder(manager)
-            .max_size(MAX_CONNECTIONS)
-            .timeouts(Timeouts { wait: limit, create: limit, recycle: limit })
-            .runtime(deadpool_postgres::Runtime::Tokio1)
-            .build()
-            .map_err(|error| setting(error.to_string()))?;
-        Ok(Self { config, tls, pool, schema: schema.to_owned(), key: OnceCell::new() })
+        let (pool, urgent) = (pool(&config, &tls, MAX_CONNECTIONS)?, pool(&config, &tls, MAX_URGENT)?);
+        Ok(Self { config, tls, pool, urgent, schema: schema.to_owned(), key: OnceCell::new() })
     }
 
     /// Returns a connection to a schema that is up to date.
     pub async fn client(&self) -> Result<Client, SharedError> {
         self.key().await?;
-        self.connection().await
+        connection(&self.pool).await
+    }
+
+    /// Returns a connection for work that keeps the leases.
+    pub async fn urgent(&self) -> Result<Client, SharedError> {
+        self.key().await?;
+        connection(&self.urgent).await
     }
 
     /// Returns the fleet's key.
     pub async fn key(&self) -> Result<&[u8], SharedError> {
         let prepare = async || {
-            let mut client = self.connection().await?;
+            let mut client = connection(&self.pool).await?;
             limited(schema::prepare(&mut client, &self.schema)).await
         };
         self.key.get_or_try_init(prepare).await.map(Vec::as_slice)
-    }
-
-    async fn connection(&self) -> Result<Client, SharedError> {
-        self.pool.get().await.map_err(|error| match error {
-            PoolError::Backend(error) => refused(error),
-            PoolError::Timeout(_) => unreachable("it does not answer within 5 s".to_owned()),
-            other => unreachable(other.to_string()),
-        })
     }
 
     /// Makes a connection of its own, for notices.
@@ -118,6 +106,31 @@ impl Database {
         let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
         format!("{}/{database}", hosts.collect::<Vec<String>>().join(","))
     }
+}
+
+fn pool(config: &Config, tls: &MakeRustlsConnect, size: usize) -> Result<Pool, SharedError> {
+    let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    // The connector asks for a host's name even where no TLS is spoken, and a socket has none.
+    let manager = if config.get_ssl_mode() == SslMode::Disable {
+        Manager::from_config(config.clone(), NoTls, manager)
+    } else {
+        Manager::from_config(config.clone(), tls.clone(), manager)
+    };
+    let limit = Some(LIMIT);
+    Pool::builder(manager)
+        .max_size(size)
+        .timeouts(Timeouts { wait: limit, create: limit, recycle: limit })
+        .runtime(deadpool_postgres::Runtime::Tokio1)
+        .build()
+        .map_err(|error| setting(error.to_string()))
+}
+
+async fn connection(pool: &Pool) -> Result<Client, SharedError> {
+    pool.get().await.map_err(|error| match error {
+        PoolError::Backend(error) => refused(error),
+        PoolError::Timeout(_) => unreachable("it does not answer within 5 s".to_owned()),
+        other => unreachable(other.to_string()),
+    })
 }
 
 /// The messages of a connection that waits for notices; it is driven by reading them.

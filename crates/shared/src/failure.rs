@@ -26,7 +26,9 @@ pub fn refused(error: tokio_postgres::Error) -> SharedError {
     let code = answer.code().code();
     let reason = format!("{} ({code})", answer.message());
     // Connections, resources, an operator who stops it, a server that may not write: it may work again later.
-    match &code[..2] {
+    match code.get(..2).unwrap_or_default() {
+        // A statement that took too long would do so again.
+        _ if code == "57014" => SharedError::Refused { reason },
         "08" | "53" | "57" | "25" | "40" | "58" => unreachable(reason),
         _other => SharedError::Refused { reason },
     }

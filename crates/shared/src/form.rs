@@ -23,6 +23,7 @@ const MAX_BYTES: u64 = 256 * 1024 * 1024;
 const COMPRESSED_FROM: usize = 256;
 /// The mark of the project's directory; the character in it is doubled where a text has it.
 const MARK: char = '\u{E000}';
+const DOUBLED: &str = "\u{E000}\u{E000}";
 const PROJECT: &str = "\u{E000}project\u{E000}";
 /// The key of an object that stands for a large string.
 const BLOB: &str = "\u{E000}blob";
@@ -169,6 +170,10 @@ fn outwards(
             items.iter_mut().for_each(|item| outwards(item, directory, is_text, keys, blobs));
         }
         Value::Object(fields) => {
+            if fields.keys().any(|key| key.contains(MARK)) {
+                let doubled = |(key, field): (String, Value)| (key.replace(MARK, DOUBLED), field);
+                *fields = std::mem::take(fields).into_iter().map(doubled).collect();
+            }
             for (key, field) in fields.iter_mut() {
                 outwards(field, directory, is_text || key == "text", keys, blobs);
             }
@@ -198,6 +203,10 @@ fn inwards(
             }
         }
         Value::Object(fields) => {
+            if fields.keys().any(|key| key.contains(MARK)) {
+                let single = |(key, field): (String, Value)| (key.replace(DOUBLED, "\u{E000}"), field);
+                *fields = std::mem::take(fields).into_iter().map(single).collect();
+            }
             for (key, field) in fields.iter_mut() {
                 inwards(field, directory, is_text || key == "text", find)?;
             }

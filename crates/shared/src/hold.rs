@@ -8,11 +8,11 @@ use std::{
 };
 
 use windlass_base::{blocking::blocking, lock::lock};
-use windlass_core::storage::{Write, outlet::SharedError, replica::Mark};
+use windlass_core::storage::{StorageError, Write, outlet::SharedError, replica::Mark};
 use windlass_protocol::opencode::{id::SessionId, session::Session};
 
 use crate::{
-    Place, Shared,
+    Acknowledged, Place, Shared,
     append::{self, checkpoint_place, event_place, listed_place, unreadable},
     failure::{limited, refused},
     form::{self, Hash},
@@ -26,7 +26,11 @@ const MAX_ASKING: Duration = Duration::from_secs(20);
 /// Time after which an owner that has not answered is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// Time between two tries to take a session that its owner may give.
-const AGAIN: Duration = Duration::from_millis(25);
+const AGAIN: Duration = Duration::from_millis(10);
+const MAX_PAUSE: Duration = Duration::from_millis(200);
+
+/// The text of a deleted session in the list.
+pub const DELETED: &[u8] = b"deleted";
 
 /// A session that is this node's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,9 +55,12 @@ impl Shared {
         if lock(&self.0.table).holds(&root) {
             return Ok(Claimed::AsItWas);
         }
-        lock(&self.0.table).forget(&root);
-        let node = self.join().await?;
-        let Some(epoch) = self.take(&root, &node).await? else { return Ok(Claimed::AsItWas) };
+        // The engine has still to end everything that went on in it.
+        if let Some(by) = lock(&self.0.table).lost_to(&root) {
+            return Err(SharedError::Fenced { session: root.to_string(), by });
+        }
+        self.join().await?;
+        let Some((node, epoch)) = self.take(&root).await? else { return Ok(Claimed::AsItWas) };
         let mark = self.0.storage.mark(root.clone()).await?;
         let claimed = limited_long(self.bring_up(&root, epoch, mark, directory)).await;
         if claimed.is_err() {
@@ -69,7 +76,7 @@ impl Shared {
         claimed
     }
 
-    fn turn_of(&self, root: &SessionId) -> Arc<tokio::sync::Mutex<()>> {
+    pub(crate) fn turn_of(&self, root: &SessionId) -> Arc<tokio::sync::Mutex<()>> {
         let mut claiming = lock(&self.0.claiming);
         claiming.retain(|_, turn| turn.strong_count() > 0);
         if let Some(turn) = claiming.get(root).and_then(std::sync::Weak::upgrade) {
@@ -80,29 +87,38 @@ impl Shared {
         turn
     }
 
-    /// Takes the lease, from its owner if that lets go. Returns its epoch; `None` for a session that nobody knows.
-    async fn take(&self, root: &SessionId, node: &str) -> Result<Option<i64>, SharedError> {
+    /// Takes the lease, from its owner if that lets go. Returns the node that has it now, and its epoch; `None` for a
+    /// session that no store knows.
+    async fn take(&self, root: &SessionId) -> Result<Option<(String, i64)>, SharedError> {
         let database = &self.0.database;
         let asked = node::now();
         let mut since: Option<(i64, Duration)> = None;
+        let mut pause = AGAIN;
         loop {
-            if let Some(epoch) = limited(lease::take(database, root, node)).await? {
-                return Ok(Some(epoch));
+            // It may have begun anew meanwhile.
+            let node = self.join().await?;
+            if let Some(epoch) = limited(lease::take(database, root, &node)).await? {
+                return Ok(Some((node, epoch)));
             }
             match limited(lease::read(database, self.keys().await?, root)).await? {
                 Lease::Unknown if self.0.storage.session(root.clone()).await?.is_none() => return Ok(None),
-                Lease::Deleted => {
+                Lease::Deleted if self.is_deleted(root).await? => {
                     self.0.storage.delete_session(root.clone()).await?;
                     return Ok(None);
                 }
+                Lease::Deleted => {
+                    let reason = "its deletion was not written by a node of the fleet".to_owned();
+                    return Err(SharedError::Unreadable { session: root.to_string(), reason });
+                }
                 Lease::Unknown => {
-                    if limited(lease::begin(database, root, node)).await? {
-                        return Ok(Some(1));
+                    if limited(lease::begin(database, root, &node)).await? {
+                        return Ok(Some((node, 1)));
                     }
                 }
                 Lease::Free => {}
                 Lease::Owned(owner) if self.has_died_here(&owner) => {
                     limited(lease::bury(database, &owner.id)).await?;
+                    node::end_life(&self.0.directory, &owner.id);
                 }
                 Lease::Owned(owner) => {
                     // One that does not answer may be dead: its lease ends, and is renewed no more.
@@ -124,7 +140,8 @@ impl Shared {
                 let reason = "this node's own lease does not hold".to_owned();
                 return Err(SharedError::Unreachable { reason });
             }
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 
@@ -156,12 +173,14 @@ impl Shared {
                 self.begin_log(root, epoch, 0, &info).await?;
                 Claimed::AsItWas
             }
-            (Some(last), Some(info)) if is_own => {
-                if mark.is_some_and(|mark| mark.is_complete) {
-                    lock(&self.0.table).hold(root, Held::new(epoch, last, root_directory(&info)));
-                } else {
-                    self.begin_log(root, epoch, last, &info).await?;
-                }
+            (Some(last), Some(info)) if mark.is_some_and(|mark| mark.is_complete) && is_own => {
+                lock(&self.0.table).hold(root, Held::new(epoch, last, root_directory(&info)));
+                Claimed::AsItWas
+            }
+            // The process died: shown text that the log did not wait for is here alone. Where the log was waited for, it
+            // has everything, and the rows here may be behind after a power cut.
+            (Some(last), Some(info)) if is_own && self.0.acknowledged == Acknowledged::Local => {
+                self.begin_log(root, epoch, last, &info).await?;
                 Claimed::AsItWas
             }
             (Some(last), _) => {
@@ -214,6 +233,11 @@ impl Shared {
         let events =
             database.sql("SELECT seq, data FROM {s}.event WHERE session_id = $1 AND seq > $2 ORDER BY seq");
         let events = client.query(&events, &[&session, &behind]).await.map_err(refused)?;
+        let is_whole = events.iter().zip(behind + 1..).all(|(row, seq)| row.get::<_, i64>(0) == seq);
+        if checkpoint.is_none() || !is_whole {
+            let reason = "rows of its log are missing".to_owned();
+            return Err(SharedError::Unreadable { session: root.to_string(), reason });
+        }
         let blobs = database.sql("SELECT hash, data FROM {s}.blob WHERE session_id = $1");
         let blobs = client.query(&blobs, &[&session]).await.map_err(refused)?;
         drop(client);
@@ -226,7 +250,8 @@ impl Shared {
         self.keys().await?;
         let (name, place_here) = (session.to_owned(), there.clone());
         let decoded = blocking(move || {
-            let Some(keys) = shared.0.keys.get() else { return Ok(Vec::new()) };
+            let keys =
+                shared.0.keys.get().ok_or_else(|| form::Unreadable("the keys are not known".to_owned()))?;
             let mut writes: Vec<Write> = Vec::new();
             for (place, data) in &rows {
                 writes.extend(form::decode(data, &place_here, keys, &name, place, &blobs)?);
@@ -234,7 +259,10 @@ impl Shared {
             Ok(writes)
         });
         let writes = decoded.await.map_err(|error| unreadable(session, &error))?;
-        self.0.storage.replace(root.clone(), writes, epoch).await?;
+        self.0.storage.replace(root.clone(), writes, epoch).await.map_err(|error| match error {
+            StorageError::Sqlite(error) => unreadable(session, &form::Unreadable(error.to_string())),
+            other => other.into(),
+        })?;
         Ok(there)
     }
 
@@ -305,6 +333,8 @@ impl Shared {
         let root = self.root_anywhere(id).await?;
         Ok(match limited(lease::read(&self.0.database, self.keys().await?, &root)).await? {
             Lease::Unknown | Lease::Deleted => Place::Here,
+            // A claim is under way.
+            Lease::Owned(owner) if self.node_id().as_ref() == Some(&owner.id) => Place::Here,
             Lease::Owned(owner) if owner.is_alive && !self.has_died_here(&owner) => Place::At(owner),
             Lease::Owned(_) | Lease::Free => Place::Free,
         })
@@ -335,20 +365,40 @@ impl Shared {
         let turn = self.turn_of(root);
         let _turn = turn.lock().await;
         if !lock(&self.0.table).holds(root) {
-            lock(&self.0.table).forget(root);
             return Ok(());
         }
+        // From here on a claim waits for its turn, and takes the session anew.
+        lock(&self.0.table).set_leaving(root, true);
         if !self.settle_one(root, append::PATIENCE).await {
+            lock(&self.0.table).set_leaving(root, false);
             let reason = "the log has not taken its last changes".to_owned();
             return Err(SharedError::Unreachable { reason });
         }
         let epoch = lock(&self.0.table).epoch(root);
-        lock(&self.0.table).forget(root);
         let (Some(epoch), Some(node)) = (epoch, self.node_id()) else { return Ok(()) };
         // Marked first: rows that are marked and changed elsewhere since have an older epoch.
         self.0.storage.set_mark(root.clone(), Mark { epoch, is_complete: true }).await?;
+        lock(&self.0.table).forget(root);
         limited(lease::give_back(&self.0.database, root, &node, epoch)).await?;
         Ok(())
+    }
+
+    /// Forgets a session that another node has, once nothing goes on in it here any more.
+    pub fn forget_lost(&self, root: &SessionId) {
+        let mut table = lock(&self.0.table);
+        if table.lost_to(root).is_some() {
+            table.forget(root);
+        }
+    }
+
+    /// Returns true if the list says, in words of the fleet, that a session was deleted.
+    async fn is_deleted(&self, root: &SessionId) -> Result<bool, SharedError> {
+        let client = self.0.database.client().await?;
+        let read = self.0.database.sql("SELECT data FROM {s}.session WHERE session_id = $1");
+        let row = client.query_opt(&read, &[&root.as_str()]).await.map_err(refused)?;
+        let Some(row) = row else { return Ok(false) };
+        let text = form::unpack(row.get(0), self.keys().await?, &listed_place(root.as_str()));
+        Ok(text.is_ok_and(|text| text == DELETED))
     }
 
     /// Deletes a session of this node from the shared store.
@@ -356,7 +406,8 @@ impl Shared {
         let (Some(epoch), Some(node)) = (lock(&self.0.table).epoch(root), self.node_id()) else {
             return Ok(());
         };
-        lock(&self.0.table).forget(root);
+        let tombstone = form::pack(DELETED, self.keys().await?, &listed_place(root.as_str()))
+            .map_err(|error| unreadable(root.as_str(), &error))?;
         let deleted = async {
             let mut client = self.0.database.client().await?;
             let transaction = client.transaction().await.map_err(refused)?;
@@ -367,21 +418,28 @@ impl Shared {
             );
             let n_deleted =
                 transaction.execute(&go, &[&root.as_str(), &node, &epoch]).await.map_err(refused)?;
-            if n_deleted > 0 {
-                for statement in [
-                    "DELETE FROM {s}.event WHERE session_id = $1",
-                    "DELETE FROM {s}.checkpoint WHERE session_id = $1",
-                    "DELETE FROM {s}.blob WHERE session_id = $1",
-                    "DELETE FROM {s}.session WHERE root_id = $1 AND session_id <> $1",
-                    "UPDATE {s}.session SET data = '', change = nextval('{s}.session_change') WHERE session_id = $1",
-                ] {
-                    let statement = self.0.database.sql(statement);
-                    transaction.execute(&statement, &[&root.as_str()]).await.map_err(refused)?;
-                }
+            if n_deleted == 0 {
+                let by = "another node".to_owned();
+                return Err(SharedError::Fenced { session: root.to_string(), by });
             }
+            for statement in [
+                "DELETE FROM {s}.event WHERE session_id = $1",
+                "DELETE FROM {s}.checkpoint WHERE session_id = $1",
+                "DELETE FROM {s}.blob WHERE session_id = $1",
+                "DELETE FROM {s}.session WHERE root_id = $1 AND session_id <> $1",
+            ] {
+                let statement = self.0.database.sql(statement);
+                transaction.execute(&statement, &[&root.as_str()]).await.map_err(refused)?;
+            }
+            let tell = self.0.database.sql(
+                "UPDATE {s}.session SET data = $2, change = nextval('{s}.session_change') WHERE session_id = $1",
+            );
+            transaction.execute(&tell, &[&root.as_str(), &tombstone]).await.map_err(refused)?;
             transaction.commit().await.map_err(refused)
         };
-        limited(deleted).await
+        limited(deleted).await?;
+        lock(&self.0.table).forget(root);
+        Ok(())
     }
 }
 

@@ -72,7 +72,11 @@ pub async fn read(database: &Database, keys: &Keys, session: &SessionId) -> Resu
 /// Reads an owner from a row that begins with id, name, machine, address, seal and whether it is alive.
 pub fn owner(row: &Row, keys: &Keys) -> Option<Owner> {
     let id: String = row.get::<_, Option<String>>(0)?;
-    let text = |index| row.get::<_, Option<String>>(index);
+    // A terminal obeys some of the characters that a name may have.
+    let text = |index| {
+        let text = row.get::<_, Option<String>>(index)?;
+        Some(text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect::<String>())
+    };
     let seal: Vec<u8> = row.get::<_, Option<Vec<u8>>>(4).unwrap_or_default();
     let address = text(3);
     // A row that somebody else wrote leads nowhere.
@@ -126,6 +130,14 @@ pub async fn refuse(database: &Database, session: &SessionId, node: &str) -> Res
 /// The channel of requests for sessions; there is one for a schema, since they are few.
 pub fn channel(database: &Database) -> String {
     format!("windlass_{}", database.schema())
+}
+
+/// Gives up whatever lease a node has on a session.
+pub async fn free(database: &Database, session: &SessionId, node: &str) -> Result<(), SharedError> {
+    let client = database.client().await?;
+    let free = database.sql("UPDATE {s}.lease SET owner = NULL WHERE session_id = $1 AND owner = $2");
+    client.execute(&free, &[&session.as_str(), &node]).await.map_err(refused)?;
+    Ok(())
 }
 
 /// Gives a session back.

@@ -37,7 +37,7 @@ mod seal;
 mod table;
 
 pub use hold::Claimed;
-pub use listing::{NodeRow, Totals};
+pub use listing::{NodeRow, ServerState, Totals};
 pub use node::Owner;
 
 use database::Database;
@@ -69,6 +69,8 @@ struct State {
     keys: OnceCell<Keys>,
     node: Mutex<Option<Node>>,
     registering: tokio::sync::Mutex<()>,
+    /// Ids under which this process was or may have been registered.
+    lives: Mutex<Vec<String>>,
     claiming: Mutex<HashMap<SessionId, Weak<tokio::sync::Mutex<()>>>>,
     table: Mutex<Table>,
     wake: Notify,
@@ -95,6 +97,8 @@ enum Acknowledged {
 pub enum Notice {
     /// A session is another node's now: nothing more may be done in it.
     Lost { session: SessionId, by: String },
+    /// This node has been out of reach for so long that any of its sessions may be another's by now.
+    Expired,
     /// Another node wants a session; it is given if nothing goes on in it.
     Wanted(SessionId),
 }
@@ -171,6 +175,7 @@ impl Shared {
             keys: OnceCell::new(),
             node: Mutex::default(),
             registering: tokio::sync::Mutex::default(),
+            lives: Mutex::default(),
             claiming: Mutex::default(),
             table: Mutex::default(),
             wake: Notify::new(),
@@ -226,6 +231,11 @@ impl Shared {
             return Err(SharedError::Unreachable { reason });
         }
         Ok(())
+    }
+
+    /// Returns the sessions that this node has.
+    pub fn held(&self) -> Vec<SessionId> {
+        lock(&self.0.table).held()
     }
 
     /// Returns true if a session is this node's now.

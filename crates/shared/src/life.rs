@@ -9,7 +9,7 @@ use windlass_core::storage::{outlet::SharedError, replica::Mark};
 use windlass_protocol::opencode::id::SessionId;
 
 use crate::{
-    Notice, Shared, append,
+    Notice, Shared,
     failure::{limited, refused},
     lease,
     node::{self, Node},
@@ -19,7 +19,8 @@ use crate::{
 const RENEWALS: u32 = 3;
 /// Time between two tries to reach the database.
 const RETRY: Duration = Duration::from_millis(300);
-/// Time for the log to follow when the process ends.
+/// Time for the log to follow when the process ends, and for the end as a whole.
+const SETTLE_LIMIT: Duration = Duration::from_secs(2);
 const END_LIMIT: Duration = Duration::from_secs(3);
 
 const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
@@ -27,7 +28,13 @@ const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 impl Shared {
     /// Does a node's work beside its sessions, until [`Shared::end`].
     pub async fn run(self) {
-        tokio::join!(self.append_all(), self.make_checkpoints(), self.renew_all(), self.listen());
+        tokio::join!(
+            self.append_all(),
+            self.make_checkpoints(),
+            self.renew_all(),
+            self.expire(),
+            self.listen()
+        );
     }
 
     /// Makes this process a node, unless it is one.
@@ -39,15 +46,20 @@ impl Shared {
         if let Some(id) = self.node_id() {
             return Ok(id);
         }
-        let id = limited(self.register(None)).await?;
+        let fleet = self.keys().await?.number();
+        self.0.storage.belong_to(fleet).await?;
+        let id = limited(self.register()).await?;
         self.0.renewed.notify_waiters();
         Ok(id)
     }
 
-    /// Registers a node; one that takes the place of an earlier node of this process takes its leases too.
-    async fn register(&self, earlier: Option<&str>) -> Result<String, SharedError> {
+    /// Registers a node. It takes the leases of the earlier nodes of this process, also of one that was registered without
+    /// an answer.
+    async fn register(&self) -> Result<String, SharedError> {
         let keys = self.keys().await?;
         let mut node = Node::new(&self.0.directory);
+        let earlier = lock(&self.0.lives).clone();
+        lock(&self.0.lives).push(node.id.clone());
         let address = self.0.address.clone();
         let seal = keys.of_node(&node.id, address.as_deref());
         let mut client = self.0.database.client().await?;
@@ -69,30 +81,41 @@ impl Shared {
             .query_one(&register, &[&node.id, &self.0.name, &machine, &address, &seal, &version, &lease])
             .await
             .map_err(refused)?;
-        let mut epochs = HashMap::new();
-        if let Some(earlier) = earlier {
-            let take = self.0.database.sql(
-                "UPDATE {s}.lease SET owner = $2, epoch = epoch + 1 WHERE owner = $1 RETURNING session_id, epoch",
-            );
-            for row in transaction.query(&take, &[&earlier, &node.id]).await.map_err(refused)? {
-                epochs.insert(row.get::<_, String>(0), row.get::<_, i64>(1));
-            }
-        }
+        let held: Vec<String> = lock(&self.0.table).held().iter().map(ToString::to_string).collect();
+        let take = self.0.database.sql(
+            "UPDATE {s}.lease SET owner = $2, epoch = epoch + 1 WHERE owner = ANY($1) AND session_id = ANY($3) \
+             RETURNING session_id, epoch",
+        );
+        let taken = transaction.query(&take, &[&earlier, &node.id, &held]).await.map_err(refused)?;
+        let epochs: HashMap<String, i64> = taken.iter().map(|row| (row.get(0), row.get(1))).collect();
+        let go = self.0.database.sql("DELETE FROM {s}.node WHERE id = ANY($1)");
+        transaction.execute(&go, &[&earlier]).await.map_err(refused)?;
+        // A claim that did not come to its end left them.
+        let free = self.0.database.sql("UPDATE {s}.lease SET owner = NULL WHERE owner = ANY($1)");
+        transaction.execute(&free, &[&earlier]).await.map_err(refused)?;
         transaction.commit().await.map_err(refused)?;
         node.renew(asked, self.0.lease, row.get::<_, i64>(0) - clock::now_ms());
-        // Together: an append takes both at one moment.
-        let id = node.id.clone();
-        *lock(&self.0.node) = Some(node);
-        if earlier.is_some() {
-            let lost = lock(&self.0.table).renew_epochs(&epochs);
-            for session in lost {
+        let (mut lost, held) = (Vec::new(), lock(&self.0.table).held());
+        for session in held {
+            if !epochs.contains_key(session.as_str()) {
                 let by = self.owner_name(&session).await;
-                self.lose(&session, &by);
+                lost.push((session, by));
             }
-            for (session, epoch) in epochs {
-                let mark = Mark { epoch, is_complete: false };
-                self.0.storage.set_mark(SessionId::from_trusted(session), mark).await?;
-            }
+        }
+        // Together: nothing is appended or shown between them.
+        let id = node.id.clone();
+        for (session, by) in lost {
+            self.lose(&session, &by);
+        }
+        lock(&self.0.table).renew_epochs(&epochs);
+        lock(&self.0.lives).retain(|life| *life == id);
+        *lock(&self.0.node) = Some(node);
+        for (session, epoch) in epochs {
+            let mark = Mark { epoch, is_complete: false };
+            self.0.storage.set_mark(SessionId::from_trusted(session), mark).await?;
+        }
+        for life in earlier {
+            node::end_life(&self.0.directory, &life);
         }
         Ok(id)
     }
@@ -111,7 +134,22 @@ impl Shared {
             let patience = self.0.lease / RENEWALS;
             let renewed = tokio::time::timeout(patience.max(RETRY), self.renew(&id)).await;
             pause = match renewed {
-                Ok(Ok(())) => self.0.lease / RENEWALS,
+                Ok(Ok(true)) => self.0.lease / RENEWALS,
+                // Not under the limit: a node that was registered is not to be forgotten.
+                Ok(Ok(false)) => {
+                    tracing::warn!("this node was out of reach for longer than its lease, and begins anew");
+                    let _turn = self.0.registering.lock().await;
+                    match self.register().await {
+                        Ok(_) => {
+                            self.0.renewed.notify_waiters();
+                            self.0.lease / RENEWALS
+                        }
+                        Err(error) => {
+                            tracing::warn!(%error, "this node was not registered");
+                            RETRY.min(patience)
+                        }
+                    }
+                }
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "the leases of shared sessions were not renewed");
                     RETRY.min(patience)
@@ -121,8 +159,37 @@ impl Shared {
         }
     }
 
-    async fn renew(&self, id: &str) -> Result<(), SharedError> {
-        let client = self.0.database.client().await?;
+    /// Tells the engine when the leases run out, by this machine's own clock: nothing may go on until they hold again.
+    async fn expire(&self) {
+        loop {
+            let renewed = self.0.renewed.notified();
+            let left = lock(&self.0.node).as_ref().map(|node| node.valid_until.saturating_sub(node::now()));
+            let expired = async {
+                match left {
+                    Some(left) => tokio::time::sleep(left).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = renewed => continue,
+                () = expired => {}
+                () = self.0.stop.cancelled() => return,
+            }
+            if !self.is_valid() {
+                tracing::warn!("the leases of shared sessions have run out; their turns end");
+                self.tell(Notice::Expired);
+                let renewed = self.0.renewed.notified();
+                tokio::select! {
+                    () = renewed => {}
+                    () = self.0.stop.cancelled() => return,
+                }
+            }
+        }
+    }
+
+    /// Asks for more time. Returns false if the node's time is over.
+    async fn renew(&self, id: &str) -> Result<bool, SharedError> {
+        let client = self.0.database.urgent().await?;
         let renew = self.0.database.sql(&format!(
             "UPDATE {{s}}.node SET expires_at = clock_timestamp() + $2 * interval '1 millisecond', lag_ms = $3 \
              WHERE id = $1 AND expires_at > clock_timestamp() RETURNING {NOW}"
@@ -132,21 +199,12 @@ impl Shared {
         let lag = i64::try_from(lock(&self.0.table).lag().as_millis()).unwrap_or(i64::MAX);
         let asked = node::now();
         let row = client.query_opt(&renew, &[&id, &lease, &lag]).await.map_err(refused)?;
-        match row {
-            Some(row) => {
-                if let Some(node) = lock(&self.0.node).as_mut() {
-                    node.renew(asked, self.0.lease, row.get::<_, i64>(0) - clock::now_ms());
-                }
-            }
-            None => {
-                tracing::warn!("this node was out of reach for longer than its lease, and begins anew");
-                drop(client);
-                self.register(Some(id)).await?;
-                node::end_life(&self.0.directory, id);
-            }
+        let Some(row) = row else { return Ok(false) };
+        if let Some(node) = lock(&self.0.node).as_mut() {
+            node.renew(asked, self.0.lease, row.get::<_, i64>(0) - clock::now_ms());
         }
         self.0.renewed.notify_waiters();
-        Ok(())
+        Ok(true)
     }
 
     /// Hears of sessions that other nodes want.
@@ -186,10 +244,8 @@ impl Shared {
                 listening = &mut asked => listening.map_err(refused)?,
                 message = notices.next() => match message {
                     Some(Ok(AsyncMessage::Notification(notice))) => {
-                        if let Ok(id) = SessionId::parse(notice.payload())
-                            && self.holds(&id)
-                        {
-                            self.tell(Notice::Wanted(id));
+                        if let Ok(id) = SessionId::parse(notice.payload()) {
+                            self.wanted(id).await;
                         }
                     }
                     Some(Ok(_other)) => {}
@@ -197,6 +253,21 @@ impl Shared {
                     None => return Ok(()),
                 },
             }
+        }
+    }
+
+    /// Passes on that a session is wanted; a lease that nothing here uses is given back at once.
+    async fn wanted(&self, id: SessionId) {
+        if self.holds(&id) {
+            return self.tell(Notice::Wanted(id));
+        }
+        let turn = self.turn_of(&id);
+        // A claim that is under way has its turn.
+        let Ok(_turn) = turn.try_lock() else { return };
+        if let Some(node) = self.node_id()
+            && let Err(error) = lease::free(&self.0.database, &id, &node).await
+        {
+            tracing::debug!(%error, "a lease without use was not given back");
         }
     }
 
@@ -216,13 +287,11 @@ impl Shared {
         let held = lock(&self.0.table).held();
         if let Some(id) = self.node_id() {
             let ended = async {
-                let mut complete = Vec::new();
-                for session in held {
-                    if self.settle_one(&session, append::PATIENCE).await {
-                        complete.push(session);
-                    }
-                }
-                self.leave(&id, complete).await
+                // Those that are not settled in time are taken over later, from the log as it is.
+                let settling = held.iter().map(|session| self.settle_one(session, SETTLE_LIMIT));
+                let settled = futures_util::future::join_all(settling).await;
+                let complete = held.iter().zip(settled).filter(|(_, is_settled)| *is_settled);
+                self.leave(&id, complete.map(|(session, _)| session.clone()).collect()).await
             };
             match tokio::time::timeout(END_LIMIT, ended).await {
                 Ok(Ok(())) => node::end_life(&self.0.directory, &id),

@@ -12,7 +12,7 @@ use crate::{
     append::listed_place,
     failure::{limited, refused},
     form,
-    hold::root_directory,
+    hold::{DELETED, root_directory},
     lease,
     node::Owner,
     seal::Keys,
@@ -32,6 +32,16 @@ pub struct NodeRow {
     pub left_ms: i64,
     pub lag_ms: i64,
     pub n_sessions: i64,
+}
+
+/// The database's server, as this role sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerState {
+    /// Milliseconds that its clock is ahead of this machine's.
+    pub ahead_ms: i64,
+    pub version: String,
+    /// The role may change all tables.
+    pub may_write: bool,
 }
 
 /// The content of the shared store.
@@ -76,14 +86,18 @@ impl Shared {
         if newest == seen && is_known {
             return Ok(());
         }
-        let (mut listed, mut deleted) = (Vec::new(), Vec::new());
+        let (mut listed, mut deleted, mut unread) = (Vec::new(), Vec::new(), i64::MAX);
         for row in &rows {
             let (id, data): (String, Vec<u8>) = (row.get(2), row.get(3));
-            if data.is_empty() {
+            if form::unpack(&data, keys, &listed_place(&id)).is_ok_and(|text| text == DELETED) {
                 deleted.extend(SessionId::parse(&id).ok());
                 continue;
             }
-            let Some(mut info) = decoded(&id, &data, keys) else { continue };
+            let Some(mut info) = decoded(&id, &data, keys) else {
+                // Another key or version may be able to, later.
+                unread = unread.min(row.get::<_, i64>(0) - 1);
+                continue;
+            };
             if lock(&self.0.table).holds(&info.id) {
                 continue;
             }
@@ -99,7 +113,7 @@ impl Shared {
         for id in deleted {
             storage.delete_session(id).await?;
         }
-        storage.set_shared_state("change", newest).await?;
+        storage.set_shared_state("change", newest.min(unread)).await?;
         storage.set_shared_state("projects", n_projects).await?;
         Ok(())
     }
@@ -150,7 +164,8 @@ impl Shared {
         let read = async {
             let client = self.0.database.client().await?;
             let statement = self.0.database.sql(
-                "SELECT (SELECT count(*) FROM {s}.session WHERE parent_id IS NULL AND data <> ''), \
+                "SELECT (SELECT count(*) FROM {s}.session s WHERE parent_id IS NULL AND NOT EXISTS \
+                  (SELECT 1 FROM {s}.lease l WHERE l.session_id = s.session_id AND l.deleted)), \
                  (SELECT count(*) FROM {s}.lease l JOIN {s}.node n ON n.id = l.owner \
                   WHERE n.expires_at > clock_timestamp()), (SELECT count(*) FROM {s}.event), \
                  (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c \
@@ -162,15 +177,25 @@ impl Shared {
         Ok(Totals { n_sessions: row.get(0), n_open: row.get(1), n_events: row.get(2), n_bytes: row.get(3) })
     }
 
-    /// Returns how many milliseconds the database's clock is ahead of this machine's, and the version of the server.
-    pub async fn server(&self) -> Result<(i64, String), SharedError> {
+    /// Looks at the server, its clock, and this role's rights there.
+    pub async fn server(&self) -> Result<ServerState, SharedError> {
         let read = async {
             let client = self.0.database.client().await?;
-            let statement = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, current_setting('server_version')";
-            client.query_one(statement, &[]).await.map_err(refused)
+            let statement = self.0.database.sql(
+                "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, current_setting('server_version'), \
+                 NOT EXISTS (SELECT 1 FROM unnest(ARRAY['node', 'lease', 'session', 'event', 'checkpoint', 'blob']) t(name) \
+                 WHERE NOT (has_table_privilege(format('%I.%I', $1::text, t.name), 'INSERT') \
+                 AND has_table_privilege(format('%I.%I', $1::text, t.name), 'UPDATE') \
+                 AND has_table_privilege(format('%I.%I', $1::text, t.name), 'DELETE')))",
+            );
+            client.query_one(&statement, &[&self.0.database.schema()]).await.map_err(refused)
         };
         let row = limited(read).await?;
-        Ok((row.get::<_, i64>(0) - windlass_base::clock::now_ms(), row.get(1)))
+        Ok(ServerState {
+            ahead_ms: row.get::<_, i64>(0) - windlass_base::clock::now_ms(),
+            version: row.get(1),
+            may_write: row.get(2),
+        })
     }
 }
 

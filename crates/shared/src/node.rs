@@ -85,19 +85,15 @@ fn begin_life(directory: &Path, id: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// Returns true if a process of this machine and store has ended. Its file goes.
+/// Returns true if a process of this machine and store has ended.
 pub fn has_ended(directory: &Path, id: &str) -> bool {
     let path = life(directory, id);
     // Without its file nobody can tell.
     let Ok(file) = OpenOptions::new().write(true).open(&path) else { return false };
-    let has_ended = file.try_lock().is_ok();
-    if has_ended {
-        let _ = fs::remove_file(&path);
-    }
-    has_ended
+    file.try_lock().is_ok()
 }
 
-/// Removes a node's file; the node has ended in good order.
+/// Removes a node's file; everybody knows that the node has ended.
 pub fn end_life(directory: &Path, id: &str) {
     let _ = fs::remove_file(life(directory, id));
 }

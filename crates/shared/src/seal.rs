@@ -71,6 +71,12 @@ impl Keys {
         self.sign(&["text", text])
     }
 
+    /// Returns a number that tells this fleet from others.
+    pub fn number(&self) -> i64 {
+        let signed = self.sign(&["fleet"]);
+        signed.first_chunk().map_or(0, |first| i64::from_be_bytes(*first))
+    }
+
     fn sign(&self, words: &[&str]) -> Vec<u8> {
         hmac::sign(&self.proof, joined(words).as_bytes()).as_ref().to_vec()
     }

@@ -23,6 +23,7 @@ pub struct Table {
     held: HashMap<SessionId, Held>,
     /// The sessions at the top of others.
     roots: HashMap<SessionId, SessionId>,
+    n_holds: u64,
 }
 
 /// A session that this node has, with those below it.
@@ -44,11 +45,19 @@ pub struct Held {
     checkpoint_bytes: usize,
     /// The name of the node that has taken it over.
     lost: Option<String>,
+    /// It is being given back: nobody may count on it any more.
+    is_leaving: bool,
+    /// A checkpoint is due, and asked for.
+    is_due: bool,
+    /// Tells one time of holding a session from another.
+    hold: u64,
 }
 
 /// Changes of a session that make one row of the log.
 pub struct Batch {
     pub session: SessionId,
+    /// The time of holding the session that it belongs to.
+    pub hold: u64,
     pub seq: i64,
     pub directory: String,
     pub writes: Vec<Write>,
@@ -80,6 +89,9 @@ impl Held {
             log_bytes: 0,
             checkpoint_bytes: 0,
             lost: None,
+            is_leaving: false,
+            is_due: false,
+            hold: 0,
         }
     }
 
@@ -101,12 +113,26 @@ impl Table {
     }
 
     pub fn hold(&mut self, root: &SessionId, held: Held) {
-        self.held.insert(root.clone(), held);
+        self.n_holds += 1;
+        self.held.insert(root.clone(), Held { hold: self.n_holds, ..held });
+    }
+
+    /// Returns the epoch of a batch, if its session is still held as it was then.
+    pub fn epoch_of(&self, batch: &Batch) -> Option<i64> {
+        let held = self.held.get(&batch.session)?;
+        (held.hold == batch.hold && held.lost.is_none()).then_some(held.epoch)
+    }
+
+    /// Notes that a session is being given back, or is not after all.
+    pub fn set_leaving(&mut self, root: &SessionId, is_leaving: bool) {
+        if let Some(held) = self.held.get_mut(root) {
+            held.is_leaving = is_leaving;
+        }
     }
 
     /// Returns true if a session is this node's.
     pub fn holds(&self, root: &SessionId) -> bool {
-        self.held.get(root).is_some_and(|held| held.lost.is_none())
+        self.held.get(root).is_some_and(|held| held.lost.is_none() && !held.is_leaving)
     }
 
     /// Returns the node that has taken a session over.
@@ -158,6 +184,7 @@ impl Table {
             held.in_flight = true;
             Batch {
                 session: session.clone(),
+                hold: held.hold,
                 seq,
                 directory: held.directory.clone(),
                 writes: std::mem::take(&mut held.pending),
@@ -167,19 +194,22 @@ impl Table {
         waiting.map(take).collect()
     }
 
-    /// Notes that a batch of so many bytes is in the log. Returns true if a checkpoint is due.
-    pub fn acknowledge(&mut self, root: &SessionId, seq: i64, n_bytes: usize) -> bool {
-        let Some(held) = self.held.get_mut(root) else { return false };
-        (held.acked, held.in_flight) = (seq, false);
+    /// Notes that a batch of so many bytes is in the log. Returns true if a checkpoint is due now.
+    pub fn acknowledge(&mut self, batch: &Batch, n_bytes: usize) -> bool {
+        let Some(held) = self.held.get_mut(&batch.session).filter(|held| held.hold == batch.hold) else {
+            return false;
+        };
+        (held.acked, held.in_flight) = (batch.seq, false);
         held.since = (!held.pending.is_empty()).then(node::now);
         held.log_bytes += n_bytes;
-        held.log_bytes > CHECKPOINT_FROM.max(held.checkpoint_bytes)
+        let is_long = held.log_bytes > CHECKPOINT_FROM.max(held.checkpoint_bytes);
+        is_long && !std::mem::replace(&mut held.is_due, true)
     }
 
     /// Notes a checkpoint of so many bytes.
     pub fn note_checkpoint(&mut self, root: &SessionId, n_bytes: usize) {
         if let Some(held) = self.held.get_mut(root) {
-            (held.log_bytes, held.checkpoint_bytes) = (0, n_bytes);
+            (held.log_bytes, held.checkpoint_bytes, held.is_due) = (0, n_bytes, false);
         }
     }
 

@@ -340,6 +340,17 @@ pub fn move_all(connection: &Connection, records: Vec<Append>) -> Result<(), Sto
     Ok(())
 }
 
+/// Appends the part of a record that its part does not have yet, in the database.
+pub fn catch_up(connection: &Connection, mut record: Append) -> Result<(), StorageError> {
+    let Some(part) = stored_part(connection, &record.part_id)? else { return Ok(()) };
+    let known = length(&part).and_then(|length| length.checked_sub(record.offset));
+    let Some(rest) = known.and_then(|known| record.text.get(known..)).filter(|rest| !rest.is_empty()) else {
+        return Ok(());
+    };
+    record.text = rest.to_owned();
+    apply(connection, &Write::Append(record))
+}
+
 /// Reads a part with the text that was appended to it in the database.
 fn stored_part(connection: &Connection, id: &PartId) -> Result<Option<Part>, StorageError> {
     let mut statement = connection.prepare_cached("SELECT data FROM part WHERE id = ?1")?;

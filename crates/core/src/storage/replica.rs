@@ -46,8 +46,13 @@ impl Storage {
                 delete(connection, &id)?;
                 for write in writes {
                     match write {
-                        // Text that the part has already is passed over.
-                        Write::Append(append) => appends::move_all(connection, vec![append])?,
+                        Write::Append(append) => appends::catch_up(connection, append)?,
+                        Write::Session(info) => {
+                            let (id, project) = (info.id.clone(), info.project_id.clone());
+                            apply(connection, &Write::Session(info))?;
+                            let sql = "UPDATE session SET project_id = ?2 WHERE id = ?1";
+                            connection.prepare_cached(sql)?.execute([id.as_str(), &project])?;
+                        }
                         write => apply(connection, &write)?,
                     }
                 }
@@ -77,6 +82,26 @@ impl Storage {
                         connection.prepare_cached(sql)?.execute([id.as_str()])?;
                     }
                 }
+                Ok(())
+            })
+            .await
+    }
+
+    /// Forgets everything about another shared store than this one: its marks say nothing here, and its rows of the list
+    /// are no sessions. Returns after the first use of a store at once.
+    pub async fn belong_to(&self, fleet: i64) -> Result<(), StorageError> {
+        if self.shared_state("fleet").await? == fleet {
+            return Ok(());
+        }
+        self.writer
+            .write(move |connection| {
+                connection.execute(
+                    "DELETE FROM session WHERE id IN (SELECT session_id FROM shared_session WHERE epoch = ?1)",
+                    [LISTED],
+                )?;
+                connection.execute("DELETE FROM shared_session", [])?;
+                connection.execute("DELETE FROM shared_state", [])?;
+                connection.execute("INSERT INTO shared_state (name, value) VALUES ('fleet', ?1)", [fleet])?;
                 Ok(())
             })
             .await

@@ -1,7 +1,9 @@
 //! The shared store as `doctor` sees it: within reach, its version, its clock, nodes that are behind.
 
+use windlass_base::figures;
+
 use super::doctor::Finding;
-use crate::{Diagnostics, Engine};
+use crate::{Diagnostics, Engine, fleet::ServerState};
 
 /// Milliseconds that two clocks may differ before people wonder.
 const CLOCKS: i64 = 5_000;
@@ -18,7 +20,7 @@ impl Diagnostics<'_> {
 async fn findings(engine: &Engine) -> Vec<Finding> {
     let fleet = engine.fleet();
     let topic = "shared sessions";
-    let (ahead, version) = match fleet.server().await {
+    let ServerState { ahead_ms: ahead, version, may_write } = match fleet.server().await {
         Ok(None) => return Vec::new(),
         Ok(Some(server)) => server,
         Err(error) => {
@@ -28,6 +30,10 @@ async fn findings(engine: &Engine) -> Vec<Finding> {
     };
     let database = fleet.standing().await.map(|standing| standing.database).unwrap_or_default();
     let mut findings = vec![Finding::ok(topic, format!("Postgres {version} at {database}"))];
+    if !may_write {
+        let text = "the role may not change all tables of its schema";
+        findings.push(Finding::wrong(topic, text, "make the role the schema's owner: docs/fleet.md"));
+    }
     if ahead.abs() > CLOCKS {
         let text = format!("the database's clock is {} s off this machine's", ahead / 1000);
         findings.push(Finding::warning(
@@ -43,7 +49,7 @@ async fn findings(engine: &Engine) -> Vec<Finding> {
                 findings.push(Finding::warning(topic, text, "look at the database's load and its disk"));
             }
             let n_alive = nodes.iter().filter(|node| node.owner.is_alive).count();
-            findings.push(Finding::ok(topic, format!("{n_alive} nodes are alive")));
+            findings.push(Finding::ok(topic, format!("{} alive", figures::counted(n_alive, "node"))));
         }
         Err(error) => {
             findings.push(Finding::wrong(topic, error.to_string(), "give the role its schema: docs/fleet.md"))

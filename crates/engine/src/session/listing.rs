@@ -22,7 +22,8 @@ fn wanted(filter: &SessionFilter) -> Option<&Path> {
 impl Sessions<'_> {
     /// Lists sessions, most recently changed first.
     pub async fn filter(self, filter: SessionFilter) -> Result<Vec<Session>, EngineError> {
-        self.engine.fleet().refresh(wanted(&filter)).await;
+        // The list here serves as well.
+        let _ = self.engine.fleet().refresh(wanted(&filter)).await;
         let mut sessions = self.engine.storage().filter_sessions(filter).await?;
         self.entitle(&mut sessions).await?;
         Ok(sessions)
@@ -31,7 +32,8 @@ impl Sessions<'_> {
     /// Lists sessions as a JSON array, most recently changed first. A session that needs no change goes out as it is
     /// stored.
     pub async fn encode(self, filter: SessionFilter) -> Result<Vec<u8>, EngineError> {
-        self.engine.fleet().refresh(wanted(&filter)).await;
+        // The list here serves as well.
+        let _ = self.engine.fleet().refresh(wanted(&filter)).await;
         let mut listed = self.engine.storage().list_sessions(filter, title::is_default).await?;
         let decoded = listed.iter_mut().filter_map(|listed| match listed {
             Listed::Decoded(session) => Some(&mut **session),

@@ -58,7 +58,8 @@ impl Sessions<'_> {
         archived: ArchiveFilter,
         limit: usize,
     ) -> Result<Vec<Session>, EngineError> {
-        self.engine.fleet().refresh(Some(directory)).await;
+        // The list here serves as well.
+        let _ = self.engine.fleet().refresh(Some(directory)).await;
         let root = self.engine.workspaces().project_root(directory);
         let repository = Repository::of(&root).ok().map(|repository| repository.common_dir);
         let worktrees = self.engine.worktrees();
@@ -91,7 +92,7 @@ impl Sessions<'_> {
                 .map(|session| session.id)
                 .ok_or_else(|| invalid("there are no sessions here".to_owned()));
         }
-        self.engine.fleet().refresh(None).await;
+        let refreshed = self.engine.fleet().refresh(None).await;
         if let Ok(id) = SessionId::parse(piece)
             && self.engine.0.storage.session(id.clone()).await?.is_some()
         {
@@ -103,7 +104,11 @@ impl Sessions<'_> {
             if says_something { self.engine.0.storage.ids_like(piece.to_owned()).await? } else { Vec::new() };
         match found.as_slice() {
             [id] => Ok(id.clone()),
-            [] => Err(invalid(format!("no such session: {}", piece.chars().take(80).collect::<String>()))),
+            // It may be in the shared store alone.
+            [] => {
+                let shown = piece.chars().take(80).collect::<String>();
+                refreshed.and(Err(invalid(format!("no such session: {shown}"))))
+            }
             _ => Err(invalid(format!("more than one session has an id that begins or ends with {piece}"))),
         }
     }

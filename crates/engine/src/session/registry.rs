@@ -153,6 +153,10 @@ impl Sessions<'_> {
     ) -> Result<Opened, EngineError> {
         let loaded = workspace.loaded();
         let worktree = &loaded.config.worktree;
+        // Other nodes know the session's place by its project.
+        if self.engine.fleet().is_shared().await {
+            self.engine.workspaces().find_project(worktree).await?;
+        }
         let project_id = self.engine.workspaces().project_id(worktree).await?;
         let servers = std::mem::take(&mut new.servers);
         let info = new_info(new, worktree, project_id);
@@ -160,9 +164,16 @@ impl Sessions<'_> {
             let message = format!("the session id {} is taken; choose another or load it", info.id);
             return Err(EngineError::new(EngineErrorKind::SessionExists, message));
         }
-        if let Err(error) = self.engine.fleet().claim(&info.id, None).await {
-            self.engine.0.storage.delete_session(info.id).await?;
-            return Err(error);
+        match self.engine.fleet().claim(&info.id, None).await {
+            Ok(false) => {}
+            Ok(true) => {
+                let message = format!("the session id {} is taken; choose another or load it", info.id);
+                return Err(EngineError::new(EngineErrorKind::SessionExists, message));
+            }
+            Err(error) => {
+                self.engine.0.storage.delete_session(info.id).await?;
+                return Err(error);
+            }
         }
         self.register(&info.id, workspace.clone(), servers);
         let event = SessionInfo { session_id: info.id.clone(), info: Arc::new(info.clone()) };
@@ -259,7 +270,8 @@ impl Sessions<'_> {
         limit: usize,
     ) -> Result<Vec<Session>, EngineError> {
         if after.is_none() {
-            self.engine.fleet().refresh(directory.as_deref().map(Path::new)).await;
+            // The list here serves as well.
+            let _ = self.engine.fleet().refresh(directory.as_deref().map(Path::new)).await;
         }
         let mut sessions =
             self.engine.0.storage.list(SessionQuery { directory, archived, after, limit }).await?;

@@ -48,6 +48,8 @@ struct Ticket {
     is_parked: bool,
     /// Dropped with it: others that wait for its end.
     ends: Vec<oneshot::Sender<()>>,
+    /// The answer, whatever its turn comes to.
+    abandoned: Option<EngineError>,
 }
 
 /// How a prompt is known while it waits.
@@ -118,6 +120,7 @@ impl Tickets {
                 kept,
                 is_parked: is_restored,
                 ends: Vec::new(),
+                abandoned: None,
             };
             let entry = open.entry(ticket).insert_entry(entry);
             let waiting = waiting(ticket, entry.get()).filter(|_| is_users && is_behind && !is_restored);
@@ -213,7 +216,7 @@ impl Tickets {
         if let Some(kept) = &ticket.kept {
             kept.forget();
         }
-        (ticket.watch.on_end)(result);
+        (ticket.watch.on_end)(ticket.abandoned.map_or(result, Err));
     }
 
     /// Lets one prompt go on that waits for the next one; false if it does not.
@@ -478,11 +481,26 @@ impl Tickets {
         }
     }
 
-    /// Answers all of them with an error, and stops the turn that runs: nothing more may be done in the session.
-    pub fn abandon(&self, error: EngineError) {
-        let running: Vec<CancellationToken> =
-            self.lock().values().filter(|it| it.is_running()).map(|it| it.cancel.clone()).collect();
-        self.end_all(error);
+    /// Stops the turn that runs, which is answered with an error at its end, and answers the others with it: nothing more
+    /// may be done in the session.
+    pub fn abandon(&self, error: &EngineError) {
+        let mut running = Vec::new();
+        let mut waiting = Vec::new();
+        for (ticket, entry) in self.lock().iter_mut() {
+            if entry.is_running() {
+                entry.abandoned = Some(error.clone());
+                running.push(entry.cancel.clone());
+            } else if entry.watch.is_kept {
+                // Its row goes with the session.
+                entry.park();
+            } else {
+                waiting.push((entry.place, *ticket));
+            }
+        }
+        waiting.sort_unstable();
+        for (_, ticket) in waiting {
+            self.end(ticket, Err(error.clone()));
+        }
         running.iter().for_each(CancellationToken::cancel);
     }
 

@@ -31,7 +31,7 @@ use crate::{
         encoded_history::EncodedHistoryCache,
         older_messages::Gathered,
         revert,
-        state::{SessionState, TOOL_ABORTED, TOOL_INTERRUPTED},
+        state::{SessionState, TOOL_ABORTED, TOOL_INTERRUPTED, TOOL_LOST},
         structured, summary,
     },
     workspace::loaded::Loaded,
@@ -499,7 +499,7 @@ fn tool_result(tool: &ToolPart) -> ToolResult<'_> {
 /// Returns a failed tool's error, with the partial output of an interrupted one.
 fn interrupted<'a>(error: &'a str, metadata: Option<&serde_json::Map<String, Value>>) -> Cow<'a, str> {
     let partial = metadata.and_then(|it| it.get("output")).and_then(Value::as_str).unwrap_or_default();
-    if [TOOL_ABORTED, TOOL_INTERRUPTED].contains(&error) && !partial.is_empty() {
+    if [TOOL_ABORTED, TOOL_INTERRUPTED, TOOL_LOST].contains(&error) && !partial.is_empty() {
         Cow::Owned(format!("{partial}\n\n{error}"))
     } else {
         Cow::Borrowed(error)

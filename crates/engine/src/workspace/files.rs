@@ -110,6 +110,7 @@ impl Workspaces<'_> {
             workspace.touch();
             return Ok(workspace);
         }
+        self.engine.fleet().prepare().await;
         let reading = self.read_and_start(directory).await?;
         Ok(self.take_reading(directory, reading))
     }

@@ -38,7 +38,7 @@ fn text_that_streams_is_one_piece_and_not_one_a_delta() {
         .collect();
     assert_eq!(texts, ["one two ", "x", "y"]);
     assert!(table.take_batches().is_empty() && !table.is_settled(&id), "one batch is on its way");
-    table.acknowledge(&id, batches[0].seq, 10);
+    table.acknowledge(&batches[0], 10);
     assert!(table.is_settled(&id));
 }
 
@@ -55,12 +55,34 @@ fn a_session_that_is_lost_takes_nothing_and_tells_those_who_wait() {
 }
 
 #[test]
-fn a_checkpoint_is_due_when_the_log_is_longer_than_the_last_one() {
+fn a_checkpoint_is_due_once_when_the_log_is_longer_than_the_last_one() {
     let (mut table, id) = (Table::default(), session("ses_1"));
     table.hold(&id, Held::new(1, 0, "/work".to_owned()));
-    assert!(!table.acknowledge(&id, 1, CHECKPOINT_FROM));
-    assert!(table.acknowledge(&id, 2, 1));
-    table.note_checkpoint(&id, 3 * CHECKPOINT_FROM);
-    assert!(!table.acknowledge(&id, 3, 2 * CHECKPOINT_FROM));
-    assert!(table.acknowledge(&id, 4, 2 * CHECKPOINT_FROM));
+    let logs = |table: &mut Table, n_bytes: usize| {
+        table.queue(&id, vec![append("prt_1", 0, "a")], None);
+        let batches = table.take_batches();
+        table.acknowledge(&batches[0], n_bytes)
+    };
+    assert!(!logs(&mut table, CHECKPOINT_FROM));
+    assert!(logs(&mut table, 1) && !logs(&mut table, 1));
+    table.note_checkpoint(&session("ses_1"), 3 * CHECKPOINT_FROM);
+    assert!(!logs(&mut table, 2 * CHECKPOINT_FROM));
+    assert!(logs(&mut table, 2 * CHECKPOINT_FROM));
+}
+
+#[test]
+fn a_batch_of_an_earlier_time_of_holding_a_session_counts_no_more() {
+    let (mut table, id) = (Table::default(), session("ses_1"));
+    table.hold(&id, Held::new(1, 0, "/work".to_owned()));
+    table.queue(&id, vec![append("prt_1", 0, "a")], None);
+    let early = table.take_batches().remove(0);
+    assert_eq!(table.epoch_of(&early), Some(1));
+    table.lose(&id, "two");
+    table.forget(&id);
+    table.hold(&id, Held::new(7, 0, "/work".to_owned()));
+    table.queue(&id, vec![append("prt_1", 0, "b")], None);
+    let later = table.take_batches().remove(0);
+    assert_eq!((table.epoch_of(&early), table.epoch_of(&later)), (None, Some(7)));
+    table.acknowledge(&early, 1);
+    assert!(!table.is_settled(&id), "the later batch is on its way");
 }

@@ -22,6 +22,9 @@ pub fn of<'a>(error: &'a str, metadata: Option<&Map<String, Value>>) -> Cow<'a, 
     }
     match note(error) {
         Some(note) => note.into(),
+        None if error == engine::TOOL_LOST => {
+            "interrupted: its machine is gone, and its result is unknown".into()
+        }
         None if interrupted => "cancelled".into(),
         None => error.into(),
     }

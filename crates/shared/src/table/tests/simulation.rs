@@ -39,10 +39,13 @@ impl Random {
 
 #[derive(Debug, Clone)]
 enum Statement {
-    Register { earlier: Option<NodeId> },
+    Register {
+        earlier: Option<NodeId>,
+    },
     Renew,
     Take(usize),
-    Append(Vec<(usize, i64, i64, String)>),
+    /// The number of the request, and its rows.
+    Append(u64, Vec<(usize, i64, i64, String)>),
     GiveBack(usize, i64),
 }
 
@@ -51,7 +54,7 @@ enum Answer {
     Registered(HashMap<usize, i64>),
     Renewed(bool),
     Taken(usize, Option<(i64, i64)>),
-    Appended(HashSet<usize>),
+    Appended(u64, HashSet<usize>),
     GivenBack,
 }
 
@@ -106,7 +109,7 @@ impl Store {
                     self.log.range((session, 0)..(session, i64::MAX)).next_back().map_or(0, |it| it.0.1);
                 Answer::Taken(session, Some((lease.1, last)))
             }
-            Statement::Append(rows) => {
+            Statement::Append(request, rows) => {
                 let mut held = HashSet::new();
                 for (session, epoch, seq, content) in rows {
                     if self.leases.get(&session) != Some(&(Some(node), epoch)) {
@@ -120,7 +123,7 @@ impl Store {
                     );
                     self.log.entry((session, seq)).or_insert((epoch, content));
                 }
-                Answer::Appended(held)
+                Answer::Appended(request, held)
             }
             Statement::GiveBack(session, epoch) => {
                 if self.leases.get(&session) == Some(&(Some(node), epoch)) {
@@ -150,6 +153,8 @@ struct Machine {
     is_renewing: bool,
     is_paused: bool,
     in_flight: Vec<Batch>,
+    /// The request that carries them; the answer to an earlier one is that of a connection that was given up.
+    request: u64,
 }
 
 enum Message {
@@ -165,6 +170,7 @@ struct World {
     network: Vec<(u64, Message)>,
     next_node: NodeId,
     n_written: u64,
+    n_requests: u64,
     /// Changes that somebody was shown once the log had them.
     shown: Vec<(usize, String)>,
 }
@@ -192,6 +198,7 @@ impl World {
             network: Vec::new(),
             next_node: 1,
             n_written: 0,
+            n_requests: 0,
             shown: Vec::new(),
         }
     }
@@ -258,7 +265,7 @@ impl World {
             let until = valid_until(Duration::from_secs(asked), Duration::from_secs(LEASE));
             until.as_secs()
         };
-        let Machine { node: own, table, valid_until, is_renewing, in_flight, .. } =
+        let Machine { node: own, table, valid_until, is_renewing, in_flight, request, .. } =
             &mut self.machines[machine];
         match answer {
             Answer::Registered(epochs) => {
@@ -288,12 +295,13 @@ impl World {
                 }
             }
             Answer::Taken(_, None) | Answer::GivenBack => {}
-            Answer::Appended(held) => {
+            Answer::Appended(answered, _) if answered != *request => {}
+            Answer::Appended(_, held) => {
                 for batch in std::mem::take(in_flight) {
                     let session = number(&batch.session);
                     if held.contains(&session) {
                         self.shown.push((session, content(&batch)));
-                        table.acknowledge(&batch.session, batch.seq, 1);
+                        table.acknowledge(&batch, 1);
                     } else {
                         table.lose(&batch.session, "another");
                     }
@@ -343,19 +351,21 @@ impl World {
 
     /// Appends what waits; what was sent before without an answer is sent again, as after a broken connection.
     fn append(&mut self, machine: usize) {
-        let Machine { node, table, in_flight, .. } = &mut self.machines[machine];
+        let Machine { node, table, in_flight, request, .. } = &mut self.machines[machine];
         let Some(node) = *node else { return };
         if in_flight.is_empty() {
             *in_flight = table.take_batches();
         }
         let row = |batch: &Batch| {
-            let epoch = table.epoch(&batch.session)?;
-            table.holds(&batch.session).then(|| (number(&batch.session), epoch, batch.seq, content(batch)))
+            let epoch = table.epoch_of(batch)?;
+            Some((number(&batch.session), epoch, batch.seq, content(batch)))
         };
         let rows: Vec<_> = in_flight.iter().filter_map(row).collect();
-        in_flight.retain(|batch| table.holds(&batch.session));
+        in_flight.retain(|batch| table.epoch_of(batch).is_some());
         if !rows.is_empty() {
-            self.send(machine, node, Statement::Append(rows));
+            self.n_requests += 1;
+            *request = self.n_requests;
+            self.send(machine, node, Statement::Append(self.n_requests, rows));
         }
     }
 
