@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::support::{
-    agent::{Agent, Builder, CANCEL_LIMIT, DEADLINE, binary, merge},
+    agent::{Agent, Answer, Builder, CANCEL_LIMIT, DEADLINE, binary, merge},
     llm::{Gate, Llm, Reply, Wire, provider_config},
     postgres::Postgres,
     scratch::Scratch,
@@ -130,6 +130,98 @@ async fn a_node_that_was_stopped_for_longer_than_its_lease_shows_writes_and_runs
         assert!(!shown.contains("after"), "{shown}");
         one.finish().await;
         two.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_waited_is_asked_again_where_the_session_goes_on() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let asks = json!({"permission": {"bash": "ask"}});
+    for answer in [Answer::AllowOnce, Answer::RejectOnce] {
+        let llm = Llm::start().await;
+        let mut one = node(&postgres, &llm, "one", "shared").config(asks.clone()).start().await;
+        let session = one.new_session().await;
+        llm.reply(Reply::call(
+            "call_1",
+            "bash",
+            json!({"command": "touch ran", "description": "Leaves a trace"}),
+        ));
+        let _prompt = one.send_prompt(&session, "work");
+        one.permission().await;
+        one.signal(Signal::SIGKILL);
+        one.wait_exit().await;
+
+        let two = node(&postgres, &llm, "two", "shared").config(asks.clone()).start().await;
+        two.allow_own_turns();
+        two.load(&session).await;
+        let ask = two.permission().await;
+        assert_eq!(ask.call()["title"], "touch ran");
+        assert!(!two.scratch.exists("ran"));
+        let is_allowed = answer == Answer::AllowOnce;
+        if is_allowed {
+            llm.reply(Reply::text("it ran"));
+        }
+        two.answer(&ask, answer);
+        if is_allowed {
+            two.wait_text(&session, "it ran").await;
+            assert!(llm.last_request().tool_result("call_1").contains("Not run"));
+        }
+        llm.reply(Reply::text("still here"));
+        two.prompt(&session, "and?").await;
+        assert_eq!(two.scratch.exists("ran"), is_allowed);
+        two.finish().await;
+        one.forget().await;
+    }
+}
+
+#[tokio::test]
+async fn remembered_answers_hold_on_every_node_where_the_setting_says_so_and_so_does_taking_them_back() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let llm = Llm::start().await;
+    let shares = json!({"permission": {"bash": "ask"}, "windlass": {"shared": {"answers": true}}});
+    let call = || Reply::call("call_1", "bash", json!({"command": "echo x", "description": "Prints"}));
+    let one = node(&postgres, &llm, "one", "shared").config(shares.clone()).start().await;
+    let session = one.new_session().await;
+    llm.reply(call());
+    llm.reply(Reply::text("done"));
+    let prompt = one.send_prompt(&session, "work");
+    one.answer(&one.permission().await, Answer::AllowAlways);
+    prompt.turn().await;
+    // The next turn exchanges them.
+    llm.reply(Reply::text("again"));
+    one.prompt(&session, "and?").await;
+
+    let two = node(&postgres, &llm, "two", "shared").config(shares.clone()).start().await;
+    let session = two.new_session().await;
+    llm.reply(call());
+    llm.reply(Reply::text("done"));
+    two.prompt(&session, "work").await;
+    assert_eq!(two.n_asked(), 0, "the answer was given at one");
+    let alone =
+        node(&postgres, &llm, "alone", "shared").config(json!({"permission": {"bash": "ask"}})).start().await;
+    let other = alone.new_session().await;
+    llm.reply(call());
+    let prompt = alone.send_prompt(&other, "work");
+    alone.answer(&alone.permission().await, Answer::RejectOnce);
+    prompt.turn().await;
+
+    let mut config = shares.clone();
+    merge(&mut config, json!({"windlass": {"shared": postgres.shared("one", "shared")}}));
+    let listed = cli(&one.scratch, &llm, &config, &["permission", "list"]).await;
+    assert!(listed.contains("echo"), "{listed}");
+    cli(&one.scratch, &llm, &config, &["permission", "revoke", "1"]).await;
+    llm.reply(call());
+    llm.reply(Reply::text("done"));
+    let prompt = two.send_prompt(&session, "work");
+    two.answer(&two.permission().await, Answer::AllowOnce);
+    prompt.turn().await;
+    // It does not come back.
+    llm.reply(Reply::text("again"));
+    one.prompt(&one.new_session().await, "and?").await;
+    let listed = cli(&one.scratch, &llm, &config, &["permission", "list"]).await;
+    assert!(listed.contains("Nothing is remembered"), "{listed}");
+    for node in [one, two, alone] {
+        node.finish().await;
     }
 }
 

@@ -53,7 +53,7 @@ pub fn run(environment: Environment, args: &DoctorArgs) -> ExitCode {
             Ok(findings) => findings,
             Err(error) => return output::fail(&format!("{error}.")),
         };
-        findings.extend(engine.diagnostics().shared_store().await);
+        findings.extend(engine.diagnostics().shared_store(&directory).await);
         findings.extend(of_editors);
         findings.extend(of_others);
         findings.extend(of_opencode(&engine, &directory).await);

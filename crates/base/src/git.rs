@@ -1,5 +1,5 @@
 //! Runs git so that it reads a project's data and obeys nothing of the project's: no program that its configuration
-//! names runs, and no server is asked.
+//! names runs, and no server is asked but a remote that the user's own settings name.
 //!
 //! The configuration of the user and of the system holds. That of a repository is never read: git works with a
 //! repository of our own, or with a [`view::View`] of the project's.
@@ -131,6 +131,8 @@ pub struct Run<'a> {
     pub max_output: u64,
     /// True if filters of the user's own may run.
     pub is_parent: bool,
+    /// True if the command may reach a remote, which the user's own settings have to name.
+    pub is_online: bool,
 }
 
 impl Run<'_> {
@@ -194,8 +196,8 @@ impl Run<'_> {
                 // A repository without some of its objects would ask its server for them. Before git 2.39.4, only the
                 // lack of servers in the configuration prevents that.
                 ("GIT_NO_LAZY_FETCH", "1"),
-                // No way to a server is allowed. This holds over every `protocol.*.allow`.
-                ("GIT_ALLOW_PROTOCOL", ""),
+                // This holds over every `protocol.*.allow`. A protocol that is a program's own could be any command.
+                ("GIT_ALLOW_PROTOCOL", if self.is_online { "file:http:https:ssh" } else { "" }),
                 // Filters of the user's own are looked for like git itself.
                 ("PATH", self.program.0.search.as_str()),
             ]

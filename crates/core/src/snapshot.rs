@@ -27,6 +27,7 @@ mod index;
 mod listing;
 mod locking;
 mod modes;
+mod remote;
 mod restoring;
 mod unchanged;
 mod watching;
@@ -38,6 +39,7 @@ use self::{
 };
 pub use self::{
     listing::{Change, FileStatus},
+    remote::{Apart, Draft, Remote, RemoteError, Tip},
     restoring::{Restored, Target},
 };
 

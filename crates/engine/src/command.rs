@@ -85,7 +85,7 @@ pub fn take(
     input: &mut PromptInput,
 ) -> Result<Option<Invoked>, EngineError> {
     let (name, arguments, typed, others) = match std::mem::take(&mut input.invocation) {
-        Invocation::None | Invocation::Shell => return Ok(None),
+        Invocation::None | Invocation::Shell | Invocation::AskAgain => return Ok(None),
         Invocation::Slash => {
             let (typed, others) = split(&loaded.config.directory, &input.parts);
             let Some((name, arguments)) = called(loaded, offered, &typed) else { return Ok(None) };
@@ -122,7 +122,7 @@ pub fn take(
 pub fn may_be_a_servers(loaded: &Loaded, offered: &[Command], input: &PromptInput) -> bool {
     let is_missing = |name: &str| name.contains(':') && !names(loaded, offered).any(|known| known == name);
     match &input.invocation {
-        Invocation::None | Invocation::Shell => false,
+        Invocation::None | Invocation::Shell | Invocation::AskAgain => false,
         Invocation::Named(name) => is_missing(name),
         Invocation::Slash => {
             let typed = words(&input.parts);

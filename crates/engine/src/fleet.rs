@@ -1,6 +1,11 @@
 //! The sessions that this machine shares with others: taken before anything is done in them, and given back.
 
-use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use tokio::sync::{OnceCell, mpsc};
 use windlass_base::{blocking::blocking, lock::lock, process};
@@ -15,8 +20,11 @@ use windlass_protocol::opencode::{
 use windlass_shared::{Claimed, Notice, Place, Shared};
 pub use windlass_shared::{NodeRow, Owner, ServerState, Standing, Totals};
 
+mod answers;
+mod files;
+
 use crate::{
-    Engine, EngineError, EngineErrorKind,
+    Answerable, Engine, EngineError, EngineErrorKind,
     session::{
         state::{self, Journal},
         tickets::Tickets,
@@ -26,9 +34,14 @@ use crate::{
 /// Time between two looks at a turn that was stopped.
 const TURN_END: Duration = Duration::from_millis(20);
 
-/// The shared store of an engine, once it was looked for.
+/// The shared store of an engine, once it was looked for, and the files that travel with its sessions.
 #[derive(Default)]
-pub struct FleetState(OnceCell<Setting>);
+pub struct FleetState {
+    setting: OnceCell<Setting>,
+    /// Sessions with calls that wait for a person's yes, as they did where the session was before.
+    unanswered: Mutex<HashSet<SessionId>>,
+    files: files::FilesState,
+}
 
 struct Setting {
     settings: SharedSettings,
@@ -52,7 +65,7 @@ impl<'a> Fleet<'a> {
     /// Returns the setting, and the shared store if there is one. Reads the user's configuration once; no project's.
     async fn setting(self) -> &'a Setting {
         let engine = self.engine;
-        engine.0.fleet.0.get_or_init(async || engine.find_shared().await).await
+        engine.0.fleet.setting.get_or_init(async || engine.find_shared().await).await
     }
 
     /// Returns the shared store; `None` where nothing is shared.
@@ -62,7 +75,7 @@ impl<'a> Fleet<'a> {
 
     /// Returns the shared store if it was found and used before.
     fn found(self) -> Option<&'a Shared> {
-        self.engine.0.fleet.0.get()?.shared.as_ref().ok()?.as_ref()
+        self.engine.0.fleet.setting.get()?.shared.as_ref().ok()?.as_ref()
     }
 
     /// Takes a session for this process, before anything is read or done in it. `directory` is the one to work in, where
@@ -95,6 +108,9 @@ impl<'a> Fleet<'a> {
             Ok(Claimed::AsItWas) => Ok(false),
             Ok(Claimed::Rebuilt) => {
                 self.close_interrupted(id).await?;
+                if let Some(root) = self.found().and_then(|shared| shared.root(id)) {
+                    self.files_are_elsewhere(&root);
+                }
                 Ok(true)
             }
             Err(error) => {
@@ -121,10 +137,23 @@ impl<'a> Fleet<'a> {
     async fn close_interrupted(self, id: &SessionId) -> Result<(), EngineError> {
         let storage = self.engine.storage();
         let root = storage.root_of(id.clone()).await?;
-        let Some(mut outline) = storage.outline(root).await? else { return Ok(()) };
+        let Some(mut outline) = storage.outline(root.clone()).await? else { return Ok(()) };
         let mut journal = Journal::default();
+        if state::close_unanswered(&mut outline.unfinished, &root, &mut journal) {
+            lock(&self.engine.0.fleet.unanswered).insert(root);
+        }
         state::repair(&mut outline.unfinished, state::TOOL_LOST, &mut journal);
         journal.commit(storage, self.engine.bus()).await
+    }
+
+    /// Returns true if a session has calls that wait for a person's yes, and one can be asked.
+    pub(crate) fn has_unanswered(self, id: &SessionId) -> bool {
+        lock(&self.engine.0.fleet.unanswered).contains(id)
+            && self.engine.clients().can_answer(id, Answerable::Person)
+    }
+
+    pub(crate) fn forget_unanswered(self, id: &SessionId) {
+        lock(&self.engine.0.fleet.unanswered).remove(id);
     }
 
     /// Refuses work in a session that may be another node's by now.
@@ -148,6 +177,8 @@ impl<'a> Fleet<'a> {
             // The next node has their rows.
             tickets.leave_to_store();
         }
+        self.files_sent(Some(&root)).await;
+        self.forget_files(&root);
         let released = shared.release(&root).await;
         if let Err(error) = &released {
             tracing::warn!(session = %root, %error, "the session was not given back");
@@ -158,7 +189,15 @@ impl<'a> Fleet<'a> {
     /// Deletes a session from the shared store. It was claimed before.
     pub(crate) async fn delete(self, id: &SessionId) -> Result<(), EngineError> {
         match self.found() {
-            Some(shared) if shared.root(id).as_ref() == Some(id) => Ok(shared.delete(id).await?),
+            Some(shared) if shared.root(id).as_ref() == Some(id) => {
+                let directory = self.engine.storage().session(id.clone()).await?.map(|info| info.directory);
+                shared.delete(id).await?;
+                self.forget_files(id);
+                if let Some(directory) = directory {
+                    self.remove_files(id, directory.into());
+                }
+                Ok(())
+            }
             Some(_) | None => Ok(()),
         }
     }
@@ -166,6 +205,7 @@ impl<'a> Fleet<'a> {
     /// Ends this process's part in the fleet: its last changes are in the log, and its sessions are free.
     pub async fn end(self) {
         if let Some(shared) = self.found() {
+            self.files_sent(None).await;
             shared.end().await;
         }
     }
@@ -362,6 +402,7 @@ impl Engine {
                 .publish(EventPayload::SessionStatus { session_id: id.clone(), status: SessionStatus::Idle });
             self.0.bus.publish(EventPayload::SessionIdle { session_id: id });
         }
+        self.fleet().forget_files(root);
         shared.forget_lost(root);
     }
 }

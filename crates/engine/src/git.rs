@@ -104,6 +104,7 @@ impl Git {
             limit: LIMIT,
             max_output: MAX_OUTPUT,
             is_parent,
+            is_online: false,
         };
         let printed = run.output().await?;
         if printed.len() as u64 == MAX_OUTPUT {
@@ -126,6 +127,7 @@ pub async fn init(program: &Program, directory: &Path) -> Result<(), GitError> {
         limit: LIMIT,
         max_output: MAX_OUTPUT,
         is_parent: true,
+        is_online: false,
     };
     run.output().await?;
     Ok(())

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use windlass_base::{ids, log};
 use windlass_protocol::opencode::session::SessionStatus;
 
-use self::turn::{TitleTask, run_turn};
+use self::{title::TitleTask, turn::run_turn};
 use crate::{
     EngineError, EngineErrorKind,
     session::{

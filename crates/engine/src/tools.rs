@@ -12,6 +12,8 @@ use crate::{Workspace, Workspaces};
 pub const CHANGE: &str = "config";
 /// The permission that stands for trust in a project.
 pub const TRUST: &str = "trust";
+/// The permission that stands for putting the files of a session from another machine over those of a directory.
+pub const FILES: &str = "session_files";
 
 /// Returns the permissions that built-in tools ask for, sorted.
 pub fn permission_names() -> Vec<&'static str> {
@@ -25,6 +27,7 @@ pub fn is_own_permission(name: &str) -> bool {
     permission_names().contains(&name)
         || tool::OTHER_PERMISSIONS.contains(&name)
         || is_about_configuration(name)
+        || name == FILES
 }
 
 /// Returns true if a permission is about the powers of the configuration. No rule and no option answers it.

@@ -1,6 +1,7 @@
 //! Steps of a turn, the calls of their tools, and the request that each step sends to the model.
 
 pub mod answer;
+pub mod asked_again;
 pub mod attach;
 pub mod call_host;
 pub mod calls;

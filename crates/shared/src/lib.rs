@@ -22,6 +22,7 @@ use windlass_protocol::opencode::{
     settings::{Acknowledge, SharedSettings},
 };
 
+mod answers;
 mod append;
 mod checkpoint;
 mod database;
@@ -36,6 +37,7 @@ mod schema;
 mod seal;
 mod table;
 
+pub use answers::SharedAnswer;
 pub use hold::Claimed;
 pub use listing::{NodeRow, ServerState, Totals};
 pub use node::Owner;
@@ -259,6 +261,21 @@ impl Shared {
         let Some(own) = self.node_id() else { return false };
         let Ok(keys) = self.keys().await else { return false };
         keys.is_token(token, &own, self.database_now())
+    }
+
+    /// Returns the proof that this fleet wrote a text, for one that is kept elsewhere.
+    pub async fn seal(&self, text: &str) -> Result<String, SharedError> {
+        Ok(self.keys().await?.of_text(text))
+    }
+
+    /// Returns true if a node of this fleet wrote a text.
+    pub async fn is_sealed(&self, text: &str, seal: &str) -> Result<bool, SharedError> {
+        Ok(self.keys().await?.is_of_text(text, seal))
+    }
+
+    /// Returns the name of this node.
+    pub fn name(&self) -> &str {
+        &self.0.name
     }
 
     fn database_now(&self) -> i64 {

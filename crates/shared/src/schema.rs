@@ -12,7 +12,8 @@ pub const OLDEST_SERVER: i32 = 130_000;
 const KEY_BYTES: usize = 32;
 
 /// Steps of the schema; each leads from the version of its index to the next. `{s}` is the schema's name.
-const STEPS: &[&str] = &["
+const STEPS: &[&str] = &[
+    "
     CREATE TABLE {s}.node (
         id text PRIMARY KEY, name text NOT NULL, machine text NOT NULL, address text, seal bytea NOT NULL,
         version text NOT NULL, began timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -37,7 +38,13 @@ const STEPS: &[&str] = &["
         session_id text PRIMARY KEY, seq bigint NOT NULL, epoch bigint NOT NULL, data bytea NOT NULL);
     CREATE TABLE {s}.blob (
         session_id text NOT NULL, hash bytea NOT NULL, data bytea NOT NULL, PRIMARY KEY (session_id, hash));
-"];
+",
+    "
+    CREATE TABLE {s}.answer (
+        project_id text NOT NULL, name bytea NOT NULL, data bytea NOT NULL,
+        change bigint NOT NULL DEFAULT nextval('{s}.session_change'), PRIMARY KEY (project_id, name));
+",
+];
 
 /// Makes the schema or brings it up to date, and returns the fleet's key.
 pub async fn prepare(client: &mut Client, schema: &str) -> Result<Vec<u8>, SharedError> {

@@ -66,6 +66,16 @@ impl Keys {
         holds && unhex(proof).is_some_and(|proof| hmac::verify(&self.proof, text.as_bytes(), &proof).is_ok())
     }
 
+    /// Returns the proof that a node of the fleet wrote a text.
+    pub fn of_text(&self, text: &str) -> String {
+        hex(&self.sign(&["written", text]))
+    }
+
+    pub fn is_of_text(&self, text: &str, seal: &str) -> bool {
+        let text = joined(&["written", text]);
+        unhex(seal).is_some_and(|seal| hmac::verify(&self.proof, text.as_bytes(), &seal).is_ok())
+    }
+
     /// Returns the name of a large text: the same for the same one, and without the keys worth nothing.
     pub fn name_of(&self, text: &str) -> Vec<u8> {
         self.sign(&["text", text])

@@ -630,7 +630,7 @@ fn request(id: &SessionId, input: PromptInput) -> (String, Value) {
             body["model"] = json!(model);
             "shell"
         }
-        Invocation::None | Invocation::Slash => {
+        Invocation::None | Invocation::Slash | Invocation::AskAgain => {
             body["parts"] = parts.iter().map(part).collect();
             if let Some(model) = model {
                 body["variant"] = json!(model.variant);

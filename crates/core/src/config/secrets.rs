@@ -69,6 +69,29 @@ const KEY_SHAPES: [(&str, usize); 12] = [
     ("eyJ", 40),
 ];
 
+/// Names of files that hold secrets.
+const SECRET_FILES: [&str; 15] = [
+    ".env",
+    ".envrc",
+    ".netrc",
+    "_netrc",
+    ".npmrc",
+    ".pypirc",
+    ".pgpass",
+    ".htpasswd",
+    ".git-credentials",
+    "credentials",
+    "credentials.json",
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+];
+
+/// Ends of the names of files that hold secrets.
+const SECRET_ENDS: [&str; 9] =
+    [".env", ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".tfstate"];
+
 /// Returns a whole configuration as it may be shown: without its secrets, also where they are said a second
 /// time.
 pub fn masked(raw: &Map<String, Value>) -> Map<String, Value> {
@@ -207,6 +230,26 @@ pub fn mask_message(path: &[&str], value: &Value, message: &str) -> String {
 pub fn text(text: &str) -> String {
     let masked = urls(text);
     if KEY_SHAPES.iter().any(|(start, _)| masked.contains(start)) { key_shapes(&masked) } else { masked }
+}
+
+/// Returns true if a text holds a private key, or a word that has the form of one of the keys of services.
+pub fn holds_key(text: &str) -> bool {
+    let is_private = |line: &str| line.starts_with("-----BEGIN ") && line.contains("PRIVATE KEY");
+    // A class of a style sheet may begin like a key.
+    let is_key = |word: &str| {
+        let has_shape = |(start, len): &(&str, usize)| word.starts_with(start) && word.len() >= *len;
+        KEY_SHAPES.iter().any(has_shape) && word.bytes().any(|byte| byte.is_ascii_digit())
+    };
+    text.lines().any(|line| is_private(line.trim())) || text.split(|it| !is_of_key(it)).any(is_key)
+}
+
+/// Returns true for the name of a file that usually holds secrets: it is not to leave its machine unasked.
+pub fn is_secret_file(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let is_example =
+        ["example", "sample", "template", "dist"].iter().any(|end| name.ends_with(&format!(".{end}")));
+    let has_end = SECRET_ENDS.iter().any(|end| name.ends_with(end));
+    (SECRET_FILES.contains(&name.as_str()) || name.starts_with(".env.") || has_end) && !is_example
 }
 
 /// Collects the parts of `value` that differ in `shown`, as messages quote them.
@@ -377,7 +420,6 @@ fn is_secret_parameter(name: &str) -> bool {
 
 /// Masks words that have the shape of a well-known service's key.
 fn key_shapes(text: &str) -> String {
-    let is_of_key = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
     let mut masked = String::with_capacity(text.len());
     let mut rest = text;
     while !rest.is_empty() {
@@ -390,6 +432,10 @@ fn key_shapes(text: &str) -> String {
         rest = &after[others..];
     }
     masked
+}
+
+fn is_of_key(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.')
 }
 
 #[cfg(test)]

@@ -17,6 +17,8 @@ use super::SnapshotError;
 
 /// Time limit for one command; the first snapshot of a large repository reads every file.
 const LIMIT: Duration = Duration::from_secs(300);
+/// Time limit for a command that reaches a remote.
+const ONLINE_LIMIT: Duration = Duration::from_secs(120);
 /// Bytes of a command's output.
 const MAX_OUTPUT: u64 = 128 << 20;
 
@@ -174,6 +176,23 @@ impl Git {
         self.output(literal.chain(args), input, max_output).await
     }
 
+    /// Runs a command that reaches a remote of the user's.
+    pub async fn online(&self, args: &[&str]) -> Result<Vec<u8>, SnapshotError> {
+        let run = Run { is_parent: true, is_online: true, limit: ONLINE_LIMIT, ..self.whole(&[]) };
+        self.carry_out(Run { args: args.iter().map(OsString::from).collect(), ..run }).await
+    }
+
+    /// Runs a command on an index beside the repository's own.
+    pub async fn on_index(
+        &self,
+        index: &Path,
+        args: &[&str],
+        input: &[u8],
+    ) -> Result<Vec<u8>, SnapshotError> {
+        let args = args.iter().map(OsString::from).collect();
+        self.carry_out(Run { args, index: Some(index), ..self.whole(input) }).await
+    }
+
     /// Returns those of some directories that are ignored themselves, not only all that they hold. Each begins with `./`,
     /// since this command knows no literal paths, and ends with `/` and a zero.
     pub async fn ignored(&self, directories: &[u8]) -> Result<Vec<u8>, SnapshotError> {
@@ -191,7 +210,11 @@ impl Git {
         input: &[u8],
         max_output: u64,
     ) -> Result<Vec<u8>, SnapshotError> {
-        let run = Run {
+        self.carry_out(Run { args: args.collect(), max_output, ..self.whole(input) }).await
+    }
+
+    fn whole<'a>(&'a self, input: &'a [u8]) -> Run<'a> {
+        Run {
             program: &self.program,
             repository: Some(RepositoryPaths {
                 git_dir: &self.directory,
@@ -200,13 +223,17 @@ impl Git {
             }),
             directory: &self.worktree,
             settings: &SETTINGS,
-            args: args.collect(),
+            args: Vec::new(),
             index: None,
             input,
             limit: LIMIT,
-            max_output,
+            max_output: MAX_OUTPUT,
             is_parent: false,
-        };
+            is_online: false,
+        }
+    }
+
+    async fn carry_out(&self, run: Run<'_>) -> Result<Vec<u8>, SnapshotError> {
         run.output().await.map_err(|error| match error {
             GitError::Slow(_) => SnapshotError::Slow,
             GitError::Start(_) | GitError::Refused(_) => SnapshotError::Git(error.to_string()),

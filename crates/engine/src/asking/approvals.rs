@@ -12,7 +12,7 @@ use windlass_core::{
 };
 use windlass_protocol::opencode::permission::Rule;
 
-use crate::EngineError;
+use crate::{Engine, EngineError};
 
 /// The remembered answers of a project. Cloning it shares it.
 ///
@@ -96,6 +96,11 @@ impl Approvals {
         self.place.is_some() && !self.lock().unsaved.is_empty()
     }
 
+    /// Returns the name of the project in the store.
+    pub fn project(&self) -> Option<&str> {
+        self.place.as_ref().map(|(_, project)| project.as_str())
+    }
+
     /// Stores new answers and reads those that others have added or revoked.
     pub async fn sync(&self) {
         let Some((storage, project)) = &self.place else { return };
@@ -148,7 +153,9 @@ pub async fn revoke(
     directory: &Path,
     which: &Which,
 ) -> Result<Option<Approval>, EngineError> {
-    let (storage, project) = open(environment, directory);
+    let engine = Engine::new(environment.clone(), Paths::new(environment));
+    let worktree = worktree(environment, directory);
+    let (storage, project) = (engine.storage(), project_key(directory, &worktree));
     let answers = numbered(storage.answers(Some(project.clone())).await?);
     let found = answers.into_iter().find(|answer| match which {
         Which::Number(number) => answer.number == *number,
@@ -158,7 +165,9 @@ pub async fn revoke(
     });
     let Some(found) = found else { return Ok(None) };
     let rule = found.rule.clone();
-    storage.remove_answer(project, rule.permission, rule.pattern).await?;
+    storage.remove_answer(project.clone(), rule.permission, rule.pattern).await?;
+    engine.fleet().tell_revoked(&project, &worktree).await?;
+    engine.fleet().end().await;
     Ok(Some(found))
 }
 

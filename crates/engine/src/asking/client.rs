@@ -56,7 +56,11 @@ impl Engine {
 impl Client {
     /// Holds a session, which is then shown and asked about here. False when this client held it already.
     pub fn hold(&self, id: &SessionId) -> bool {
-        self.engine.bus().hold(&self.lease.scope, id)
+        let is_new = self.engine.bus().hold(&self.lease.scope, id);
+        if self.lease.can_answer(Answerable::Person) {
+            self.engine.sessions().ask_again(id);
+        }
+        is_new
     }
 
     /// Releases a session that stays open.

@@ -1,5 +1,7 @@
 //! The shared store as `doctor` sees it: within reach, its version, its clock, nodes that are behind.
 
+use std::path::Path;
+
 use windlass_base::figures;
 
 use super::doctor::Finding;
@@ -12,12 +14,12 @@ const LAG: i64 = 2_000;
 
 impl Diagnostics<'_> {
     /// Looks at the shared store, if the settings name one.
-    pub async fn shared_store(self) -> Vec<Finding> {
-        findings(self.engine).await
+    pub async fn shared_store(self, directory: &Path) -> Vec<Finding> {
+        findings(self.engine, &self.engine.workspaces().project_root(directory)).await
     }
 }
 
-async fn findings(engine: &Engine) -> Vec<Finding> {
+async fn findings(engine: &Engine, worktree: &Path) -> Vec<Finding> {
     let fleet = engine.fleet();
     let topic = "shared sessions";
     let ServerState { ahead_ms: ahead, version, may_write } = match fleet.server().await {
@@ -41,6 +43,15 @@ async fn findings(engine: &Engine) -> Vec<Finding> {
             text,
             "leases go by the database's alone; set the clocks for the logs' sake",
         ));
+    }
+    match fleet.files_remote(worktree).await {
+        Some(Ok(remote)) => findings.push(Finding::ok(topic, format!("files travel by {remote}"))),
+        Some(Err(error)) => findings.push(Finding::wrong(
+            topic,
+            format!("files do not travel: {error}"),
+            "correct `windlass.shared.worktrees`: docs/fleet.md has what it needs",
+        )),
+        None => {}
     }
     match fleet.nodes().await {
         Ok(nodes) => {

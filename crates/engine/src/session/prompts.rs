@@ -5,14 +5,17 @@ use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use windlass_base::lock::lock;
-use windlass_protocol::opencode::id::{MessageId, SessionId};
+use windlass_protocol::opencode::{
+    id::{MessageId, SessionId},
+    model_ref::ModelRef,
+};
 
 use super::{
     inbox::MAX_QUEUED,
     kept_prompt::Settling,
     prompt_key::KeyClaim,
     request::{
-        Command, Delivery, PromptInput, PromptPart, PromptWatch, TurnBegin, TurnEnd, TurnOutcome,
+        Command, Delivery, Invocation, PromptInput, PromptPart, PromptWatch, TurnBegin, TurnEnd, TurnOutcome,
         WaitingPrompt,
     },
     tickets::{Identity, Tickets},
@@ -25,6 +28,33 @@ impl Sessions<'_> {
     /// Returns a ticket for [`Sessions::cancel_prompt`].
     pub fn prompt(self, id: &SessionId, input: PromptInput, on_end: TurnEnd) -> u64 {
         self.prompt_until(id, input, CancellationToken::new(), PromptWatch::until_end(on_end))
+    }
+
+    /// Asks again about the calls of an open session that waited for a person's yes when its machine died, if there are
+    /// some and a client can answer: the turn that they belong to goes on.
+    pub(crate) fn ask_again(self, id: &SessionId) {
+        let open = lock(&self.engine.0.sessions.open).contains_key(id);
+        if !open || !self.engine.fleet().has_unanswered(id) {
+            return;
+        }
+        let (engine, id) = (self.engine.clone(), id.clone());
+        self.engine.spawn(async move {
+            let stored = engine.storage().session(id.clone()).await.ok().flatten();
+            let model = stored.and_then(|info| info.model).map(|model| ModelRef {
+                provider_id: model.provider_id,
+                model_id: model.id,
+                variant: model.variant,
+            });
+            let input = PromptInput { invocation: Invocation::AskAgain, model, ..Default::default() };
+            let session = id.clone();
+            // Nobody else is told: there is no request behind it.
+            let on_end = move |outcome: Result<TurnOutcome, EngineError>| {
+                if let Err(error) = outcome {
+                    tracing::warn!(%session, %error, "the turn of a machine that died did not go on");
+                }
+            };
+            engine.sessions().prompt(&id, input, Box::new(on_end));
+        });
     }
 
     /// Like [`Sessions::prompt`]; `on_begin` is called when the prompt begins.

@@ -261,6 +261,8 @@ pub enum Invocation {
     Named(String),
     /// The words are a shell command, which is run and not sent to a model.
     Shell,
+    /// There are no words: calls are run that waited for a person's yes when the machine of the session died.
+    AskAgain,
 }
 
 /// End of a turn.

@@ -20,7 +20,7 @@ use windlass_protocol::opencode::{
     session::{Session, SessionStatus, Todo},
     tokens::Tokens,
 };
-use windlass_services::tool::{AgentSwitch, FileStamp, LateErrors};
+use windlass_services::tool::{self, AgentSwitch, FileStamp, LateErrors};
 
 use super::{
     encoded_history::EncodedHistoryCache,
@@ -40,6 +40,12 @@ pub const TOOL_INTERRUPTED: &str = "[Tool execution was interrupted]";
 /// The same where another node of the fleet had the session: the call may have done its work.
 pub const TOOL_LOST: &str = "[Tool execution was interrupted: the machine that ran it is gone, and its result is unknown. Look \
                              at what it did before you run it again]";
+
+/// The same where the call had not begun, since a person's yes was waited for.
+const TOOL_UNANSWERED: &str = "[Not run: the machine of this session was gone before anybody had answered the question \
+                               about this call. It is asked again where somebody can answer]";
+/// In the metadata of such a call, until it is asked about again.
+pub const UNANSWERED: &str = "unanswered";
 
 /// A session's history and settings. Only its task changes them.
 pub struct SessionState {
@@ -69,6 +75,8 @@ pub struct TurnState {
     pub given: Given,
     /// Agent that answers after the running step, if a tool had the user choose one.
     pub switch: Option<AgentSwitch>,
+    /// Words for the model about files that came from another machine, or did not.
+    pub brought: Option<String>,
     /// The newest snapshot of the files, while nothing but the model's answer came since.
     pub newest_tree: Option<String>,
     /// The snapshot to take behind the running step.
@@ -474,6 +482,28 @@ pub fn repair(messages: &mut [MessageWithParts], reason: &str, journal: &mut Jou
         }
         journal.message(&message.info);
     }
+}
+
+/// Closes the calls that had not begun when the machine of a session died. Returns true if there are any.
+pub fn close_unanswered(messages: &mut [MessageWithParts], id: &SessionId, journal: &mut Journal) -> bool {
+    let mut has_any = false;
+    let own = messages.iter_mut().filter(|message| message.info.session_id() == id);
+    for part in own.flat_map(|message| &mut message.parts) {
+        let PartKind::Tool(tool) = &mut part.kind else { continue };
+        // A call that was allowed has metadata. Tools from elsewhere may begin without asking.
+        let ToolState::Running { metadata: None, .. } = &tool.state else { continue };
+        if tool::BUILTIN.iter().all(|row| row.name != tool.tool) {
+            continue;
+        }
+        let Some(mut closed) = abort(&tool.state, TOOL_UNANSWERED, clock::now_ms()) else { continue };
+        if let ToolState::Error { metadata: Some(metadata), .. } = &mut closed {
+            metadata.insert(UNANSWERED.to_owned(), true.into());
+        }
+        tool.state = closed;
+        journal.part(part);
+        has_any = true;
+    }
+    has_any
 }
 
 fn close_parts(parts: &mut [Part], reason: &str, journal: &mut Journal) {

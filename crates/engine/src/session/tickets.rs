@@ -614,7 +614,7 @@ fn line(input: &PromptInput) -> Option<String> {
     Some(match &input.invocation {
         Invocation::Shell => format!("!{words}"),
         Invocation::Named(name) => format!("/{name} {words}"),
-        Invocation::None | Invocation::Slash => words,
+        Invocation::None | Invocation::Slash | Invocation::AskAgain => words,
     })
 }
 

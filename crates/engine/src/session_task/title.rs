@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
+use tokio::{sync::mpsc, task::JoinHandle};
 use windlass_protocol::opencode::{id::SessionId, message::Message};
 use windlass_provider::{
     self as provider, Model, PromptIds, PromptMessage, ProviderError, UserContent, Wire, small,
@@ -12,18 +13,43 @@ use crate::{
     Engine,
     session::{
         context::TurnCx,
+        request::Command,
+        revert,
         state::SessionState,
-        title::{clean, first_words},
+        title::{clean, first_words, is_default},
     },
     turn::{
         hooks::{self, Origin},
         model_request::{Draft, Params, request},
+        user_shell,
     },
     workspace::loaded::Loaded,
 };
 
 const MAX_OUTPUT_TOKENS: u64 = 1000;
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// A title being made beside the turn that began the conversation.
+#[derive(Default)]
+pub struct TitleTask(Option<JoinHandle<Option<String>>>);
+
+impl TitleTask {
+    /// Returns the title, when it was not delivered to the inbox.
+    pub async fn finish(&mut self) -> Option<String> {
+        // The handle stays until the title is made, so that giving up ends the request.
+        let made = self.0.as_mut()?.await;
+        self.0 = None;
+        made.ok().flatten()
+    }
+}
+
+impl Drop for TitleTask {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}
 
 /// Everything needed to make a title, on its own.
 pub struct Request {
@@ -131,4 +157,35 @@ impl Request {
         }
         provider::text(self.engine.http(), &model, &prompt).await
     }
+}
+
+/// Begins to make the title of a conversation that begins.
+pub fn start(cx: &TurnCx<'_>, state: &SessionState, task: &mut TitleTask) {
+    if state.info.parent_id.is_some() || !is_default(&state.info.title) {
+        return;
+    }
+    let prompts = state.history.iter().filter(|it| matches!(it.info, Message::User(_)));
+    let said = prompts.filter(|it| revert::has_model_content(&it.parts) && !user_shell::is_command(it));
+    if said.take(2).count() != 1 {
+        return;
+    }
+    let request = Request::new(cx, state);
+    let inbox = cx.session.own_inbox.clone();
+    task.0 = Some(tokio::spawn(async move {
+        let text = request.run().await;
+        match inbox.upgrade() {
+            Some(inbox) => match inbox.send(Command::Title(text)).await {
+                Ok(()) => None,
+                Err(mpsc::error::SendError(command)) => match command {
+                    Command::Title(text) => Some(text),
+                    Command::Prompt { .. }
+                    | Command::Select { .. }
+                    | Command::Patched
+                    | Command::Edit { .. }
+                    | Command::Revert { .. } => None,
+                },
+            },
+            None => Some(text),
+        }
+    }));
 }

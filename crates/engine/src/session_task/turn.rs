@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Instant};
 
-use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 use windlass_base::{log, money};
 use windlass_core::library::{Agent, Instructions, commands::Body};
@@ -15,7 +14,10 @@ use windlass_protocol::opencode::{
 use windlass_provider::{Finish, Model, Wire, unusable::Unusable};
 use windlass_services::{mcp::ServersLease, plugin::host::Host, tool::AgentSwitch};
 
-use super::{offered, title};
+use super::{
+    offered,
+    title::{self, TitleTask},
+};
 use crate::{
     EngineError, EngineErrorKind,
     command::{self, Invoked, Started, builtin},
@@ -26,16 +28,13 @@ use crate::{
         inbox::Inbox,
         parent_limits::{self, ParentLimits},
         prompt_key::KeyClaim,
-        request::{
-            Begun, Command, Delivery, Given, Invocation, OnMissing, PromptInput, StopReason, TurnOutcome,
-        },
+        request::{Begun, Delivery, Given, Invocation, OnMissing, PromptInput, StopReason, TurnOutcome},
         revert,
         state::{Journal, KnownFiles, SessionState, TurnState, text_part},
         structured::{self, Structured},
-        title::is_default,
     },
     turn::{
-        attach, file_snapshots, hooks,
+        asked_again, attach, file_snapshots, hooks,
         loaded_instructions::LoadedInstructions,
         prompt, servers,
         step::{self, Step},
@@ -43,28 +42,6 @@ use crate::{
     },
     workspace::loaded::Loaded,
 };
-
-/// A title being made beside the turn that began the conversation.
-#[derive(Default)]
-pub struct TitleTask(Option<JoinHandle<Option<String>>>);
-
-impl TitleTask {
-    /// Returns the title, when it was not delivered to the inbox.
-    pub async fn finish(&mut self) -> Option<String> {
-        // The handle stays until the title is made, so that giving up ends the request.
-        let made = self.0.as_mut()?.await;
-        self.0 = None;
-        made.ok().flatten()
-    }
-}
-
-impl Drop for TitleTask {
-    fn drop(&mut self) {
-        if let Some(task) = &self.0 {
-            task.abort();
-        }
-    }
-}
 
 /// Runs a prompt's turn; `None` when the prompt was cancelled while it waited and is answered already.
 pub async fn run_turn(
@@ -164,20 +141,15 @@ async fn run_prompt(
     mut input: PromptInput,
 ) -> Result<TurnOutcome, EngineError> {
     state.turn = TurnState { given: Given::take(&mut input), ..TurnState::default() };
-    tokio::select! {
-        biased;
-        () = cancel.cancelled() => {}
-        ready = ready(session) => ready?,
-    }
-    session.engine.workspaces().ask_trust(&session.workspace, &session.id, cancel).await;
-    session.engine.remote().refresh_remote_config();
+    prepare(session, state, cancel).await?;
     let (loaded, mcp, plugins) = generation(session);
     session.engine.remote().refresh_listed::<Skills>(&loaded);
     check_left_out(&loaded, state, &input)?;
     if input.on_missing == OnMissing::Fallback {
         input.agent = Some(loaded.agent_name(input.agent.as_deref()).to_owned());
     }
-    let (is_shell, is_slash) = (input.invocation == Invocation::Shell, input.invocation == Invocation::Slash);
+    let [is_shell, is_slash, is_again] =
+        [Invocation::Shell, Invocation::Slash, Invocation::AskAgain].map(|it| input.invocation == it);
     let offered = offered::prompts(session, &loaded, &input, cancel).await;
     let called = command::take(&loaded, &offered, &mut input)?;
     let agent = choose_agent(&loaded, state, &input)?.clone();
@@ -229,14 +201,38 @@ async fn run_prompt(
     };
     let untold = read.all_warnings();
     cx.instructions = read.blocks;
-    if let Some(outcome) = take_in(&mut cx, state, input, called).await? {
+    let is_due = is_again || session.engine.fleet().has_unanswered(&session.id);
+    let have_run = is_due && asked_again::run(&cx, state).await?;
+    if is_again {
+        if !have_run {
+            return Ok(without_answer(state, StopReason::EndTurn));
+        }
+    } else if let Some(outcome) = take_in(&mut cx, state, input, called).await? {
         return Ok(outcome);
     }
     session.warn(&untold);
     note_prompt(&cx, state);
-    start_title(&cx, state, title);
+    title::start(&cx, state, title);
     servers::wait(&cx).await;
     take_steps(&mut cx, state, inbox).await
+}
+
+/// Brings everything up to date that a prompt is answered by: the configuration, files and answers from elsewhere.
+async fn prepare(
+    session: &SessionCx,
+    state: &mut SessionState,
+    cancel: &CancellationToken,
+) -> Result<(), EngineError> {
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => {}
+        ready = ready(session) => ready?,
+    }
+    session.engine.workspaces().ask_trust(&session.workspace, &session.id, cancel).await;
+    file_snapshots::bring(session, state, cancel).await;
+    session.engine.fleet().exchange_answers(&session.workspace).await;
+    session.engine.remote().refresh_remote_config();
+    Ok(())
 }
 
 /// Puts the prompt, or the text of the command that it calls, before the model; returns the outcome of a turn that ends
@@ -544,9 +540,9 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     for kind in kinds {
         state.push_given_part(kind, &mut said);
     }
-    let found_since = state.late_errors.take().await;
-    if !found_since.is_empty() {
-        state.push_part(text_part(found_since.trim_start().to_owned(), true, false), &mut said);
+    let notes = [state.turn.brought.take().unwrap_or_default(), state.late_errors.take().await];
+    for note in notes.iter().filter(|note| !note.is_empty()) {
+        state.push_part(text_part(note.trim_start().to_owned(), true, false), &mut said);
     }
     hooks::message::change_prompt(cx, state, 0, &mut said).await?;
     journal.append(said);
@@ -665,34 +661,4 @@ async fn switch_agent(
     // A front end learns of the switch only now: a prompt that it sent while that was stored names the agent before.
     apply_settings(cx, state, inbox, Some(&agent)).await;
     Ok(())
-}
-
-fn start_title(cx: &TurnCx<'_>, state: &SessionState, task: &mut TitleTask) {
-    if state.info.parent_id.is_some() || !is_default(&state.info.title) {
-        return;
-    }
-    let prompts = state.history.iter().filter(|it| matches!(it.info, Message::User(_)));
-    let said = prompts.filter(|it| revert::has_model_content(&it.parts) && !user_shell::is_command(it));
-    if said.take(2).count() != 1 {
-        return;
-    }
-    let request = title::Request::new(cx, state);
-    let inbox = cx.session.own_inbox.clone();
-    task.0 = Some(tokio::spawn(async move {
-        let text = request.run().await;
-        match inbox.upgrade() {
-            Some(inbox) => match inbox.send(Command::Title(text)).await {
-                Ok(()) => None,
-                Err(mpsc::error::SendError(command)) => match command {
-                    Command::Title(text) => Some(text),
-                    Command::Prompt { .. }
-                    | Command::Select { .. }
-                    | Command::Patched
-                    | Command::Edit { .. }
-                    | Command::Revert { .. } => None,
-                },
-            },
-            None => Some(text),
-        }
-    }));
 }

@@ -245,6 +245,9 @@ async fn find(
     };
     let (mut journal, mut parts) = (Journal::default(), Vec::new());
     // An interrupted step has no end that would tell it from one with unknown changes.
+    if tree != before {
+        engine.fleet().send_files(&session_id, &snapshots, &[before.clone(), tree.clone()]);
+    }
     if changes != StepChanges::default() || finish.is_none() {
         let kind = patch(snapshots.worktree(), before, changes);
         let part = Part { id: ids::part(), session_id, message_id, kind };
@@ -271,6 +274,7 @@ pub async fn settle(
     let Some(ComingChanges { message_id, cut, mut found }) = state.turn.coming_changes.take() else {
         return Ok(());
     };
+    cx.engine.fleet().tell_of_files(&cx.id);
     let ended = match unless_cancelled(cancel, CANCELLED_LIMIT, &mut found).await {
         Some(ended) => ended,
         None => {
@@ -295,6 +299,13 @@ pub async fn settle(
     Ok(())
 }
 
+/// Brings the files of a session that was another machine's.
+pub async fn bring(cx: &SessionCx, state: &mut SessionState, cancel: &CancellationToken) {
+    if let Ok(snapshots) = snapshots(&cx.engine, &cx.workspace.loaded()) {
+        state.turn.brought = cx.engine.fleet().bring_files(cx, &snapshots, &state.history, cancel).await;
+    }
+}
+
 /// Returns the part that names the files which a step changed.
 fn patch(worktree: &Path, before: String, changes: StepChanges) -> PartKind {
     let StepChanges { held, left_out } = changes;
@@ -317,7 +328,9 @@ pub async fn recover(cx: &SessionCx, state: &mut SessionState) -> Result<(), Eng
     let Ok(snapshots) = snapshots(&cx.engine, &cx.workspace.loaded()) else { return Ok(()) };
     let tracked = async {
         let tree = snapshots.track().await?;
-        snapshots.changes_since(began, before, &tree).await
+        let changes = snapshots.changes_since(began, before, &tree).await?;
+        cx.engine.fleet().send_files(&cx.id, &snapshots, &[before.to_owned(), tree]);
+        Ok(changes)
     };
     let changes = match timeout(BEFORE_LIMIT, tracked).await.unwrap_or(Err(SnapshotError::Slow)) {
         Ok(changes) => changes,

@@ -166,28 +166,30 @@ fn emptiness(cx: &TurnCx<'_>, state: &SessionState, answer: &Answer) -> Option<P
     Some(ProviderError::Overloaded { message, status: None, after: None })
 }
 
-/// Runs one call in an answer of its own, which no model gave.
-pub async fn call(
+/// Runs calls, each a tool's name and its input, in an answer of their own, which no model gave.
+pub async fn calls(
     cx: &TurnCx<'_>,
     state: &mut SessionState,
     toolbox: &Toolbox,
-    tool: &str,
-    input: Value,
+    wanted: Vec<(String, Value)>,
 ) -> Result<CallsEnd, EngineError> {
     begin(cx, state, None).await?;
     let before = Before::begin(cx, state);
-    let call_id = format!("call_{}", ids::random(24));
-    let tool_part = ToolPart {
-        call_id: call_id.clone(),
-        tool: tool.to_owned(),
-        state: ToolState::Pending { input: json!({}), raw: String::new() },
-        metadata: None,
-    };
     let mut journal = Journal::default();
-    let part = state.push_part(PartKind::Tool(Box::new(tool_part)), &mut journal);
+    let mut calls = Vec::new();
+    for (tool, input) in wanted {
+        let call_id = format!("call_{}", ids::random(24));
+        let tool_part = ToolPart {
+            call_id: call_id.clone(),
+            tool: tool.clone(),
+            state: ToolState::Pending { input: json!({}), raw: String::new() },
+            metadata: None,
+        };
+        let part = state.push_part(PartKind::Tool(Box::new(tool_part)), &mut journal);
+        calls.push(Call { part, call_id, tool, raw: input.to_string() });
+    }
     cx.commit(&mut journal).await?;
-    let call = Call { part, call_id, tool: tool.to_owned(), raw: input.to_string() };
-    let calls_end = run_calls(cx, state, toolbox, vec![call], before).await?;
+    let calls_end = run_calls(cx, state, toolbox, calls, before).await?;
     if calls_end == CallsEnd::Interrupted {
         interrupt(cx, state).await?;
     } else {

@@ -42,7 +42,7 @@ pub async fn run(
         let granted = [rule("task", &agent, Action::Allow)];
         let mut toolbox = Toolbox::of_one(cx, state, "task", &granted);
         toolbox.task = Some(TaskCall { model, attachments });
-        match step::call(cx, state, &toolbox, "task", input).await? {
+        match step::calls(cx, state, &toolbox, vec![("task".to_owned(), input)]).await? {
             CallsEnd::Interrupted => return Ok(Some(StopReason::Cancelled)),
             CallsEnd::Rejected => return Ok(Some(StopReason::EndTurn)),
             CallsEnd::None | CallsEnd::Ran => {}

@@ -33,7 +33,7 @@ pub async fn run(cx: &TurnCx<'_>, state: &mut SessionState, line: &str) -> Resul
     let mut toolbox = Toolbox::of_one(cx, state, "bash", &granted);
     toolbox.is_users = true;
     let input = json!({ "command": line, "timeout": LIMIT_MS, "description": "Command of the user" });
-    let end = step::call(cx, state, &toolbox, "bash", input).await?;
+    let end = step::calls(cx, state, &toolbox, vec![("bash".to_owned(), input)]).await?;
     Ok(if end == CallsEnd::Interrupted { StopReason::Cancelled } else { StopReason::EndTurn })
 }
 

@@ -310,6 +310,10 @@ pub struct SharedSettings {
     pub lease: Option<u64>,
     /// A secret that encrypts the texts in the database; it has to be the same on every node.
     pub key: Option<String>,
+    /// Whether answers that are remembered for a project hold on every node (default false).
+    pub answers: Option<bool>,
+    /// A git remote that brings the files of sessions from one machine to the next; without it they stay where they are.
+    pub worktrees: Option<String>,
 }
 
 /// `windlass.shared.ack`.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{STARS, hide, is_placeholder, mask, mask_message, masked, text};
+use super::{STARS, hide, holds_key, is_placeholder, is_secret_file, mask, mask_message, masked, text};
 
 #[track_caller]
 fn check(value: Value, expected: Value) {
@@ -169,4 +169,25 @@ fn messages_do_not_quote_secrets() {
         "invalid string \"********\" in integer; ********"
     );
     assert_eq!(mask_message(&["share"], &json!("loud"), "unknown variant `loud`"), "unknown variant `loud`");
+}
+
+#[test]
+fn files_with_keys_are_told_by_their_content_and_files_of_secrets_by_their_name() {
+    for text in [
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nabc",
+        "  -----BEGIN RSA PRIVATE KEY-----",
+        "token = \"ghp_0123456789abcdefghij0123\"",
+        "AWS_KEY=AKIA0123456789ABCDEF",
+    ] {
+        assert!(holds_key(text), "{text}");
+    }
+    for text in ["-----BEGIN CERTIFICATE-----", ".sk-loading-spinner-wrapper {}", "ghp_short", "AKIA"] {
+        assert!(!holds_key(text), "{text}");
+    }
+    for name in [".env", ".env.local", "prod.env", "id_rsa", "server.pem", "Server.KEY", ".netrc"] {
+        assert!(is_secret_file(name), "{name}");
+    }
+    for name in [".env.example", "environment.rs", "key.rs", "monkey", "id_rsa.pub", "env"] {
+        assert!(!is_secret_file(name), "{name}");
+    }
 }
