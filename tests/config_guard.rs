@@ -278,7 +278,7 @@ async fn chatting(machine: &Machine) -> Terminal {
     terminal.types("go");
     terminal.shows("the line", |screen| is_last(screen, "› go")).await;
     machine.scratch.write("opencode.json", rule("allow"));
-    terminal.shows_text("A change of the configuration waits for your answer: press Enter.").await;
+    terminal.shows_text("A question waits for your answer: press Enter.").await;
     terminal.shows("the line again", |screen| is_last(screen, "› go")).await;
     terminal
 }

@@ -119,7 +119,7 @@ async fn a_directory_with_changes_of_its_own_is_asked_about() {
         let prompt = two.send_prompt(&session, "go on");
         let ask = two.permission().await;
         let title = ask.call()["title"].as_str().unwrap();
-        assert!(title.contains("from one over changes of this directory: a.txt"), "{title}");
+        assert!(title.contains("from one over changes of this directory, for good: a.txt"), "{title}");
         assert_eq!(two.scratch.read("a.txt"), "mine\n");
         two.answer(&ask, answer);
         prompt.answer().await.unwrap();
@@ -190,6 +190,42 @@ async fn a_remote_that_is_not_there_is_named_and_work_goes_on() {
 }
 
 #[tokio::test]
+async fn a_machine_to_which_the_files_have_not_come_sends_none() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let (llm, remote) = (Llm::start().await, Remote::new());
+    let one = node(&postgres, &llm, &remote, "one").start().await;
+    let session = one.new_session().await;
+    run(&one, &session, "echo A >> a.txt").await;
+    let here = one.scratch.clone();
+    one.finish().await;
+    let arrived = remote.files(&session);
+    let missing = json!({"windlass": {"shared": {"worktrees": "/nowhere/remote.git"}}});
+    let two = node(&postgres, &llm, &remote, "two").config(missing).start().await;
+    two.load(&session).await;
+    run(&two, &session, "echo B >> a.txt; echo B > two.txt").await;
+    let there = two.scratch.clone();
+    two.finish().await;
+    // The remote is there again, and nobody can be asked.
+    let two = node(&postgres, &llm, &remote, "two").scratch(&there).start().await;
+    two.load(&session).await;
+    llm.reply(Reply::text("here"));
+    let prompt = two.send_prompt(&session, "go on");
+    two.answer(&two.permission().await, Answer::RejectOnce);
+    prompt.turn().await;
+    run(&two, &session, "echo C >> a.txt").await;
+    two.finish().await;
+    assert_eq!(there.read("a.txt"), "one\ntwo\nthree\nB\nC\n");
+    assert_eq!(remote.files(&session), arrived);
+
+    let one = node(&postgres, &llm, &remote, "one").scratch(&here).start().await;
+    one.load(&session).await;
+    llm.reply(Reply::text("back"));
+    one.prompt(&session, "go on").await;
+    assert_eq!(one.scratch.read("a.txt"), "one\ntwo\nthree\nA\n");
+    one.finish().await;
+}
+
+#[tokio::test]
 async fn what_somebody_else_put_into_the_remote_is_not_believed() {
     let Some(postgres) = Postgres::start().await else { return };
     let (llm, remote) = (Llm::start().await, Remote::new());
@@ -205,13 +241,24 @@ async fn what_somebody_else_put_into_the_remote_is_not_believed() {
     std::fs::write(planted.join("a.txt"), "planted\n").unwrap();
     let who = ["-c", "user.name=Test", "-c", "user.email=test@example.invalid"];
     git(&planted, &[&who[..], &["commit", "--quiet", "-a", "-m", &message]].concat());
-    git(&planted, &["push", "--quiet", "--force", "origin", &format!("HEAD:{reference}")]);
+    // The same files behind other ones, which would count as known.
+    let tree = git(&bare, &["rev-parse", &format!("{reference}^{{tree}}")]);
+    let push = |commit: &str| {
+        git(&planted, &["push", "--quiet", "--force", "origin", &format!("{commit}:{reference}")]);
+    };
+    git(&planted, &["fetch", "--quiet", "origin", &reference]);
+    let behind = [&who[..], &["commit-tree", tree.trim(), "-p", "HEAD", "-m", &message]].concat();
+    let forged = [git(&planted, &["rev-parse", "HEAD"]), git(&planted, &behind)];
+    push(forged[0].trim());
 
     let two = node(&postgres, &llm, &remote, "two").start().await;
     two.load(&session).await;
-    llm.reply(Reply::text("here"));
-    two.prompt(&session, "go on").await;
-    assert_eq!(two.scratch.read("a.txt"), "one\ntwo\nthree\n");
-    assert!(told(&two, &session).contains("was not written by a node of the fleet"));
+    for commit in &forged {
+        push(commit.trim());
+        llm.reply(Reply::text("here"));
+        two.prompt(&session, "go on").await;
+        assert_eq!(two.scratch.read("a.txt"), "one\ntwo\nthree\n");
+        assert!(said(&llm).contains("was not written by a node of the fleet"), "{}", said(&llm));
+    }
     two.finish().await;
 }

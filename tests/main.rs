@@ -52,6 +52,7 @@ mod events;
 mod faults;
 mod files;
 mod fleet;
+mod fleet_faults;
 mod fleet_files;
 mod formatters;
 mod guard;

@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod browser;
 pub mod http;
+pub mod link;
 pub mod llm;
 pub mod message;
 pub mod outside;

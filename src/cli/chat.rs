@@ -48,7 +48,7 @@ use lines::{Beside, Line};
 use words::Words;
 
 /// Says that a question has come while a line is typed.
-const WAITING: &str = "A change of the configuration waits for your answer: press Enter.";
+const WAITING: &str = "A question waits for your answer: press Enter.";
 /// Says that another client prompts the session while a line is typed.
 const ELSEWHERE: &str =
     "Another client prompts this session. Its turn is shown when it has ended; Enter shows it at once.";

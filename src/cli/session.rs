@@ -1,6 +1,6 @@
 //! `windlass session`: lists, shows, searches, exports, renames, reverts, copies, deletes and prunes stored sessions.
 
-use std::{collections::HashMap, io::IsTerminal, path::PathBuf, process::ExitCode};
+use std::{collections::HashMap, io::IsTerminal, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -103,7 +103,7 @@ pub fn run(environment: Environment, args: SessionArgs) -> ExitCode {
             SessionCommand::Delete { id } => delete(&engine, &id).await,
             SessionCommand::Prune(args) => prune::run(&engine, args).await,
         };
-        engine.fleet().end().await;
+        engine.fleet().end(Duration::ZERO).await;
         ended.unwrap_or_else(|reason| output::fail(&reason))
     })
 }
@@ -114,7 +114,7 @@ pub fn export_json(environment: Environment, args: export::ExportJsonArgs) -> Ex
     runtime::block_on(async move {
         let engine = Engine::new(environment, paths);
         let ended = export::run_json(&engine, args).await;
-        engine.fleet().end().await;
+        engine.fleet().end(Duration::ZERO).await;
         ended.unwrap_or_else(|reason| output::fail(&reason))
     })
 }

@@ -3,6 +3,7 @@
 use std::{
     fs,
     net::TcpListener,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -66,6 +67,62 @@ impl Postgres {
         fs::write(&path, fs::read_to_string(&path).unwrap() + &text).unwrap();
         postgres.begin().await;
         Some(postgres)
+    }
+
+    /// Starts a server that speaks TLS, with this certificate and its key.
+    pub async fn start_with_tls(certificate: &str, key: &str) -> Option<Self> {
+        let files = tempfile::Builder::new().prefix("windlass-pg-tls-").tempdir().unwrap();
+        let [certificate_file, key_file] = ["server.crt", "server.key"].map(|name| files.path().join(name));
+        fs::write(&certificate_file, certificate).unwrap();
+        fs::write(&key_file, key).unwrap();
+        fs::set_permissions(&key_file, fs::Permissions::from_mode(0o600)).unwrap();
+        if is_root() {
+            let chown = Command::new("chown").arg("-R").arg(USER).arg(files.path()).status().unwrap();
+            assert!(chown.success());
+        }
+        let settings = [
+            "fsync=off".to_owned(),
+            "ssl=on".to_owned(),
+            format!("ssl_cert_file='{}'", certificate_file.display()),
+            format!("ssl_key_file='{}'", key_file.display()),
+        ];
+        // The files are read when it starts.
+        Self::start_with(&settings.each_ref().map(String::as_str)).await
+    }
+
+    /// Starts a server that has everything that this one has committed, and may take over.
+    pub async fn standby(&self) -> Self {
+        let root = tempfile::Builder::new().prefix("windlass-pg-").tempdir().unwrap();
+        if is_root() {
+            assert!(Command::new("chown").arg(USER).arg(root.path()).status().unwrap().success());
+        }
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut standby = Self { root, programs: self.programs.clone(), port, server: None };
+        let from = format!("host=127.0.0.1 port={} user=postgres", self.port);
+        let copied = standby
+            .program("pg_basebackup")
+            .args(["--no-sync", "--checkpoint=fast", "--write-recovery-conf", "-d", &from, "-D"])
+            .arg(standby.data())
+            .output()
+            .unwrap();
+        assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+        let path = standby.data().join("postgresql.conf");
+        let sockets =
+            format!("\nport = {port}\nunix_socket_directories = '{}'\n", standby.root.path().display());
+        fs::write(&path, fs::read_to_string(&path).unwrap() + &sockets).unwrap();
+        standby.begin().await;
+        self.query("ALTER SYSTEM SET synchronous_standby_names = '*'");
+        self.query("SELECT pg_reload_conf()");
+        standby
+    }
+
+    /// Has a standby take over.
+    pub fn promote(&self) {
+        assert_eq!(self.query("SELECT pg_promote()"), ["t"]);
+    }
+
+    pub fn root(&self) -> &Path {
+        self.root.path()
     }
 
     fn data(&self) -> PathBuf {

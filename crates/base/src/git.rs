@@ -203,6 +203,11 @@ impl Run<'_> {
             ]
             .map(|(name, value)| (name.to_owned(), value.to_owned())),
         );
+        if self.is_online {
+            // Nobody sits before it: without a login that is kept, it fails at once.
+            let unasked = [("GIT_ASKPASS", ""), ("SSH_ASKPASS", ""), ("SSH_ASKPASS_REQUIRE", "never")];
+            environment.extend(unasked.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        }
         let paths = [
             ("GIT_COMMON_DIR", self.repository.and_then(|it| it.common_dir)),
             ("GIT_INDEX_FILE", self.index),

@@ -39,7 +39,7 @@ use self::{
 };
 pub use self::{
     listing::{Change, FileStatus},
-    remote::{Apart, Draft, Remote, RemoteError, Tip},
+    remote::{Commit, Difference, Draft, Remote, RemoteError},
     restoring::{Restored, Target},
 };
 

@@ -210,6 +210,12 @@ impl Storage {
         self.outlet.send(logged).await
     }
 
+    /// Applies the changes in order, all or none, and returns them for [`Outlet::send`], without which nobody may see them.
+    pub async fn apply_ahead(&self, writes: Vec<Write>) -> Result<Vec<Write>, StorageError> {
+        self.apply_here(writes.clone()).await?;
+        Ok(writes)
+    }
+
     /// Applies one change in a transaction. Returns false if there was no row to change.
     async fn change(&self, write: Write) -> Result<bool, StorageError> {
         let logged = if self.outlet.is_open() { vec![write.clone()] } else { Vec::new() };

@@ -4,7 +4,7 @@ use std::{
     collections::{HashMap, HashSet},
     path::Path,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::{OnceCell, mpsc};
@@ -41,6 +41,8 @@ pub struct FleetState {
     /// Sessions with calls that wait for a person's yes, as they did where the session was before.
     unanswered: Mutex<HashSet<SessionId>>,
     files: files::FilesState,
+    /// The time of the last exchange of answers that failed.
+    exchange_failed: Mutex<Option<Instant>>,
 }
 
 struct Setting {
@@ -109,7 +111,7 @@ impl<'a> Fleet<'a> {
             Ok(Claimed::Rebuilt) => {
                 self.close_interrupted(id).await?;
                 if let Some(root) = self.found().and_then(|shared| shared.root(id)) {
-                    self.files_are_elsewhere(&root);
+                    self.files_are_elsewhere(&root).await;
                 }
                 Ok(true)
             }
@@ -139,17 +141,23 @@ impl<'a> Fleet<'a> {
         let root = storage.root_of(id.clone()).await?;
         let Some(mut outline) = storage.outline(root.clone()).await? else { return Ok(()) };
         let mut journal = Journal::default();
-        if state::close_unanswered(&mut outline.unfinished, &root, &mut journal) {
-            lock(&self.engine.0.fleet.unanswered).insert(root);
+        // A log that follows may lack that a call was allowed.
+        let is_known = self.setting().await.settings.ack != Some(Acknowledge::Local);
+        if is_known && state::close_unanswered(&mut outline.unfinished, &root, &mut journal) {
+            self.note_unanswered(&root);
         }
         state::repair(&mut outline.unfinished, state::TOOL_LOST, &mut journal);
         journal.commit(storage, self.engine.bus()).await
     }
 
-    /// Returns true if a session has calls that wait for a person's yes, and one can be asked.
+    /// Returns true if a session has calls that wait for a user's yes, and one can be asked.
     pub(crate) fn has_unanswered(self, id: &SessionId) -> bool {
         lock(&self.engine.0.fleet.unanswered).contains(id)
-            && self.engine.clients().can_answer(id, Answerable::Person)
+            && self.engine.clients().can_answer(id, Answerable::Everything)
+    }
+
+    pub(crate) fn note_unanswered(self, id: &SessionId) {
+        lock(&self.engine.0.fleet.unanswered).insert(id.clone());
     }
 
     pub(crate) fn forget_unanswered(self, id: &SessionId) {
@@ -177,8 +185,9 @@ impl<'a> Fleet<'a> {
             // The next node has their rows.
             tickets.leave_to_store();
         }
-        self.files_sent(Some(&root)).await;
+        self.files_of_session_sent(&root).await;
         self.forget_files(&root);
+        self.forget_unanswered(&root);
         let released = shared.release(&root).await;
         if let Err(error) = &released {
             tracing::warn!(session = %root, %error, "the session was not given back");
@@ -190,22 +199,19 @@ impl<'a> Fleet<'a> {
     pub(crate) async fn delete(self, id: &SessionId) -> Result<(), EngineError> {
         match self.found() {
             Some(shared) if shared.root(id).as_ref() == Some(id) => {
-                let directory = self.engine.storage().session(id.clone()).await?.map(|info| info.directory);
-                shared.delete(id).await?;
+                self.remove_files(id).await;
                 self.forget_files(id);
-                if let Some(directory) = directory {
-                    self.remove_files(id, directory.into());
-                }
-                Ok(())
+                Ok(shared.delete(id).await?)
             }
             Some(_) | None => Ok(()),
         }
     }
 
-    /// Ends this process's part in the fleet: its last changes are in the log, and its sessions are free.
-    pub async fn end(self) {
+    /// Ends this process's part in the fleet: its last changes are in the log, and its sessions are free. Files are
+    /// waited for no longer than `limit`.
+    pub async fn end(self, limit: Duration) {
         if let Some(shared) = self.found() {
-            self.files_sent(None).await;
+            self.files_sent(None, limit).await;
             shared.end().await;
         }
     }
@@ -350,13 +356,18 @@ impl Engine {
     /// Keeps the database's address and the key from every program: with them a model's command could be a node.
     fn withhold(&self, settings: &SharedSettings) {
         let secrets = [&settings.url, &settings.key].map(|it| it.as_deref().unwrap_or_default());
-        let password =
-            secrets[0].split_once("://").and_then(|(_, rest)| rest.split_once('@')?.0.split_once(':'));
-        let password = password.map_or("", |(_, password)| password);
+        let remote = settings.worktrees.as_deref().unwrap_or_default();
+        let password = |url: &'_ str| -> String {
+            let user = url.split_once("://").and_then(|(_, rest)| rest.split_once('@')?.0.split_once(':'));
+            user.map_or("", |(_, password)| password).to_owned()
+        };
+        let passwords = [password(secrets[0]), password(remote)];
         let variables = &self.0.environment.variables;
         let holds = |value: &str| {
             let is_within = |secret: &&str| !secret.is_empty() && value.contains(*secret);
-            secrets.iter().any(is_within) || !password.is_empty() && value == password
+            // Any word may be part of another URL.
+            let is_password = |password: &String| !password.is_empty() && value.contains(password.as_str());
+            secrets.iter().any(is_within) || passwords.iter().any(is_password)
         };
         let names = variables.iter().filter(|(_, value)| holds(value)).map(|(name, _)| name.clone());
         process::withhold(names.collect());

@@ -144,6 +144,8 @@ use session::{
     warning_log::WarningLog,
 };
 
+/// Time limit for the files of sessions to be sent to other machines at the end.
+const FILES_LIMIT: Duration = Duration::from_secs(5);
 /// Time limit for turns to end after they were cancelled.
 const ABORT_LIMIT: Duration = Duration::from_millis(1200);
 /// Interval of looking for old tool outputs.
@@ -354,6 +356,7 @@ impl Engine {
                     parent_limits: open.parent_limits.clone(),
                     tickets: open.tickets.clone(),
                     warning_log: open.warning_log.clone().unwrap_or_else(|| WarningLog::new(id.clone())),
+                    ahead: Default::default(),
                     session_lock: OnceLock::new(),
                     own_inbox: inbox.downgrade(),
                 };
@@ -386,7 +389,7 @@ impl Engine {
             self.0.sessions.tasks.close();
             let _ = tokio::time::timeout(ABORT_LIMIT, self.0.sessions.tasks.wait()).await;
         }
-        self.fleet().end().await;
+        self.fleet().end(FILES_LIMIT).await;
         self.close_workspaces().await;
         self.worktrees().tidy_all().await;
     }
@@ -408,7 +411,7 @@ impl Engine {
         if tokio::time::timeout(ABORT_LIMIT, all).await.is_err() {
             tracing::warn!("some turns did not end in time");
         }
-        self.fleet().end().await;
+        self.fleet().end(ABORT_LIMIT).await;
         // Servers that are left are killed with their owner when the process ends.
         let _ = tokio::time::timeout(Duration::from_millis(300), self.close_workspaces()).await;
         let _ = tokio::time::timeout(ABORT_LIMIT, self.worktrees().tidy_all()).await;

@@ -1,5 +1,6 @@
 //! A session: its state and stored history, and the requests to the task that owns it.
 
+pub mod ahead;
 pub mod auto_summaries;
 pub mod choice;
 pub mod client_prompt;

@@ -18,7 +18,7 @@ use crate::{
         context::SessionCx,
         inbox::{self, Inbox},
         request::{Command, TurnOutcome},
-        state::SessionState,
+        state::{SessionState, has_unanswered},
         title::fallback,
     },
     turn::file_snapshots,
@@ -202,6 +202,9 @@ async fn load(cx: &SessionCx) -> Result<SessionState, EngineError> {
     if let Some(last) = state.history.last() {
         // The clock may have been set back since, and the order of messages is that of their ids.
         ids::follow(last.info.id().as_str());
+        if has_unanswered(last) {
+            cx.engine.fleet().note_unanswered(&cx.id);
+        }
     }
     cx.commit(&mut journal).await?;
     Ok(state)

@@ -188,7 +188,8 @@ impl Shared {
             trouble: Mutex::default(),
             stop: CancellationToken::new(),
         }));
-        storage.outlet.set(shared.outlet());
+        let is_slow = shared.0.acknowledged == Acknowledged::Shared;
+        storage.outlet.set(shared.outlet(), is_slow);
         Ok(Some(shared))
     }
 

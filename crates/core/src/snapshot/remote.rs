@@ -23,10 +23,8 @@ use crate::config::secrets;
 const MAX_BYTES: u64 = 64 << 20;
 /// Changed files of one tree that is sent.
 const MAX_FILES: usize = 10_000;
-/// References of a remote among which one is looked for that has a commit of the project.
-const MAX_REFERENCES: usize = 500;
-/// Commits of a reference whose files are compared.
-const MAX_COMMITS: &str = "--max-count=2000";
+/// Commits of a reference that are read.
+const MAX_COMMITS: usize = 2000;
 /// Bytes of contents that are read at once.
 const BATCH: u64 = 16 << 20;
 /// The mode of a file that is not there.
@@ -34,8 +32,8 @@ const NO_MODE: &str = "000000";
 const LINK: &str = "120000";
 /// Keeps fetched objects apart from each other: old ones are removed like all others.
 const UNPACK: [&str; 2] = ["-c", "fetch.unpackLimit=100000"];
-/// Names the user's commit for the remote, which need not send that; it is there for the length of one command.
-const HAVE: &str = "refs/windlass/have";
+/// The way in which a remote is asked for a commit that both have: the newest comes first.
+const NEGOTIATE: [&str; 4] = ["-c", "protocol.version=2", "-c", "fetch.negotiationAlgorithm=consecutive"];
 
 /// A reference of a git remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +45,9 @@ pub struct Remote {
 
 /// A commit of a reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tip {
-    pub commit: String,
+pub struct Commit {
+    pub id: String,
+    pub parent: String,
     pub tree: String,
     pub message: String,
 }
@@ -63,7 +62,7 @@ pub struct Draft {
 
 /// The files of a commit that differ from those of the worktree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Apart {
+pub struct Difference {
     /// Those whose present content is that of an earlier commit.
     pub behind: Vec<PathBuf>,
     /// Those with changes that no commit has.
@@ -83,6 +82,8 @@ pub enum RemoteError {
     TooLarge,
     #[error("another machine has sent files of this session since")]
     Stale,
+    #[error("its commits cannot be read")]
+    Unreadable,
 }
 
 /// A file as a tree has it: its mode and its content's name.
@@ -107,19 +108,17 @@ impl Snapshots {
     }
 
     /// Makes the repository of the snapshots if it is not there.
-    async fn made(&self) -> Result<(), SnapshotError> {
+    async fn ensure_prepared(&self) -> Result<(), SnapshotError> {
         if self.git.is_prepared() { Ok(()) } else { self.prepare().await }
     }
 
     /// Asks the remote for the newest commit of the reference, and fetches it. `head` is the user's commit.
-    pub async fn tip(&self, remote: &Remote, head: &str) -> Result<Option<Tip>, RemoteError> {
-        self.made().await?;
-        let Some(commit) = listed(&self.git, remote, Some(&remote.reference)).await?.into_iter().next()
-        else {
-            return Ok(None);
-        };
-        if !self.has_tree(&commit).await {
-            self.git.run(&["update-ref", HAVE, head]).await?;
+    pub async fn fetch(&self, remote: &Remote, head: &str) -> Result<Option<Commit>, RemoteError> {
+        self.ensure_prepared().await?;
+        let Some(id) = list(&self.git, remote).await? else { return Ok(None) };
+        if !self.has_tree(&id).await {
+            // The remote need not send the user's commit.
+            let have = format!("--negotiation-tip={head}");
             let mut args = UNPACK.to_vec();
             args.extend([
                 "fetch",
@@ -128,36 +127,71 @@ impl Snapshots {
                 "--no-write-fetch-head",
                 "--no-recurse-submodules",
             ]);
-            args.extend(["--", &remote.url, &remote.reference]);
-            let fetched = self.git.online(&args).await;
-            self.git.run(&["update-ref", "-d", HAVE]).await?;
-            fetched?;
+            args.extend([&have, "--", &remote.url, &remote.reference]);
+            self.git.online(&args).await?;
         }
-        let shown = self.git.run(&["cat-file", "commit", &commit]).await?;
-        let shown = String::from_utf8_lossy(&shown).into_owned();
-        let (headers, message) = shown.split_once("\n\n").unwrap_or((&shown, ""));
-        let tree = headers.lines().find_map(|line| line.strip_prefix("tree ")).unwrap_or_default().to_owned();
-        Ok(Some(Tip { commit, tree, message: message.to_owned() }))
+        let mut found = self.read_commits(&[id]).await?;
+        Ok(found.pop())
     }
 
-    /// Returns the newest commit behind the user's, `head`, that the remote has.
-    pub async fn base(&self, remote: &Remote, head: &str) -> Result<String, RemoteError> {
-        self.made().await?;
-        let listed = listed(&self.git, remote, None).await?;
-        let asked: String = listed.iter().map(|object| format!("{object}\n")).collect();
-        let form = "--batch-check=%(objecttype) %(objectname)";
-        let known = self.git.with_input(&["cat-file", form], asked.as_bytes()).await?;
-        let known = String::from_utf8_lossy(&known).into_owned();
-        let commits: Vec<&str> = known.lines().filter_map(|line| line.strip_prefix("commit ")).collect();
-        if commits.is_empty() {
-            return Err(RemoteError::NoBase);
+    /// Returns the commits of a reference from the newest on, down to the commit `base` of the project.
+    pub async fn read_chain(&self, newest: &str, base: &str) -> Result<Vec<Commit>, RemoteError> {
+        let (limit, range) = (format!("--max-count={}", MAX_COMMITS + 1), format!("{base}..{newest}"));
+        let listed = self.git.run(&["rev-list", "--first-parent", &limit, &range]).await?;
+        let ids: Vec<String> = String::from_utf8_lossy(&listed).lines().map(str::to_owned).collect();
+        let commits = self.read_commits(&ids).await?;
+        let parents = commits.iter().skip(1).map(|commit| commit.id.as_str()).chain([base]);
+        let is_chain = commits.iter().zip(parents).all(|(commit, parent)| commit.parent == parent);
+        if is_chain && !commits.is_empty() && commits.len() <= MAX_COMMITS {
+            Ok(commits)
+        } else {
+            Err(RemoteError::Unreadable)
         }
-        let mut args = vec!["merge-base", head];
-        args.extend(commits.iter().take(MAX_REFERENCES));
-        self.git.line(&args).await.map_err(|error| match error {
-            SnapshotError::Git(_) => RemoteError::NoBase,
-            error => error.into(),
-        })
+    }
+
+    async fn read_commits(&self, ids: &[String]) -> Result<Vec<Commit>, RemoteError> {
+        let contents = self.contents(ids.iter().map(String::as_str)).await?;
+        let commit = |(id, content): (&String, Vec<u8>)| {
+            let shown = String::from_utf8_lossy(&content).into_owned();
+            let (headers, message) = shown.split_once("\n\n")?;
+            let header = |name: &str| headers.lines().find_map(|line| line.strip_prefix(name));
+            Some(Commit {
+                id: id.clone(),
+                parent: header("parent ")?.to_owned(),
+                tree: header("tree ")?.to_owned(),
+                message: message.to_owned(),
+            })
+        };
+        let commits: Option<Vec<Commit>> = ids.iter().zip(contents).map(commit).collect();
+        commits.ok_or(RemoteError::Unreadable)
+    }
+
+    /// Returns the contents of objects, in their order.
+    async fn contents(&self, objects: impl Iterator<Item = &str>) -> Result<Vec<Vec<u8>>, SnapshotError> {
+        let asked: String = objects.map(|object| format!("{object}\n")).collect();
+        let printed = self.git.with_input(&["cat-file", "--batch"], asked.as_bytes()).await?;
+        let mut rest = printed.as_slice();
+        let mut contents = Vec::new();
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let header = String::from_utf8_lossy(&rest[..end]).into_owned();
+            let size = header.rsplit(' ').next().and_then(|size| size.parse::<usize>().ok());
+            let start = end + 1;
+            let size = size.ok_or(SnapshotError::Gone)?;
+            contents.push(rest.get(start..start + size).ok_or(SnapshotError::Gone)?.to_vec());
+            // A line end follows.
+            rest = rest.get(start + size + 1..).ok_or(SnapshotError::Gone)?;
+        }
+        Ok(contents)
+    }
+
+    /// Returns the newest commit up to the user's, `head`, that the remote has.
+    pub async fn find_base(&self, remote: &Remote, head: &str) -> Result<String, RemoteError> {
+        self.ensure_prepared().await?;
+        let from = format!("--negotiation-tip={head}");
+        let args = [&NEGOTIATE[..], &["fetch", "--negotiate-only", &from, "--", &remote.url]].concat();
+        let common = self.git.online(&args).await?;
+        let common = String::from_utf8_lossy(&common).into_owned();
+        common.lines().next().map(str::to_owned).ok_or(RemoteError::NoBase)
     }
 
     /// Makes a tree that may be sent, behind the commit `last`: without files that have names of secrets, and refused
@@ -189,7 +223,7 @@ impl Snapshots {
     }
 
     /// Makes a commit of a tree, behind another.
-    pub async fn commit(&self, tree: &str, parent: &str, message: &str) -> Result<String, RemoteError> {
+    pub async fn make_commit(&self, tree: &str, parent: &str, message: &str) -> Result<String, RemoteError> {
         let who = ["-c", "user.name=windlass", "-c", "user.email=windlass@localhost"];
         let args = [&who[..], &["commit-tree", tree, "-p", parent]].concat();
         let made = self.git.with_input(&args, message.as_bytes()).await?;
@@ -205,61 +239,78 @@ impl Snapshots {
             ["push", "--quiet", "--porcelain", "--no-verify", "--no-signed", "--no-recurse-submodules"];
         let args = [&plain[..], &[lease.as_str(), "--", url, &to]].concat();
         let Err(error) = self.git.online(&args).await else { return Ok(()) };
-        let now = listed(&self.git, remote, Some(reference)).await?;
-        if now.first().map(String::as_str) == last { Err(error.into()) } else { Err(RemoteError::Stale) }
+        let now = list(&self.git, remote).await?;
+        if now.as_deref() == last { Err(error.into()) } else { Err(RemoteError::Stale) }
     }
 
     /// Removes the reference.
     pub async fn remove(&self, remote: &Remote) -> Result<(), RemoteError> {
-        self.made().await?;
+        self.ensure_prepared().await?;
+        if list(&self.git, remote).await?.is_none() {
+            return Ok(());
+        }
         let to = format!(":{}", remote.reference);
         self.git.online(&["push", "--quiet", "--no-verify", "--no-signed", "--", &remote.url, &to]).await?;
         Ok(())
     }
 
-    /// Compares the files that the commits of a reference changed, behind the commit `base`, with the tree `now`.
-    pub async fn apart(&self, tip: &Tip, base: &str, now: &str) -> Result<Apart, RemoteError> {
-        let range = format!("{base}..{}", tip.commit);
-        let commits = self.git.run(&["rev-list", "--first-parent", MAX_COMMITS, &range]).await?;
+    /// Compares the files that commits changed, from the newest on down to the commit `base`, with the tree `now`.
+    pub async fn compare(
+        &self,
+        commits: &[Commit],
+        base: &str,
+        now: &str,
+    ) -> Result<Difference, RemoteError> {
+        let listed: String = commits.iter().map(|commit| format!("{}\n", commit.id)).collect();
         let args = ["diff-tree", "--stdin", "-r", "-z", "--raw", "--no-renames", "--no-commit-id"];
-        let printed = self.git.with_input(&args, &commits).await?;
-        // The newest commit comes first.
+        let printed = self.git.with_input(&args, listed.as_bytes()).await?;
         let mut versions: BTreeMap<PathBuf, Vec<Version>> = BTreeMap::new();
         let mut first: HashMap<PathBuf, Version> = HashMap::new();
-        for file in parse(&printed) {
+        for file in parse(&printed).into_iter().filter(|file| file.path != Path::new(MODES)) {
             versions.entry(file.path.clone()).or_default().push(file.new);
             first.insert(file.path, file.old);
         }
         let now: HashMap<PathBuf, Version> =
             self.differing(base, now).await?.into_iter().map(|it| (it.path, it.new)).collect();
-        let mut apart = Apart::default();
+        let mut difference = Difference::default();
         for (path, versions) in versions {
             let Some(present) = now.get(&path).or_else(|| first.get(&path)) else { continue };
             if versions.first() == Some(present) {
                 continue;
             }
             let is_known = versions.contains(present) || first.get(&path) == Some(present);
-            if is_known { apart.behind.push(path) } else { apart.own.push(path) }
+            if is_known { difference.behind.push(path) } else { difference.own.push(path) }
         }
-        Ok(apart)
+        Ok(difference)
     }
 
     /// Puts files as a commit has them into the worktree, of which `now` is a snapshot.
-    pub async fn put(&self, files: Vec<PathBuf>, tip: &Tip, now: &str) -> Result<Restored, SnapshotError> {
-        let targets = files.into_iter().map(|path| (path, Target::from(tip.tree.as_str())));
+    pub async fn put(
+        &self,
+        files: Vec<PathBuf>,
+        commit: &Commit,
+        now: &str,
+    ) -> Result<Restored, SnapshotError> {
+        let targets = files.into_iter().map(|path| (path, Target::from(commit.tree.as_str())));
         self.restore(targets.collect(), now).await
     }
 
-    /// Notes a name beside the snapshots, under another; [`Snapshots::noted`] returns it.
-    pub fn note(&self, name: &str, text: &str) -> std::io::Result<()> {
+    /// Keeps a text under a name beside the snapshots, until [`Snapshots::read_note`].
+    pub fn write_note(&self, name: &str, text: &str) -> std::io::Result<()> {
         let directory = self.git.directory().join("notes");
         super::git::make_private(&directory)?;
         std::fs::write(directory.join(name), text)
     }
 
-    /// Returns what was noted under a name.
-    pub fn noted(&self, name: &str) -> Option<String> {
+    /// Returns the text that is kept under a name.
+    pub fn read_note(&self, name: &str) -> Option<String> {
         std::fs::read_to_string(self.git.directory().join("notes").join(name)).ok()
+    }
+
+    /// Removes the text that is kept under a name.
+    pub fn remove_note(&self, name: &str) {
+        // There may be none.
+        let _ = std::fs::remove_file(self.git.directory().join("notes").join(name));
     }
 
     async fn differing(&self, old: &str, new: &str) -> Result<Vec<Differing>, SnapshotError> {
@@ -289,19 +340,11 @@ impl Snapshots {
             });
             let (batch, behind) = rest.split_at(fitting.count().max(1));
             rest = behind;
-            let asked: String = batch.iter().map(|(file, _)| format!("{}\n", file.new.object)).collect();
-            let printed = self.git.with_input(&["cat-file", "--batch"], asked.as_bytes()).await?;
-            let mut printed = printed.as_slice();
-            for (file, size) in batch {
-                let end = printed.iter().position(|byte| *byte == b'\n').ok_or(SnapshotError::Gone)?;
-                let size = usize::try_from(*size).unwrap_or(usize::MAX);
-                let content = printed.get(end + 1..).and_then(|rest| rest.get(..size));
-                let content = content.ok_or(SnapshotError::Gone)?;
-                if secrets::holds_key(&String::from_utf8_lossy(content)) {
+            let contents = self.contents(batch.iter().map(|(file, _)| file.new.object.as_str())).await?;
+            for ((file, _), content) in batch.iter().zip(contents) {
+                if secrets::holds_key(&String::from_utf8_lossy(&content)) {
                     return Err(RemoteError::Key { path: file.path.clone() });
                 }
-                // A line end follows.
-                printed = printed.get(end + 1 + size + 1..).ok_or(SnapshotError::Gone)?;
             }
         }
         Ok(())
@@ -328,18 +371,12 @@ impl Snapshots {
     }
 }
 
-/// Returns the objects that the remote's references name, or that of one.
-async fn listed(git: &Git, remote: &Remote, reference: Option<&str>) -> Result<Vec<String>, SnapshotError> {
-    let mut args = vec!["ls-remote", "--quiet", "--", &remote.url];
-    args.extend(reference);
-    let printed = git.online(&args).await?;
+/// Returns the commit that the reference names at the remote.
+async fn list(git: &Git, remote: &Remote) -> Result<Option<String>, SnapshotError> {
+    let printed = git.online(&["ls-remote", "--quiet", "--", &remote.url, &remote.reference]).await?;
     let printed = String::from_utf8_lossy(&printed).into_owned();
-    let lines = printed.lines().filter_map(|line| line.split_once('\t'));
-    let is_wanted = |name: &str| reference.is_none_or(|wanted| wanted == name);
-    let mut objects: Vec<String> =
-        lines.filter(|(_, name)| is_wanted(name)).map(|(object, _)| object.to_owned()).collect();
-    objects.dedup();
-    Ok(objects)
+    let mut lines = printed.lines().filter_map(|line| line.split_once('\t'));
+    Ok(lines.find(|(_, name)| *name == remote.reference).map(|(object, _)| object.to_owned()))
 }
 
 /// Reads the records of `--raw`: `:<mode> <mode> <object> <object> <letter>`, and the path.

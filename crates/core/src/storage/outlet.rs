@@ -51,12 +51,12 @@ impl From<StorageError> for SharedError {
 
 /// The outlet of a store; it has none until a log is set. Cloning it shares it.
 #[derive(Clone, Default)]
-pub struct Outlet(Arc<OnceLock<Log>>);
+pub struct Outlet(Arc<OnceLock<(Log, bool)>>);
 
 impl Outlet {
-    /// Sends all later changes to a log. A second log is not taken.
-    pub fn set(&self, log: Log) {
-        if self.0.set(log).is_err() {
+    /// Sends all later changes to a log, which is waited for before each is shown if `is_slow`. A second log is not taken.
+    pub fn set(&self, log: Log, is_slow: bool) {
+        if self.0.set((log, is_slow)).is_err() {
             tracing::error!("the store has a log already");
         }
     }
@@ -65,10 +65,15 @@ impl Outlet {
         self.0.get().is_some()
     }
 
+    /// Returns true if a change has to wait for the log before it is shown.
+    pub fn is_slow(&self) -> bool {
+        self.0.get().is_some_and(|(_, is_slow)| *is_slow)
+    }
+
     /// Hands changes over, and waits until they may be shown.
     pub async fn send(&self, writes: Vec<Write>) -> Result<(), StorageError> {
         match self.0.get() {
-            Some(log) if !writes.is_empty() => Ok(log(writes).await?),
+            Some((log, _)) if !writes.is_empty() => Ok(log(writes).await?),
             Some(_) | None => Ok(()),
         }
     }

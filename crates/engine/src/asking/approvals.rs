@@ -3,6 +3,7 @@
 use std::{
     path::Path,
     sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
 };
 
 use windlass_base::{clock, lock::lock};
@@ -166,8 +167,11 @@ pub async fn revoke(
     let Some(found) = found else { return Ok(None) };
     let rule = found.rule.clone();
     storage.remove_answer(project.clone(), rule.permission, rule.pattern).await?;
-    engine.fleet().tell_revoked(&project, &worktree).await?;
-    engine.fleet().end().await;
+    // It is taken back here in any case, and there with the next exchange.
+    if let Err(error) = engine.fleet().tell_revoked(&project, &worktree).await {
+        tracing::warn!(%error, "the other nodes were not told yet that a permission was taken back");
+    }
+    engine.fleet().end(Duration::ZERO).await;
     Ok(Some(found))
 }
 

@@ -57,8 +57,8 @@ impl Client {
     /// Holds a session, which is then shown and asked about here. False when this client held it already.
     pub fn hold(&self, id: &SessionId) -> bool {
         let is_new = self.engine.bus().hold(&self.lease.scope, id);
-        if self.lease.can_answer(Answerable::Person) {
-            self.engine.sessions().ask_again(id);
+        if self.lease.can_answer(Answerable::Everything) {
+            self.engine.sessions().ask_again(id, None);
         }
         is_new
     }

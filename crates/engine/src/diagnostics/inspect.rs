@@ -94,13 +94,13 @@ pub async fn inspect(
         info.permission = Some(subtask::inherited(&Policy::default(), &agent, &loaded.config));
     }
     // The session is stored nowhere, and nothing is ever put into its inbox.
-    let (inbox, _) = mpsc::channel(1);
-    let id = ids::session();
+    let ((inbox, _), id) = (mpsc::channel(1), ids::session());
     // As over ACP: the tools that a run without a user goes without are marked.
     let client = engine.client(Answerable::Everything);
     client.hold(&id);
     let session = SessionCx {
         engine: engine.clone(),
+        ahead: Default::default(),
         session_lock: OnceLock::new(),
         warning_log: WarningLog::new(id.clone()),
         tickets: Arc::new(Tickets::new(&id, engine.bus())),

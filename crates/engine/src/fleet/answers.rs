@@ -1,19 +1,27 @@
 //! The remembered answers of a project, where the setting shares them between the nodes.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
-use windlass_base::clock;
+use windlass_base::lock::lock;
 use windlass_core::storage::answers::StoredAnswer;
+use windlass_protocol::opencode::permission::Rule;
 use windlass_shared::SharedAnswer;
 
 use super::Fleet;
 use crate::{EngineError, Workspace, project};
 
+/// Time until the next exchange behind one that failed.
+const AGAIN: Duration = Duration::from_secs(60);
+
 impl Fleet<'_> {
     /// Exchanges the answers of a workspace's project with the other nodes, if they share them. A failure is said in the
     /// log; then those here hold.
     pub(crate) async fn exchange_answers(self, workspace: &Workspace) {
-        if !self.shares_answers() {
+        let failed = &self.engine.0.fleet.exchange_failed;
+        if !self.shares_answers() || lock(failed).is_some_and(|at| at.elapsed() < AGAIN) {
             return;
         }
         let worktree = &workspace.loaded().config.worktree;
@@ -25,6 +33,7 @@ impl Fleet<'_> {
         match exchanged.await {
             Ok(()) => workspace.approvals.sync().await,
             Err::<(), EngineError>(error) => {
+                *lock(failed) = Some(Instant::now());
                 tracing::warn!(%error, "remembered permissions were not exchanged with other nodes");
             }
         }
@@ -56,53 +65,37 @@ impl Fleet<'_> {
         let theirs = shared.answers(&id).await?;
         let revoked = storage.revoked_answers(project.to_owned()).await?;
         let own = storage.answers(Some(project.to_owned())).await?;
-        let is_about = |answer: &SharedAnswer, own: &StoredAnswer| {
-            answer.rule.permission == own.rule.permission && answer.rule.pattern == own.rule.pattern
-        };
+        let is_same =
+            |one: &Rule, other: &Rule| one.permission == other.permission && one.pattern == other.pattern;
+        let revoked_at = |rule: &Rule| revoked.iter().find(|it| is_same(&it.rule, rule)).map(|it| it.created);
         let stored = |answer: &SharedAnswer| StoredAnswer {
             project: project.to_owned(),
             rule: answer.rule.clone(),
             created: answer.created,
         };
-        let (mut to_tell, mut added, mut removed) = (Vec::new(), Vec::new(), Vec::new());
-        for answer in &revoked {
-            let before = theirs.iter().find(|it| is_about(it, answer));
-            // It holds over the answer, however wrong a clock was.
-            let created = before.map_or(0, |it| it.created + 1).max(answer.created).max(clock::now_ms());
-            // An answer that was given again is a new one.
-            if own.iter().all(|it| {
-                it.rule.pattern != answer.rule.pattern || it.rule.permission != answer.rule.permission
-            }) {
-                to_tell.push(SharedAnswer { rule: answer.rule.clone(), created, is_revoked: true });
-            }
-        }
+        let (mut to_tell, mut added, mut taken_back) = (Vec::new(), Vec::new(), Vec::new());
         for answer in &theirs {
-            if revoked.iter().any(|it| is_about(answer, it)) {
+            let is_known = revoked_at(&answer.rule).is_some_and(|at| at >= answer.created);
+            let here = own.iter().find(|it| is_same(&it.rule, &answer.rule));
+            if is_known || here.is_some_and(|here| here.created >= answer.created) {
                 continue;
             }
-            let here = own.iter().find(|it| is_about(answer, it));
-            match here {
-                Some(_) if answer.is_revoked => removed.push(stored(answer)),
-                Some(here) if here.created < answer.created => added.push(stored(answer)),
-                None if !answer.is_revoked => added.push(stored(answer)),
-                Some(_) | None => {}
-            }
+            if answer.is_revoked { taken_back.push(stored(answer)) } else { added.push(stored(answer)) }
         }
-        for here in &own {
-            let known = theirs.iter().find(|it| is_about(it, here));
-            if known.is_none_or(|it| it.created < here.created) {
-                to_tell.push(SharedAnswer {
-                    rule: here.rule.clone(),
-                    created: here.created,
-                    is_revoked: false,
-                });
+        let is_newer = |rule: &Rule, created: i64| {
+            theirs.iter().find(|it| is_same(&it.rule, rule)).is_none_or(|it| it.created < created)
+        };
+        let of_revoked = revoked.iter().map(|answer| (answer, true));
+        for (answer, is_revoked) in of_revoked.chain(own.iter().map(|answer| (answer, false))) {
+            if is_newer(&answer.rule, answer.created) {
+                to_tell.push(SharedAnswer { rule: answer.rule.clone(), created: answer.created, is_revoked });
             }
         }
         if !to_tell.is_empty() {
             shared.put_answers(&id, &to_tell).await?;
         }
-        if !added.is_empty() || !removed.is_empty() || !revoked.is_empty() {
-            storage.exchange_answers(added, removed, revoked).await?;
+        if !added.is_empty() || !taken_back.is_empty() {
+            storage.take_over_answers(added, taken_back).await?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use windlass_base::{clock, ids};
 use windlass_core::{
@@ -24,6 +24,7 @@ use windlass_services::{
 };
 
 use super::{
+    ahead::{Ahead, Stored},
     parent_limits::ParentLimits,
     prompt_key::PromptKey,
     request::Command,
@@ -47,6 +48,8 @@ pub struct SessionCx {
     /// Limits of the sessions above, for a subagent's session.
     pub parent_limits: ParentLimits,
     pub tickets: Arc<Tickets>,
+    /// Changes that are stored and not shown yet.
+    pub ahead: Ahead,
     /// Held by the task while it has the session in memory.
     pub session_lock: OnceLock<SessionLock>,
     /// Warnings that the user has seen.
@@ -78,12 +81,40 @@ pub struct TurnCx<'a> {
 impl SessionCx {
     /// Stores a journal's changes, then shows them.
     pub async fn commit(&self, journal: &mut Journal) -> Result<(), EngineError> {
+        if !self.ahead.is_idle() {
+            let (waiter, shown) = oneshot::channel();
+            self.push_ahead(journal, Some(waiter)).await?;
+            let gone = || EngineError::new(EngineErrorKind::Internal, "the shared log was left");
+            return shown.await.unwrap_or_else(|_| Err(gone()));
+        }
         let has_prompt = journal.has_prompt();
         journal.commit(self.engine.storage(), self.engine.bus()).await?;
         if has_prompt {
             self.tickets.stored();
         }
         Ok(())
+    }
+
+    /// Like [`SessionCx::commit`], but where sessions are shared, the work need not wait until the changes are shown. The
+    /// next commit fails if they are not. For changes behind which nothing happens that others see.
+    pub async fn commit_ahead(&self, journal: &mut Journal) -> Result<(), EngineError> {
+        if !self.engine.storage().outlet.is_slow() || self.ahead.is_full() {
+            return self.commit(journal).await;
+        }
+        self.push_ahead(journal, None).await
+    }
+
+    async fn push_ahead(
+        &self,
+        journal: &mut Journal,
+        waiter: Option<oneshot::Sender<Result<(), EngineError>>>,
+    ) -> Result<(), EngineError> {
+        let has_prompt = journal.has_prompt();
+        let stored = journal.store_ahead(self.engine.storage()).await?;
+        let tickets = has_prompt.then(|| self.tickets.clone());
+        let on_shown = tickets.map(|tickets| Box::new(move || tickets.stored()) as Box<dyn FnOnce() + Send>);
+        let stored = Stored { on_shown, waiter, ..stored };
+        self.ahead.push(stored, &self.engine.storage().outlet, self.engine.bus())
     }
 
     /// Returns the MCP servers of now: the configuration's, then the client's if it gave some.
@@ -133,6 +164,11 @@ impl TurnCx<'_> {
     /// Stores a journal's changes, then shows them.
     pub async fn commit(&self, journal: &mut Journal) -> Result<(), EngineError> {
         self.session.commit(journal).await
+    }
+
+    /// See [`SessionCx::commit_ahead`].
+    pub async fn commit_ahead(&self, journal: &mut Journal) -> Result<(), EngineError> {
+        self.session.commit_ahead(journal).await
     }
 
     /// Returns the MCP servers of the turn: the configuration's, then the client's if it gave some.

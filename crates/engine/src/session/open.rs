@@ -139,7 +139,7 @@ impl Sessions<'_> {
         self.keep_client_prompt(id, outline.client_prompt);
         if !is_running {
             self.restore_waiting(id).await;
-            self.ask_again(id);
+            self.ask_again(id, outline.newest.clone());
         }
         Ok(Opened {
             info: outline.info,

@@ -18,6 +18,7 @@ use super::{
         Command, Delivery, Invocation, PromptInput, PromptPart, PromptWatch, TurnBegin, TurnEnd, TurnOutcome,
         WaitingPrompt,
     },
+    state::has_unanswered,
     tickets::{Identity, Tickets},
 };
 use crate::{EngineError, EngineErrorKind, OpenSession, Sessions};
@@ -30,15 +31,25 @@ impl Sessions<'_> {
         self.prompt_until(id, input, CancellationToken::new(), PromptWatch::until_end(on_end))
     }
 
-    /// Asks again about the calls of an open session that waited for a person's yes when its machine died, if there are
-    /// some and a client can answer: the turn that they belong to goes on.
-    pub(crate) fn ask_again(self, id: &SessionId) {
+    /// Asks again about the calls of an open session that waited for a user's yes when its machine died, if there are
+    /// some and a client can answer: the turn that they belong to goes on. `newest` is the newest message, which has them.
+    pub(crate) fn ask_again(self, id: &SessionId, newest: Option<MessageId>) {
+        let is_known = self.engine.fleet().has_unanswered(id);
         let open = lock(&self.engine.0.sessions.open).contains_key(id);
-        if !open || !self.engine.fleet().has_unanswered(id) {
+        if !open || !self.engine.fleet().holds(id) || newest.is_none() && !is_known {
             return;
         }
         let (engine, id) = (self.engine.clone(), id.clone());
         self.engine.spawn(async move {
+            if let Some(newest) = newest.filter(|_| !is_known) {
+                let message = engine.storage().message(newest).await.ok().flatten();
+                if message.as_ref().is_some_and(has_unanswered) {
+                    engine.fleet().note_unanswered(&id);
+                }
+            }
+            if !engine.fleet().has_unanswered(&id) {
+                return;
+            }
             let stored = engine.storage().session(id.clone()).await.ok().flatten();
             let model = stored.and_then(|info| info.model).map(|model| ModelRef {
                 provider_id: model.provider_id,

@@ -92,7 +92,7 @@ impl Sessions<'_> {
                 .map(|session| session.id)
                 .ok_or_else(|| invalid("there are no sessions here".to_owned()));
         }
-        let refreshed = self.engine.fleet().refresh(None).await;
+        let refreshed = self.engine.fleet().refresh(Some(directory)).await;
         if let Ok(id) = SessionId::parse(piece)
             && self.engine.0.storage.session(id.clone()).await?.is_some()
         {

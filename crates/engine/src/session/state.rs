@@ -23,6 +23,7 @@ use windlass_protocol::opencode::{
 use windlass_services::tool::{self, AgentSwitch, FileStamp, LateErrors};
 
 use super::{
+    ahead::Stored,
     encoded_history::EncodedHistoryCache,
     history::History,
     older_messages::{Gathered, OlderMessages},
@@ -57,6 +58,8 @@ pub struct SessionState {
     /// Shared with the calls of a step: the errors that language servers have still to report about the files that they
     /// changed.
     pub late_errors: LateErrors,
+    /// Words for the model about files that came from another machine, or did not.
+    pub brought: Option<String>,
     /// Of the running turn.
     pub turn: TurnState,
     /// A snapshot that no call waits for and that goes on, so that the next one is quick.
@@ -75,8 +78,6 @@ pub struct TurnState {
     pub given: Given,
     /// Agent that answers after the running step, if a tool had the user choose one.
     pub switch: Option<AgentSwitch>,
-    /// Words for the model about files that came from another machine, or did not.
-    pub brought: Option<String>,
     /// The newest snapshot of the files, while nothing but the model's answer came since.
     pub newest_tree: Option<String>,
     /// The snapshot to take behind the running step.
@@ -263,6 +264,14 @@ impl Journal {
         Ok(())
     }
 
+    /// Stores everything and returns it, to be shown once the log has the changes.
+    pub async fn store_ahead(&mut self, storage: &Storage) -> Result<Stored, EngineError> {
+        let changes = std::mem::take(&mut self.changes);
+        let writes = storage.apply_ahead(changes.iter().filter_map(Change::write).collect()).await?;
+        let events = changes.into_iter().filter_map(Change::event).collect();
+        Ok(Stored { writes, events, on_shown: None, waiter: None })
+    }
+
     /// Returns true if a message of the user is among the changes.
     pub fn has_prompt(&self) -> bool {
         self.changes
@@ -392,6 +401,7 @@ impl SessionState {
             turn: TurnState::default(),
             background_snapshot: None,
             late_errors: LateErrors::default(),
+            brought: None,
             encoded: EncodedHistoryCache::default(),
             refused_media: Mutex::default(),
             older: OlderMessages::default(),
@@ -504,6 +514,25 @@ pub fn close_unanswered(messages: &mut [MessageWithParts], id: &SessionId, journ
         has_any = true;
     }
     has_any
+}
+
+/// Returns true if a message has calls that wait to be asked about again.
+pub fn has_unanswered(message: &MessageWithParts) -> bool {
+    message.parts.iter().any(|part| match &part.kind {
+        PartKind::Tool(tool) => match &tool.state {
+            ToolState::Error { metadata: Some(metadata), .. } => metadata.contains_key(UNANSWERED),
+            ToolState::Error { .. }
+            | ToolState::Pending { .. }
+            | ToolState::Running { .. }
+            | ToolState::Completed { .. } => false,
+        },
+        _other => false,
+    })
+}
+
+/// Returns true for a call that had not begun when the machine of its session died.
+pub fn is_unanswered(state: &ToolState) -> bool {
+    matches!(state, ToolState::Error { error, .. } if error == TOOL_UNANSWERED)
 }
 
 fn close_parts(parts: &mut [Part], reason: &str, journal: &mut Journal) {

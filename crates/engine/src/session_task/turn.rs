@@ -69,6 +69,12 @@ pub async fn run_turn(
     if let Err(error) = file_snapshots::report(cx, state, &cancel).await {
         result = Err(error);
     }
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => {}
+        // An answer that was given in the turn holds on other nodes from now on.
+        () = cx.engine.fleet().exchange_answers(&cx.workspace) => {}
+    }
     let is_store = matches!(&result, Err(error) if error.kind == EngineErrorKind::Store);
     if cancel.is_cancelled() && !is_store {
         // A cancelled turn is answered with `cancelled`, even if it failed (facts: ACP §1.4.3).
@@ -223,14 +229,19 @@ async fn prepare(
     state: &mut SessionState,
     cancel: &CancellationToken,
 ) -> Result<(), EngineError> {
+    // Files that come along may be part of the configuration.
+    file_snapshots::bring(session, state, cancel).await;
     tokio::select! {
         biased;
         () = cancel.cancelled() => {}
         ready = ready(session) => ready?,
     }
     session.engine.workspaces().ask_trust(&session.workspace, &session.id, cancel).await;
-    file_snapshots::bring(session, state, cancel).await;
-    session.engine.fleet().exchange_answers(&session.workspace).await;
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => {}
+        () = session.engine.fleet().exchange_answers(&session.workspace) => {}
+    }
     session.engine.remote().refresh_remote_config();
     Ok(())
 }
@@ -540,14 +551,14 @@ async fn accept(cx: &TurnCx<'_>, state: &mut SessionState, input: PromptInput) -
     for kind in kinds {
         state.push_given_part(kind, &mut said);
     }
-    let notes = [state.turn.brought.take().unwrap_or_default(), state.late_errors.take().await];
+    let notes = [state.brought.take().unwrap_or_default(), state.late_errors.take().await];
     for note in notes.iter().filter(|note| !note.is_empty()) {
         state.push_part(text_part(note.trim_start().to_owned(), true, false), &mut said);
     }
     hooks::message::change_prompt(cx, state, 0, &mut said).await?;
     journal.append(said);
     journal.known_files(&state.info, &known_files);
-    cx.commit(&mut journal).await?;
+    cx.commit_ahead(&mut journal).await?;
     if let Some(key) = state.turn.given.key.take() {
         key.stored(message_id);
     }

@@ -43,7 +43,7 @@ use crate::{
     EngineError,
     session::{
         context::TurnCx,
-        state::{Journal, SessionState},
+        state::{Journal, SessionState, is_unanswered},
     },
     workspace::loaded::Loaded,
 };
@@ -329,6 +329,8 @@ fn n_same(state: &SessionState, part: usize) -> usize {
     });
     let mut is_nested = None;
     let mut calls = parts.filter_map(|part| match &part.kind {
+        // It has not run.
+        PartKind::Tool(tool) if is_unanswered(&tool.state) => None,
         PartKind::Tool(tool) => {
             let is_made = tool.metadata.as_ref().is_some_and(|it| it.contains_key(MADE_BY));
             (*is_nested.get_or_insert(is_made) == is_made).then(|| (&tool.tool, tool.state.input()))

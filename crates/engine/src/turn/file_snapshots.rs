@@ -245,9 +245,7 @@ async fn find(
     };
     let (mut journal, mut parts) = (Journal::default(), Vec::new());
     // An interrupted step has no end that would tell it from one with unknown changes.
-    if tree != before {
-        engine.fleet().send_files(&session_id, &snapshots, &[before.clone(), tree.clone()]);
-    }
+    engine.fleet().send_files(&session_id, &snapshots, [&before, &tree]);
     if changes != StepChanges::default() || finish.is_none() {
         let kind = patch(snapshots.worktree(), before, changes);
         let part = Part { id: ids::part(), session_id, message_id, kind };
@@ -302,7 +300,10 @@ pub async fn settle(
 /// Brings the files of a session that was another machine's.
 pub async fn bring(cx: &SessionCx, state: &mut SessionState, cancel: &CancellationToken) {
     if let Ok(snapshots) = snapshots(&cx.engine, &cx.workspace.loaded()) {
-        state.turn.brought = cx.engine.fleet().bring_files(cx, &snapshots, &state.history, cancel).await;
+        let is_undone = state.info.revert.is_some();
+        let fleet = cx.engine.fleet();
+        let brought = fleet.bring_files(cx, &snapshots, &state.history, is_undone, cancel).await;
+        state.brought = brought.or(state.brought.take());
     }
 }
 
@@ -326,10 +327,14 @@ pub async fn recover(cx: &SessionCx, state: &mut SessionState) -> Result<(), Eng
         return Ok(());
     }
     let Ok(snapshots) = snapshots(&cx.engine, &cx.workspace.loaded()) else { return Ok(()) };
+    // The step ran on another machine, in other files.
+    if cx.engine.fleet().has_files_elsewhere(&cx.id, &snapshots) {
+        return Ok(());
+    }
     let tracked = async {
         let tree = snapshots.track().await?;
         let changes = snapshots.changes_since(began, before, &tree).await?;
-        cx.engine.fleet().send_files(&cx.id, &snapshots, &[before.to_owned(), tree]);
+        cx.engine.fleet().send_files(&cx.id, &snapshots, [before, &tree]);
         Ok(changes)
     };
     let changes = match timeout(BEFORE_LIMIT, tracked).await.unwrap_or(Err(SnapshotError::Slow)) {

@@ -271,7 +271,7 @@ pub async fn begin(
     let message = message(cx, state, summary);
     state.push_message(Message::Assistant(Box::new(message)), &mut journal);
     state.push_part(PartKind::StepStart { snapshot: None }, &mut journal);
-    cx.commit(&mut journal).await
+    cx.commit_ahead(&mut journal).await
 }
 
 /// Returns an empty answer to the newest prompt.
@@ -403,7 +403,12 @@ async fn attempt_once(
             cx.commit(&mut journal).await?;
             return Ok(Ok(Some(())));
         }
-        cx.commit(&mut journal).await?;
+        if is_done {
+            cx.commit(&mut journal).await?;
+        } else {
+            // The model goes on meanwhile.
+            cx.commit_ahead(&mut journal).await?;
+        }
         begin_before(cx, state, &answer.calls, before);
         match next {
             Ok(true) => {}

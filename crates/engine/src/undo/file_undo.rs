@@ -153,7 +153,7 @@ async fn restore(
     if cx.engine.fleet().sends_files(&cx.id)
         && let Some(Ok(tree)) = unless_cancelled(cancel, CANCELLED_LIMIT, snapshots.track()).await
     {
-        cx.engine.fleet().send_files(&cx.id, &snapshots, &[now, tree]);
+        cx.engine.fleet().send_files(&cx.id, &snapshots, [&now, &tree]);
     }
     let undone = state.history.iter().filter(|it| after.as_ref().is_some_and(|from| *it.info.id() >= from.0));
     // For clients that show them; the oldest snapshot may be too old to be there.

@@ -34,6 +34,7 @@ async fn settled(order: &[Came]) -> (Vec<String>, Option<String>) {
     let (sender, receiver) = mpsc::channel(8);
     let tickets = Arc::new(Tickets::new(&opened.info.id, engine.bus()));
     let cx = SessionCx {
+        ahead: Default::default(),
         session_lock: Default::default(),
         engine: engine.clone(),
         id: opened.info.id.clone(),
