@@ -213,6 +213,7 @@ async fn a_turn_that_is_stopped_in_an_attached_chat_gives_back_what_waits() {
     let ends =
         |screen: &Screen| screen.lines().iter().rfind(|line| !line.trim().is_empty()).is_some_and(is_last);
     terminal.shows("the line", ends).await;
+    terminal.shows_text("Mock · build").await;
     terminal.shows_text("› mind the tests").await;
     assert_eq!(server.get(&format!("/api/session/{id}/inbox")).await.ok()["data"], json!([]));
     terminal.types("\x03");

@@ -10,6 +10,7 @@ use crate::support::{
     link::{Link, Mode},
     llm::{Gate, Llm, Reply},
     postgres::Postgres,
+    random::{self, Random},
 };
 
 fn node(postgres: &Postgres, url: &str, llm: &Llm, name: &str) -> Builder {
@@ -133,6 +134,57 @@ async fn changes_whose_commits_are_cut_off_or_unanswered_are_in_the_log_once() {
     assert_eq!(said(&two.load(&session).await), whole);
     two.finish().await;
     one.forget().await;
+}
+
+#[tokio::test]
+async fn a_node_that_is_older_than_the_schema_stays_out_and_says_so() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let llm = Llm::start().await;
+    let one = node(&postgres, &postgres.url(), &llm, "one").start().await;
+    let session = one.new_session().await;
+    llm.reply(Reply::text("noted"));
+    one.prompt(&session, "hello").await;
+    postgres.query("UPDATE windlass.fleet SET version = 99");
+    let older = node(&postgres, &postgres.url(), &llm, "older").start().await;
+    let load = json!({"sessionId": session, "cwd": older.scratch.cwd(), "mcpServers": []});
+    let refused = older.request("session/load", load).await.expect_err("its schema is newer");
+    assert!(refused.message.contains("a newer windlass made its schema"), "{refused:?}");
+    // Those that are there go on.
+    llm.reply(Reply::text("still here"));
+    assert_eq!(one.prompt(&session, "and now?").await.text(), "still here");
+    older.finish().await;
+    one.finish().await;
+}
+
+/// `FLEET_KILLS` is the number of deaths, `FLEET_SEED` the seed of their moments.
+#[tokio::test]
+async fn whenever_a_node_is_killed_the_log_has_everything_that_it_had_shown() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let llm = Llm::start().await;
+    let shared = json!({"windlass": {"shared": postgres.shared("one", "shared")}});
+    let mut random = Random::new(random::seed("FLEET_SEED"));
+    let mut one = Agent::builder().llm(&llm).config(shared.clone()).start().await;
+    let session = one.new_session().await;
+    for number in 0..random::from_environment("FLEET_KILLS", 10) {
+        let words: Vec<String> = (0..200).map(|word| format!("word{number}-{word} ")).collect();
+        let gate = Gate::new();
+        gate.open();
+        llm.reply(streamed(&words, &gate));
+        let _prompt = one.send_prompt(&session, "say it");
+        let word = &words[random.below(words.len())];
+        one.wait_text(&session, word).await;
+        one.signal(Signal::SIGKILL);
+        one.wait_exit().await;
+        let shown = said(&one.updates(&session));
+        assert!(shown.contains(word));
+        // On the same machine it need not wait for the lease, and makes its rows anew from the log.
+        let next = one.successor().config(shared.clone()).start().await;
+        let there = said(&next.load(&session).await);
+        assert!(there.starts_with(&shown), "death {number} at {word}: {there} lacks some of {shown}");
+        one.forget().await;
+        one = next;
+    }
+    one.finish().await;
 }
 
 #[tokio::test]
