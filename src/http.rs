@@ -11,6 +11,7 @@ mod api_pty;
 mod api_session;
 mod api_work;
 mod ask;
+mod asked_elsewhere;
 mod attempt;
 mod body;
 mod catalog;

@@ -493,6 +493,9 @@ async fn a_question_at_one_node_is_answered_by_way_of_another() {
     one.post(&format!("/session/{id}/prompt_async"), body).await;
     let asked = events.until("permission.asked").await;
     let request = asked.last().unwrap()["properties"]["id"].as_str().unwrap().to_owned();
+    let listed = two.get("/permission").await.ok();
+    assert_eq!((&listed[0]["id"], &listed[0]["sessionID"]), (&json!(request), &json!(id)), "{listed}");
+    assert_eq!(listed[0]["words"]["title"], "touch asked", "{listed}");
     two.post("/permission/per_none/reply", json!({"reply": "once"})).await.refused(404);
     two.post(&format!("/permission/{request}/reply"), json!({"reply": "once"})).await.ok();
     events.until("session.idle").await;

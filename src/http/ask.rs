@@ -13,6 +13,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
+    asked_elsewhere,
     body::{Answer, Id, Ids, Payload},
     error::Failure,
     routes::{Routes, get, post},
@@ -52,7 +53,8 @@ async fn permissions(State(server): State<Shared>, selected: Selected) -> Answer
     let (directory, waiting) =
         (selected.text(), server.engine.asking().all_pending_permissions().into_iter());
     let here = waiting.filter(|it| server.is_in(&it.session_id, &directory));
-    let asked = here.map(|request| {
+    let elsewhere = asked_elsewhere::permissions(&server, &directory).await;
+    let asked = here.chain(elsewhere).map(|request| {
         let AskedWords { title, always } = asked_words(&request, Path::new(&directory));
         Asked { request, words: Words { title, always } }
     });
@@ -114,7 +116,8 @@ pub fn no_permission(id: &PermissionId) -> Failure {
 
 async fn questions(State(server): State<Shared>, selected: Selected) -> Answer<Vec<QuestionRequest>> {
     let (directory, waiting) = (selected.text(), server.engine.asking().all_pending_questions().into_iter());
-    Answer(waiting.filter(|it| server.is_in(&it.session_id, &directory)).collect())
+    let here = waiting.filter(|it| server.is_in(&it.session_id, &directory));
+    Answer(here.chain(asked_elsewhere::questions(&server, &directory).await).collect())
 }
 
 /// An answer to a question: for each of its questions the labels that were chosen.

@@ -20,13 +20,16 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
+    body::Answer,
     error::Failure,
     peers::{FromFleet, passed_on},
     server::Shared,
 };
 
-/// The route of all events.
+/// The routes that nodes ask each other: all events, and all requests to people.
 const EVENTS: &str = "/global/event";
+pub const PERMISSIONS: &str = "/permission";
+pub const QUESTIONS: &str = "/question";
 /// Shows that a request comes from a node of the fleet.
 pub const FLEET: HeaderName = HeaderName::from_static("x-windlass-fleet");
 /// Time in which its events begin to come.
@@ -61,14 +64,28 @@ pub async fn admit(State(server): State<Shared>, mut request: Request, next: Nex
     let token = token.to_str().unwrap_or_default().to_owned();
     // Nodes pass these on, and nothing else.
     let path = request.uri().path();
-    let may_pass = path == EVENTS || passed_on(path).is_some();
+    let of_asked = asked_here(&server, path);
+    let may_pass = path == EVENTS || of_asked.is_some() || passed_on(path).is_some();
     if !may_pass || !server.engine.fleet().is_of_fleet(&token).await {
         let message = "The token of the fleet does not hold here.";
         let body = json!({"message": message});
         return Failure::named(StatusCode::UNAUTHORIZED, "Unauthorized", body).into_response();
     }
+    if let Some(answer) = of_asked {
+        return answer;
+    }
     request.extensions_mut().insert(FromFleet);
     next.run(request).await
+}
+
+/// Answers another node with everything that is asked here; `None` for other routes.
+fn asked_here(server: &Shared, path: &str) -> Option<Response> {
+    let asking = server.engine.asking();
+    match path {
+        PERMISSIONS => Some(Answer(asking.all_pending_permissions()).into_response()),
+        QUESTIONS => Some(Answer(asking.all_pending_questions()).into_response()),
+        _other => None,
+    }
 }
 
 /// Passes a request on if it names a session that another node has.
@@ -224,7 +241,7 @@ impl Drop for Following<'_> {
 }
 
 /// Has a session's events come from its node, if they do not yet.
-async fn follow(server: &Shared, owner: &Owner, address: &str, id: &SessionId) -> Result<(), String> {
+pub async fn follow(server: &Shared, owner: &Owner, address: &str, id: &SessionId) -> Result<(), String> {
     let (is_first, is_new) = server.peers.follow(owner, id);
     if is_first {
         // A client may leave before the events come.

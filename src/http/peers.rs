@@ -122,6 +122,11 @@ impl Peers {
         Some(payload)
     }
 
+    /// Notes the session of a request to people at another node.
+    pub fn note_asked(&self, request: &str, session: &SessionId) {
+        lock(&self.state).note_asked(request, session);
+    }
+
     /// Notes the directory that a session has on this machine.
     pub fn place(&self, id: &SessionId, directory: &str) {
         lock(&self.state).directories.insert(id.clone(), directory.to_owned());

@@ -1,0 +1,94 @@
+//! Requests to people in sessions that other nodes of the fleet have: listed here, so that any server shows and takes them.
+
+use std::{collections::HashMap, time::Duration};
+
+use futures_util::future::join_all;
+use serde::de::DeserializeOwned;
+use windlass_engine::fleet::Owner;
+use windlass_protocol::opencode::{id::SessionId, permission::PermissionRequest, question::QuestionRequest};
+
+use super::{
+    pass_on::{FLEET, PERMISSIONS, QUESTIONS, follow},
+    server::Shared,
+};
+
+/// Time in which another node answers; its requests are missing otherwise.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// Returns the permissions that sessions of a directory wait for elsewhere.
+pub async fn permissions(server: &Shared, directory: &str) -> Vec<PermissionRequest> {
+    asked(server, directory, PERMISSIONS, |request: &PermissionRequest| {
+        (request.id.to_string(), request.session_id.clone())
+    })
+    .await
+}
+
+/// Returns the questions that sessions of a directory wait for elsewhere.
+pub async fn questions(server: &Shared, directory: &str) -> Vec<QuestionRequest> {
+    asked(server, directory, QUESTIONS, |request: &QuestionRequest| {
+        (request.id.to_string(), request.session_id.clone())
+    })
+    .await
+}
+
+async fn asked<T: DeserializeOwned>(
+    server: &Shared,
+    directory: &str,
+    path: &str,
+    ids: impl Fn(&T) -> (String, SessionId),
+) -> Vec<T> {
+    let owners = owners(server, directory).await;
+    let answers = owners.values().map(|(owner, sessions)| async move {
+        let answer = tokio::time::timeout(LIMIT, ask::<T>(server, owner, path)).await;
+        let answer = answer.unwrap_or_else(|_| Err("it takes too long".to_owned()));
+        (owner, sessions, answer)
+    });
+    let mut found = Vec::new();
+    for (owner, sessions, answer) in join_all(answers).await {
+        let requests = answer.unwrap_or_else(|reason| {
+            tracing::debug!(node = owner.name, reason, "its requests to people are not listed");
+            Vec::new()
+        });
+        for request in requests {
+            let (id, session) = ids(&request);
+            let Some(address) = owner.address.as_deref().filter(|_| sessions.contains(&session)) else {
+                continue;
+            };
+            // The answer is passed on, and the events behind it are heard here.
+            server.peers.note_asked(&id, &session);
+            if let Err(reason) = follow(server, owner, address, &session).await {
+                tracing::debug!(node = owner.name, reason, "its events are not followed");
+            }
+            found.push(request);
+        }
+    }
+    found
+}
+
+/// Returns the other nodes that have sessions of a directory, with these.
+async fn owners(server: &Shared, directory: &str) -> HashMap<String, (Owner, Vec<SessionId>)> {
+    let fleet = server.engine.fleet();
+    let mut found: HashMap<String, (Owner, Vec<SessionId>)> = HashMap::new();
+    if !fleet.is_shared().await {
+        return found;
+    }
+    for (id, owner) in fleet.owners().await.unwrap_or_default() {
+        let session = SessionId::from_trusted(id);
+        if owner.address.is_none() || !owner.is_alive || fleet.holds(&session) {
+            continue;
+        }
+        let listed = fleet.listed(&session, &server.options.directory).await;
+        if listed.is_some_and(|info| info.directory == directory) {
+            found.entry(owner.id.clone()).or_insert_with(|| (owner, Vec::new())).1.push(session);
+        }
+    }
+    found
+}
+
+async fn ask<T: DeserializeOwned>(server: &Shared, owner: &Owner, path: &str) -> Result<Vec<T>, String> {
+    let address = owner.address.as_deref().ok_or("it has no address")?;
+    let token = server.engine.fleet().token(owner).await.map_err(|error| error.to_string())?;
+    let asked = server.peers.client()?.get(format!("{address}{path}")).header(FLEET, token).send();
+    let answer = asked.await.map_err(|error| error.without_url().to_string())?;
+    answer.json().await.map_err(|error| error.without_url().to_string())
+}
