@@ -1,6 +1,9 @@
 //! Requests to people in sessions that other nodes of the fleet have: listed here, so that any server shows and takes them.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use futures_util::future::join_all;
 use serde::de::DeserializeOwned;
@@ -37,7 +40,7 @@ async fn asked<T: DeserializeOwned>(
     path: &str,
     ids: impl Fn(&T) -> (String, SessionId),
 ) -> Vec<T> {
-    let owners = owners(server, directory).await;
+    let owners = owners(server).await;
     let answers = owners.values().map(|(owner, sessions)| async move {
         let answer = tokio::time::timeout(LIMIT, ask::<T>(server, owner, path)).await;
         let answer = answer.unwrap_or_else(|_| Err("it takes too long".to_owned()));
@@ -54,6 +57,10 @@ async fn asked<T: DeserializeOwned>(
             let Some(address) = owner.address.as_deref().filter(|_| sessions.contains(&session)) else {
                 continue;
             };
+            let listed = server.engine.fleet().listed(&session, &server.options.directory).await;
+            if listed.is_none_or(|info| info.directory != directory) {
+                continue;
+            }
             // The answer is passed on, and the events behind it are heard here.
             server.peers.note_asked(&id, &session);
             if let Err(reason) = follow(server, owner, address, &session).await {
@@ -65,10 +72,10 @@ async fn asked<T: DeserializeOwned>(
     found
 }
 
-/// Returns the other nodes that have sessions of a directory, with these.
-async fn owners(server: &Shared, directory: &str) -> HashMap<String, (Owner, Vec<SessionId>)> {
+/// Returns the other nodes that have sessions and take requests, with these.
+async fn owners(server: &Shared) -> HashMap<String, (Owner, HashSet<SessionId>)> {
     let fleet = server.engine.fleet();
-    let mut found: HashMap<String, (Owner, Vec<SessionId>)> = HashMap::new();
+    let mut found: HashMap<String, (Owner, HashSet<SessionId>)> = HashMap::new();
     if !fleet.is_shared().await {
         return found;
     }
@@ -77,10 +84,7 @@ async fn owners(server: &Shared, directory: &str) -> HashMap<String, (Owner, Vec
         if owner.address.is_none() || !owner.is_alive || fleet.holds(&session) {
             continue;
         }
-        let listed = fleet.listed(&session, &server.options.directory).await;
-        if listed.is_some_and(|info| info.directory == directory) {
-            found.entry(owner.id.clone()).or_insert_with(|| (owner, Vec::new())).1.push(session);
-        }
+        found.entry(owner.id.clone()).or_insert_with(|| (owner, HashSet::new())).1.insert(session);
     }
     found
 }

@@ -73,7 +73,7 @@ async fn send(state: &Mutex<State>, outlet: &Outlet, bus: &Bus) {
         let writes = batch.iter_mut().flat_map(|stored| std::mem::take(&mut stored.writes)).collect();
         let sent = outlet.send(writes).await.map_err(EngineError::from);
         if sent.is_err() {
-            // What came meanwhile is behind it.
+            // Later changes go to the log behind these, or not at all.
             batch.append(&mut lock(state).waiting);
         }
         let is_awaited = batch.iter().any(|stored| stored.waiter.is_some());
