@@ -22,6 +22,7 @@ test: build
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --package windlass --no-default-features -- -D warnings
 
 # The release build takes 10 to 20 minutes on two cores: it is optimized as a whole.
 install:

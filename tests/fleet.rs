@@ -2,40 +2,15 @@
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use crate::support::{
-    agent::{Agent, Answer, Builder, CANCEL_LIMIT, DEADLINE, binary, merge},
-    llm::{Gate, Llm, Reply, Wire, provider_config},
+    agent::{Agent, Answer, CANCEL_LIMIT, DEADLINE, merge},
+    llm::{Gate, Llm, Reply},
+    nodes::{cli, node, server},
     postgres::Postgres,
     scratch::Scratch,
-    server::{Server, answer, own_port},
+    server::answer,
 };
-
-/// Returns a node on a machine of its own, which speaks with the same model as the others.
-fn node(postgres: &Postgres, llm: &Llm, name: &str, ack: &str) -> Builder {
-    Agent::builder().llm(llm).config(json!({"windlass": {"shared": postgres.shared(name, ack)}}))
-}
-
-/// Runs a command of the terminal and returns what it printed.
-async fn cli(scratch: &Scratch, llm: &Llm, config: &Value, arguments: &[&str]) -> String {
-    let mut whole = provider_config(llm, Wire::OpenAi);
-    merge(&mut whole, config.clone());
-    let output = Command::new(binary())
-        .args(arguments)
-        .current_dir(&scratch.work)
-        .env_clear()
-        .env("PATH", std::env::var("PATH").unwrap())
-        .env("HOME", &scratch.home)
-        .env("OPENCODE_CONFIG_CONTENT", whole.to_string())
-        .env("OPENCODE_DISABLE_MODELS_FETCH", "1")
-        .output()
-        .await
-        .unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() || arguments == ["doctor"], "{arguments:?}: {error}");
-    String::from_utf8(output.stdout).unwrap()
-}
 
 /// A lease that no test outlasts.
 fn long_lease() -> Value {
@@ -293,20 +268,6 @@ async fn a_call_that_ran_when_its_machine_died_is_shown_as_unknown_and_not_run_a
     two.finish().await;
 }
 
-/// A server that is a node under an address of its own.
-async fn server(postgres: &Postgres, llm: &Llm, name: &str, bash: &str) -> Server {
-    let port = own_port();
-    let mut shared = postgres.shared(name, "shared");
-    shared["address"] = format!("http://127.0.0.1:{port}").into();
-    Server::builder()
-        .llm(llm)
-        .arguments(&["--port", &port.to_string()])
-        .config("windlass", json!({"shared": shared}))
-        .config("permission", json!({"bash": bash}))
-        .start()
-        .await
-}
-
 #[tokio::test]
 async fn any_server_lists_all_sessions_and_passes_requests_and_events_of_one_at_work() {
     let Some(postgres) = Postgres::start().await else { return };
@@ -323,6 +284,7 @@ async fn any_server_lists_all_sessions_and_passes_requests_and_events_of_one_at_
     let listed = two.get("/session").await.ok();
     assert_eq!(listed[0]["id"], id.as_str(), "{listed}");
     assert_eq!(listed[0]["directory"], two.scratch.cwd(), "the checkout there is another one");
+    assert_eq!(two.get("/session/status").await.ok(), json!({ &id: {"type": "busy"} }));
     let mut events = two.events("/global/event").await;
     let said = two.get(&format!("/session/{id}/message")).await.ok();
     assert_eq!(said[1]["parts"][1]["text"], "begun", "{said}");
@@ -522,16 +484,8 @@ async fn readers_elsewhere_hear_of_the_death_of_a_node_and_its_session_goes_on()
     events.until("session.idle").await;
     llm.reply(Reply::text("still here"));
     let prompt = json!({"parts": [{"type": "text", "text": "go on"}]});
-    let taken = async {
-        loop {
-            let ended = two.post(&format!("/session/{id}/message"), prompt.clone()).await;
-            // The other machine cannot tell a death from a silence before the lease has ended.
-            if ended.status != 502 {
-                return ended.ok().to_string();
-            }
-        }
-    };
-    let ended = tokio::time::timeout(DEADLINE, taken).await.expect("the session is taken over");
+    // The other machine cannot tell a death from a silence before the lease has ended, and waits for that.
+    let ended = two.post(&format!("/session/{id}/message"), prompt).await.ok().to_string();
     assert!(ended.contains("still here"), "{ended}");
     again.finish().await;
     two.finish().await;

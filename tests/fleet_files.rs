@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{
     agent::{Agent, Answer, Builder},
     llm::{Llm, Reply},
+    nodes::cli,
     postgres::Postgres,
     scratch::Scratch,
 };
@@ -261,4 +262,52 @@ async fn what_somebody_else_put_into_the_remote_is_not_believed() {
         assert!(said(&llm).contains("was not written by a node of the fleet"), "{}", said(&llm));
     }
     two.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_of_a_worktree_has_one_on_the_next_machine_too() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let (llm, remote) = (Llm::start().await, Remote::new());
+    let one = node(&postgres, &llm, &remote, "one").start().await;
+    let mut params = one.session_params();
+    params["_meta"] = json!({"windlass/worktree": "side"});
+    let opened = one.request("session/new", params).await.unwrap();
+    let session = opened["sessionId"].as_str().unwrap().to_owned();
+    run(&one, &session, "echo new > new.txt").await;
+    one.finish().await;
+
+    let two = node(&postgres, &llm, &remote, "two").start().await;
+    two.load(&session).await;
+    run(&two, &session, "pwd; echo more >> new.txt").await;
+    let updates = two.updates(&session);
+    let mut places = updates.iter().rev().filter_map(|it| it["locations"][0]["path"].as_str());
+    let directory = places.next().unwrap();
+    assert!(directory.ends_with("/side"), "{directory}");
+    assert!(Path::new(directory).starts_with(&two.scratch.home), "{directory}");
+    assert_eq!(std::fs::read_to_string(Path::new(directory).join("new.txt")).unwrap(), "new\nmore\n");
+    assert!(!two.scratch.exists("new.txt"), "the checkout is left alone");
+    two.finish().await;
+}
+
+#[tokio::test]
+async fn a_busy_checkout_is_left_alone_where_the_session_gets_a_worktree() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let (llm, remote) = (Llm::start().await, Remote::new());
+    let one = node(&postgres, &llm, &remote, "one").start().await;
+    let session = one.new_session().await;
+    run(&one, &session, "echo A >> a.txt").await;
+    one.finish().await;
+
+    let scratch = Scratch::new();
+    scratch.write("a.txt", "my own\n");
+    let mut shared = postgres.shared("two", "shared");
+    shared["worktrees"] = json!(remote.url());
+    llm.reply(Reply::text("here"));
+    let arguments = ["run", "--session", &session, "--worktree=side", "go on"];
+    cli(&scratch, &llm, &json!({"windlass": {"shared": shared}}), &arguments).await;
+    assert!(said(&llm).contains("came along from one"), "{}", said(&llm));
+    assert_eq!(scratch.read("a.txt"), "my own\n");
+    let found = Command::new("find").arg(&scratch.home).args(["-path", "*/side/a.txt"]).output().unwrap();
+    let found = String::from_utf8(found.stdout).unwrap();
+    assert_eq!(std::fs::read_to_string(found.trim()).unwrap(), "one\ntwo\nthree\nA\n");
 }

@@ -54,6 +54,7 @@ mod files;
 mod fleet;
 mod fleet_faults;
 mod fleet_files;
+mod fleet_passed_on;
 mod formatters;
 mod guard;
 mod hostile_repository;

@@ -7,6 +7,7 @@ pub mod http;
 pub mod link;
 pub mod llm;
 pub mod message;
+pub mod nodes;
 pub mod outside;
 pub mod postgres;
 pub mod process;

@@ -106,7 +106,7 @@ impl Call {
                 () = cancelled => Err(error(code::REQUEST_CANCELLED, "The request was cancelled.")),
                 outcome = AssertUnwindSafe(work).catch_unwind() => outcome.unwrap_or_else(|_| Err(panicked())),
             };
-            Handled { responder, session, outcome, ended }
+            Handled::Request { responder, session, outcome, ended }
         });
         Ok(())
     }
@@ -124,7 +124,7 @@ impl Call {
         close_gate(connection, Some(&session));
         connection.run_handler(async move {
             let outcome = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| Err(panicked()));
-            Handled { responder, session: Some(session), outcome, ended }
+            Handled::Request { responder, session: Some(session), outcome, ended }
         });
         Ok(())
     }

@@ -9,6 +9,8 @@ use super::chosen::Chosen;
 /// See the module's comment.
 pub struct ClientSession {
     pub workspace: Arc<Workspace>,
+    /// The parameters by which the client can open it again.
+    pub opened_by: String,
     pub chosen: Chosen,
     /// The configuration that the client knows, with its modes, options, commands and warnings.
     pub shown: Arc<Loaded>,

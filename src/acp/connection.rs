@@ -7,6 +7,7 @@ use std::{
 };
 
 use jsonrpsee::{Methods, types::ErrorObjectOwned};
+use serde_json::Value;
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,
@@ -20,11 +21,9 @@ use super::{
     client_session::ClientSession,
     editor::ClientEditor,
     encoder::Encoder,
-    outbox::{Cancel, Outbox, Responder, Switched},
+    other_node::OtherNode,
+    outbox::{Cancel, Outbox, Responder},
 };
-
-/// Bytes of one line; a longer one is refused, not kept.
-pub const MAX_LINE: usize = 64 * 1024 * 1024;
 
 /// The command line's part of a connection.
 #[derive(Debug, Clone)]
@@ -35,6 +34,8 @@ pub struct Options {
     pub login_command: Vec<String>,
     /// Bytes of the longest line that is read.
     pub max_line: usize,
+    /// The client is another node of the fleet, and speaks for one of its own: nothing is passed on any further.
+    pub is_of_fleet: bool,
     /// Ends the connection: turns are cancelled, the last lines are flushed.
     pub stop: CancellationToken,
     /// Cancelled once the client has closed the input, whether or not all of it is read.
@@ -67,6 +68,10 @@ pub struct Connection {
     unanswered: HashMap<Id, Cancel>,
     /// Servers, by their directory and name, with logins that the client was offered.
     pub offered_logins: Arc<Mutex<HashSet<(PathBuf, String)>>>,
+    /// The parameters of the client's `initialize`.
+    pub greeting: Option<Value>,
+    /// The sessions of the client that other nodes have.
+    pub other_nodes: Vec<OtherNode>,
     /// Agents that took over in sessions that are being opened.
     switched: HashMap<SessionId, String>,
 }
@@ -74,14 +79,21 @@ pub struct Connection {
 /// Answers a request and does the work that must follow the answer.
 pub type Reply = Box<dyn FnOnce(&mut Connection, Responder) + Send>;
 
+/// Brings a session back that was open, here or at its node.
+pub type Opened = Box<dyn FnOnce(&mut Connection) + Send>;
+
 /// A handler's work that has ended.
-pub struct Handled {
-    pub responder: Responder,
-    /// The session with lines that wait for the answer.
-    pub session: Option<String>,
-    pub outcome: Result<Reply, ErrorObjectOwned>,
-    /// Dropped once the request is answered; the next handler waits for it.
-    pub ended: oneshot::Sender<()>,
+pub enum Handled {
+    Request {
+        responder: Responder,
+        /// The session with lines that wait for the answer.
+        session: Option<String>,
+        outcome: Result<Reply, ErrorObjectOwned>,
+        /// Dropped once the request is answered; the next handler waits for it.
+        ended: oneshot::Sender<()>,
+    },
+    /// A session that had gone elsewhere is open again, for the lines that wait for it.
+    Reopened { session: String, outcome: Result<Opened, ErrorObjectOwned> },
 }
 
 impl Connection {
@@ -111,6 +123,8 @@ impl Connection {
             is_initialized: false,
             unanswered: HashMap::new(),
             offered_logins: Arc::default(),
+            greeting: None,
+            other_nodes: Vec::new(),
             switched: HashMap::new(),
         }
     }
@@ -124,6 +138,7 @@ impl Connection {
     pub fn give_up(&mut self) {
         self.encoder.permissions.give_up();
         self.encoder.client_calls.give_up();
+        self.other_nodes.iter().for_each(OtherNode::end_input);
         self.lease.set_editor(None);
         self.lease.set_answerable(Answerable::Nothing);
     }
@@ -190,8 +205,7 @@ impl Connection {
     }
 
     /// Notes an agent that took over.
-    pub fn switch(&mut self, switched: Switched) {
-        let Switched { session_id, agent } = switched;
+    pub fn switch(&mut self, session_id: SessionId, agent: String) {
         match self.encoder.client_sessions.get_mut(&session_id) {
             Some(client_session) => client_session.chosen.agent = Some(agent),
             None => _ = self.switched.insert(session_id, agent),

@@ -31,8 +31,9 @@ use super::{
     elicitation,
     error::error,
     initialize, linked,
-    outbox::Cancel,
-    prompt, providers, queue, records, session, settings,
+    outbox::{Cancel, News, Responder},
+    passed_on::{self, Place},
+    prompt, providers, queue, records, reopen, session, settings,
 };
 
 /// Lines that may wait for one session to open.
@@ -71,8 +72,8 @@ const METHODS: &[(&str, Versions, Handler)] = &[
     ("providers/set",              BOTH, providers::set),
     ("providers/disable",          BOTH, providers::disable),
     ("session/new",                BOTH, session::new),
-    ("session/load",               V1,   session::load),
-    ("session/resume",             BOTH, session::resume),
+    ("session/load",               V1,   reopen::load),
+    ("session/resume",             BOTH, reopen::resume),
     ("session/fork",               BOTH, session::fork),
     ("session/options",            BOTH, session::options),
     ("session/list",               BOTH, session::list),
@@ -141,7 +142,7 @@ pub fn line(connection: &mut Connection, line: &[u8]) {
             let params = params.map(RawValue::get);
             match wait_behind_gate(connection, params, line) {
                 Ok(true) => {}
-                Ok(false) => call(connection, id, &method, params),
+                Ok(false) => call(connection, id, &method, params, line),
                 Err(error) => connection.responder(id).fail(&error),
             }
         }
@@ -152,6 +153,9 @@ pub fn line(connection: &mut Connection, line: &[u8]) {
                 "session/cancel" => {
                     if let Ok(id) = decode::session_id(params) {
                         cancel_parked(connection, |line| is_prompt_of(line, &id));
+                        if passed_on::notify(connection, &method, &id, params) {
+                            return;
+                        }
                         if let Ok(id) = SessionId::parse(&id) {
                             connection.engine.sessions().cancel(&id);
                         }
@@ -167,8 +171,17 @@ pub fn line(connection: &mut Connection, line: &[u8]) {
 
 /// Deals with the end of a handler: its request is answered, and the lines that waited for its session go on.
 pub fn handled(connection: &mut Connection, handled: Handled) {
-    let Handled { responder, session, outcome, ended } = handled;
     connection.note_handled();
+    let (responder, session, outcome, ended) = match handled {
+        Handled::Request { responder, session, outcome, ended } => (responder, session, outcome, ended),
+        Handled::Reopened { session, outcome } => {
+            match outcome {
+                Ok(opened) => opened(connection),
+                Err(error) => refuse_parked(connection, &session, &error),
+            }
+            return open_gate(connection, &session);
+        }
+    };
     match outcome {
         Ok(reply) => reply(connection, responder),
         Err(error) => responder.fail(&error),
@@ -213,13 +226,68 @@ fn wait_behind_gate(
     }
 }
 
-fn call(connection: &mut Connection, id: Id, method: &str, params: Option<&str>) {
-    let responder = connection.responder(id);
+fn call(connection: &mut Connection, id: Id, method: &str, params: Option<&str>, line: &[u8]) {
     if connection.client().is_none() && method != "initialize" {
-        return responder.fail(&error(code::INVALID_REQUEST, "The connection must begin with `initialize`."));
+        let error = error(code::INVALID_REQUEST, "The connection must begin with `initialize`.");
+        return connection.responder(id).fail(&error);
     }
+    match passed_on::place(connection, method, params) {
+        Place::Here => {
+            let responder = connection.responder(id);
+            handle(connection, responder, method, params);
+        }
+        Place::There(session) => {
+            let responder = connection.responder(id);
+            passed_on::pass_on(connection, &session, responder, method, params);
+        }
+        Place::Gone(session, opened_by) => {
+            reopen::again(connection, session.to_string(), &opened_by);
+            park(connection, session.as_str(), line.to_vec());
+        }
+    }
+}
+
+/// Takes news that the client is not told yet.
+pub fn news(connection: &mut Connection, news: News) {
+    match news {
+        News::Switched { session_id, agent } => connection.switch(session_id, agent),
+        News::Moved { responder, session_id, line: moved } => {
+            connection.note_answer(&responder.withdraw());
+            let session = session_id.as_str();
+            let opened_by = connection.sessions().get(&session_id).map(|it| it.opened_by.clone());
+            match opened_by {
+                // Another line has found it already.
+                _some if connection.gates.contains_key(session) => park(connection, session, moved),
+                Some(opened_by) => {
+                    reopen::again(connection, session.to_owned(), &opened_by);
+                    park(connection, session, moved);
+                }
+                None => line(connection, &moved),
+            }
+        }
+    }
+}
+
+/// Has a line wait behind a gate that is closed.
+fn park(connection: &mut Connection, session: &str, line: Vec<u8>) {
+    connection.gates.entry(session.to_owned()).or_default().push_back(line);
+}
+
+/// Answers the requests that wait for a session that could not be opened again.
+fn refuse_parked(connection: &mut Connection, session: &str, error: &ErrorObjectOwned) {
+    let parked = connection.gates.get_mut(session).map(std::mem::take).unwrap_or_default();
+    for line in &parked {
+        if let Some(Ok(Incoming::Call { id, .. })) = rpc::parse(line) {
+            connection.responder(id).fail(error);
+        }
+    }
+}
+
+/// Gives a request to its handler.
+fn handle(connection: &mut Connection, responder: Responder, method: &str, params: Option<&str>) {
     let version = connection.encoder.client.version;
-    let Some(handler) = handler(&connection.methods, method, version) else {
+    let is_foreign = connection.options.is_of_fleet && !passed_on::is_passed_on(method);
+    let Some(handler) = handler(&connection.methods, method, version).filter(|_| !is_foreign) else {
         let data = json!({ "method": method });
         return responder.fail(&ErrorObjectOwned::owned(
             code::METHOD_NOT_FOUND,
@@ -257,6 +325,7 @@ fn cancel_request(connection: &mut Connection, params: Option<&str>) {
         Some(Cancel::Prompt { session_id, ticket }) => {
             connection.engine.sessions().cancel_prompt(&session_id, ticket)
         }
+        Some(Cancel::AtOtherNode { session_id, id }) => passed_on::cancel(connection, &session_id, id),
         Some(Cancel::No) => {}
         None => cancel_parked(
             connection,

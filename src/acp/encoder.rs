@@ -203,9 +203,7 @@ impl Encoder {
             Outgoing::Attach { session_id, workspace, title, cost } => {
                 self.attach(session_id, workspace, title, cost, out);
             }
-            Outgoing::Hold(session_id) => {
-                self.held.entry(session_id).or_default();
-            }
+            Outgoing::Hold(session_id) => _ = self.held.entry(session_id).or_default(),
             Outgoing::Release(session_id) => self.release(&session_id, out),
             Outgoing::Past(past) => self.past(*past, out),
             Outgoing::PastEnd { session_id, todos, children } => {

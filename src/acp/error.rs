@@ -5,6 +5,9 @@ use windlass_engine::{EngineError, EngineErrorKind};
 use windlass_protocol::{opencode::id::SessionId, rpc::code};
 use windlass_protocol_acp::decode::InvalidParams;
 
+/// Says in the data of an error that another node has the session.
+pub const OTHER_NODE: &str = "otherNode";
+
 /// Makes an error object.
 pub fn error(code: i32, message: &str) -> ErrorObjectOwned {
     ErrorObjectOwned::owned(code, message, None::<()>)
@@ -39,10 +42,13 @@ pub fn engine_error(failure: &EngineError) -> ErrorObjectOwned {
         EngineErrorKind::SessionNotFound(id) => no_session(id.as_str()),
         EngineErrorKind::SessionExists
         | EngineErrorKind::SessionBusy
-        | EngineErrorKind::OtherNode
         | EngineErrorKind::NoTurn
         | EngineErrorKind::MessageNotFound
         | EngineErrorKind::InvalidInput => error(code::INVALID_PARAMS, &failure.message),
+        EngineErrorKind::OtherNode => {
+            let data = serde_json::json!({ OTHER_NODE: true });
+            ErrorObjectOwned::owned(code::INVALID_PARAMS, failure.message.clone(), Some(data))
+        }
         EngineErrorKind::AuthRequired => error(code::AUTH_REQUIRED, &failure.message),
         EngineErrorKind::ModelUnusable
         | EngineErrorKind::StructuredOutput { .. }

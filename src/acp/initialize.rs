@@ -50,6 +50,7 @@ pub fn initialize(
         meta.insert("jetbrains".to_owned(), air());
     }
     connection.set_client(request.client);
+    connection.greeting = params.and_then(|it| serde_json::from_str(it).ok());
     call.spawn(connection, None, async move {
         let found = sandbox::level().await;
         let response = InitializeResponse::new(ProtocolVersion::V1)

@@ -4,6 +4,9 @@ use std::{io, mem};
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
+/// Bytes of one line; a longer one is refused, not kept.
+pub const MAX_LINE: usize = 64 * 1024 * 1024;
+
 /// Something that was read.
 pub enum Line {
     /// A line with its line feed, or the rest of the input without one.

@@ -160,16 +160,18 @@ pub struct Past {
     pub children: HashMap<SessionId, Vec<MessageWithParts>>,
 }
 
-/// An agent that took over in a session. Prompts that are read from here on go to it, long before the client is told.
-pub struct Switched {
-    pub session_id: SessionId,
-    pub agent: String,
+/// News for the connection, long before the client is told.
+pub enum News {
+    /// An agent took over in a session. Prompts that are read from here on go to it.
+    Switched { session_id: SessionId, agent: String },
+    /// A prompt that has not begun is for a session that another node has: its line is to be read again behind that.
+    Moved { responder: Responder, session_id: SessionId, line: Vec<u8> },
 }
 
 /// See the module's comment.
 pub struct Outbox {
     pub queue: Queue<Outgoing>,
-    switched: mpsc::UnboundedSender<Switched>,
+    news: mpsc::UnboundedSender<News>,
 }
 
 /// The way to cancel a request in flight.
@@ -181,13 +183,20 @@ pub enum Cancel {
     Task(CancellationToken),
     /// A prompt, by the engine's ticket.
     Prompt { session_id: SessionId, ticket: u64 },
+    /// A request that was passed on, by its id there.
+    AtOtherNode { session_id: SessionId, id: i64 },
 }
 
 impl Outbox {
-    /// Makes an outbox, and the channel by which its connection hears of agents that took over.
-    pub fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<Switched>) {
-        let (switched, receiver) = mpsc::unbounded_channel();
-        (Arc::new(Self { queue: Queue::new(HIGH_WATER), switched }), receiver)
+    /// Makes an outbox, and the channel by which its connection hears of news.
+    pub fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<News>) {
+        let (news, receiver) = mpsc::unbounded_channel();
+        (Arc::new(Self { queue: Queue::new(HIGH_WATER), news }), receiver)
+    }
+
+    /// Tells the connection something. One that has ended has no use for it.
+    pub fn tell(&self, news: News) {
+        let _ = self.news.send(news);
     }
 
     /// Encodes a message into the queue.
@@ -244,8 +253,7 @@ fn encode(message: &impl Serialize) -> Option<Vec<u8>> {
 impl Subscriber for Outbox {
     fn deliver(&self, event: &Arc<Event>) {
         if let EventPayload::AgentSwitched { session_id, agent, .. } = &event.payload {
-            // A connection that has ended has no use for it.
-            let _ = self.switched.send(Switched { session_id: session_id.clone(), agent: agent.clone() });
+            self.tell(News::Switched { session_id: session_id.clone(), agent: agent.clone() });
         }
         self.push(Outgoing::Event(event.clone()));
     }
@@ -277,6 +285,12 @@ impl Responder {
 
     pub fn id(&self) -> &Id {
         &self.id
+    }
+
+    /// Leaves the request without an answer, since it is read again. Returns its id.
+    pub fn withdraw(mut self) -> Id {
+        self.is_answered = true;
+        self.id.clone()
     }
 
     pub fn succeed(mut self, result: &impl Serialize) {

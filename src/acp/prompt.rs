@@ -6,11 +6,12 @@ use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::{json, value::RawValue};
 use windlass_base::lock::lock;
 use windlass_engine::{
-    Begun, Invocation, OnMissing, PromptInput, PromptKey, PromptPart, TurnBegin, TurnEnd, TurnOutcome,
+    Begun, EngineError, EngineErrorKind, Invocation, OnMissing, PromptInput, PromptKey, PromptPart,
+    TurnBegin, TurnEnd, TurnOutcome,
 };
 use windlass_protocol::{
     opencode::{id::SessionId, permission::Reply},
-    rpc::{ErrorBody, Id, code},
+    rpc::{self, ErrorBody, Id, code},
 };
 use windlass_protocol_acp::{
     decode::{self, Version},
@@ -23,7 +24,7 @@ use super::{
     elicitation,
     error::{engine_error, error, invalid_params, not_open, session_id},
     from_proto, options,
-    outbox::{Cancel, Outgoing, PromptEnd, Responder},
+    outbox::{Cancel, News, Outbox, Outgoing, PromptEnd, Responder},
     permissions::AskedId,
     reload, server_login, to_proto,
     v2::agent,
@@ -45,25 +46,65 @@ pub fn prompt(
     let input = input(connection, &id, request)?;
     server_login::offer(connection, &id);
     if let Some(key) = key {
-        return once(connection, call, &PromptKey::new(&id, &key), id, input);
+        return once(connection, call, &PromptKey::new(&id, &key), id, input, params);
     }
     let responder = call.take_responder()?;
+    let movable = Movable::new(connection, &id, responder.id(), params);
     if is_second_version {
-        answer_at_once(connection, id, input, responder);
+        answer_at_once(connection, id, input, responder, movable);
         return Ok(());
     }
     let rpc_id = responder.id().clone();
+    let begun = movable.clone();
+    let on_begin: TurnBegin = Box::new(move |_how| begun.begin());
     let on_end: TurnEnd = Box::new(move |outcome| match outcome {
         Ok(outcome) => {
             let response = PromptResponse::new(to_proto::stop_reason(outcome.stop))
                 .usage(outcome.tokens.as_ref().map(to_proto::usage));
             responder.succeed(&response);
         }
-        Err(failure) => responder.fail(&engine_error(&failure)),
+        Err(failure) => {
+            if let Some(responder) = movable.moved(responder, &failure) {
+                responder.fail(&engine_error(&failure));
+            }
+        }
     });
-    let ticket = connection.engine.sessions().prompt(&id, input, on_end);
+    let ticket = connection.engine.sessions().prompt_watched(&id, input, on_begin, on_end);
     connection.set_cancel(&rpc_id, Cancel::Prompt { session_id: id, ticket });
     Ok(())
+}
+
+/// A prompt whose session may be another node's by now: until it begins, its line can be read again behind that.
+#[derive(Clone)]
+struct Movable {
+    outbox: Arc<Outbox>,
+    session_id: SessionId,
+    line: Arc<Mutex<Option<Vec<u8>>>>,
+}
+
+impl Movable {
+    fn new(connection: &Connection, id: &SessionId, rpc_id: &Id, params: Option<&str>) -> Self {
+        let may_be_elsewhere = connection.engine.fleet().may_be_elsewhere(id);
+        let line = params.filter(|_| may_be_elsewhere).and_then(|params| {
+            let params = serde_json::from_str::<&RawValue>(params).ok()?;
+            serde_json::to_vec(&rpc::request(rpc_id, "session/prompt", params)).ok()
+        });
+        let line = Arc::new(Mutex::new(line));
+        Self { outbox: connection.outbox.clone(), session_id: id.clone(), line }
+    }
+
+    /// Notes that the prompt has begun here.
+    fn begin(&self) {
+        lock(&self.line).take();
+    }
+
+    /// Has the line read again if another node has the session. Returns the duty to answer otherwise.
+    fn moved(&self, responder: Responder, failure: &EngineError) -> Option<Responder> {
+        let line = lock(&self.line).take().filter(|_| failure.kind == EngineErrorKind::OtherNode);
+        let Some(line) = line else { return Some(responder) };
+        self.outbox.tell(News::Moved { responder, session_id: self.session_id.clone(), line });
+        None
+    }
 }
 
 /// Gives the engine a prompt that may have come before: its message is then the answer.
@@ -73,12 +114,15 @@ fn once(
     key: &PromptKey,
     id: SessionId,
     input: PromptInput,
+    params: Option<&str>,
 ) -> Result<(), ErrorObjectOwned> {
     let engine = connection.engine.clone();
     let responder = call.take_responder()?;
     match engine.sessions().claim_key(key) {
         Ok(claim) => {
-            answer_at_once(connection, id, PromptInput { key: Some(Arc::new(claim)), ..input }, responder);
+            let input = PromptInput { key: Some(Arc::new(claim)), ..input };
+            let movable = Movable::new(connection, &id, responder.id(), params);
+            answer_at_once(connection, id, input, responder, movable);
         }
         Err(earlier) => {
             let sessions = engine.clone();
@@ -167,12 +211,20 @@ pub fn parts(
 
 /// Gives the engine a prompt of version 2, which is answered when its message is there; the state of its session tells
 /// how its turn ended.
-fn answer_at_once(connection: &mut Connection, id: SessionId, input: PromptInput, responder: Responder) {
+fn answer_at_once(
+    connection: &mut Connection,
+    id: SessionId,
+    input: PromptInput,
+    responder: Responder,
+    movable: Movable,
+) {
     let rpc_id = responder.id().clone();
     let waiting = Arc::new(Mutex::new((Some(responder), None)));
     let begun = waiting.clone();
     let (outbox, session_id) = (connection.outbox.clone(), id.clone());
+    let begun_movable = movable.clone();
     let on_begin: TurnBegin = Box::new(move |how| {
+        begun_movable.begin();
         let mut waiting = lock(&begun);
         waiting.1 = Some(how);
         if how == Begun::Turn
@@ -183,8 +235,14 @@ fn answer_at_once(connection: &mut Connection, id: SessionId, input: PromptInput
     });
     let (outbox, session_id) = (connection.outbox.clone(), id.clone());
     let on_end: TurnEnd = Box::new(move |outcome| {
-        let outcome = outcome.map_err(|failure| engine_error(&failure));
         let (responder, how) = std::mem::take(&mut *lock(&waiting));
+        let (responder, outcome) = match (responder, outcome) {
+            (Some(responder), Err(failure)) => match movable.moved(responder, &failure) {
+                Some(responder) => (Some(responder), Err(engine_error(&failure))),
+                None => return,
+            },
+            (responder, outcome) => (responder, outcome.map_err(|failure| engine_error(&failure))),
+        };
         match (responder, &outcome) {
             // It is a message of the turn that runs, and ends nothing.
             (Some(responder), Ok(TurnOutcome { message_id: Some(id), .. })) if how == Some(Begun::Within) => {

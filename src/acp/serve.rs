@@ -88,13 +88,13 @@ async fn serve_client(
     let trace = Arc::new(trace?);
     let methods = dispatch::methods().map_err(io::Error::other)?;
     let (stop, hung_up, max_line) = (options.stop.clone(), options.hung_up.clone(), options.max_line);
-    let (outbox, switched) = Outbox::new();
+    let (outbox, news) = Outbox::new();
     let (handled_sender, handled) = mpsc::unbounded_channel();
     let connection = Connection::new(engine.clone(), options, methods, outbox.clone(), handled_sender);
     let subscriber: Arc<dyn Subscriber> = outbox.clone();
     connection.lease.subscribe(&subscriber);
     let lines = input::Lines::new(input, max_line);
-    let wire = Wire::new(lines, hung_up, output, trace, outbox.clone(), handled, switched);
+    let wire = Wire::new(lines, hung_up, output, trace, outbox.clone(), handled, news);
     let mut server = Server { connection, wire, server_lease };
 
     let served = server.serve_to_the_end(&engine, &stop).await;
@@ -111,6 +111,8 @@ async fn serve_client(
         }
         Err(Interrupted::Stopped) => {
             server.connection.give_up();
+            // Their turns go on at their nodes.
+            server.connection.other_nodes.clear();
             // A broken output has nothing more to say either.
             let _ = server.serve(&never, pin!(engine.abort()), |_| false).await;
         }
@@ -148,7 +150,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
         // Nobody is left to answer, so requests that would need an answer are refused.
         self.connection.give_up();
         self.serve(stop, pin!(future::pending()), |server| !server.connection.is_handling()).await?;
-        self.serve(stop, pin!(engine.finish()), |_| false).await
+        self.serve(stop, pin!(engine.finish()), |_| false).await?;
+        // Turns at other nodes end there.
+        self.serve(stop, pin!(future::pending()), |server| !server.connection.is_answering()).await
     }
 
     /// Closes the client's sessions, but for those that work: other clients can answer their questions.
@@ -186,7 +190,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
                 Event::LongLine => dispatch::refuse_long_line(connection),
                 Event::End => {}
                 Event::Handled(handled) => dispatch::handled(connection, handled),
-                Event::Switched(switched) => connection.switch(switched),
+                Event::News(news) => dispatch::news(connection, news),
                 Event::Say => wire.writer.fill(|lines| encode(connection, &mut wire.batch, lines)),
                 Event::Due => wire.writer.fill(|lines| connection.encoder.encode_due(lines)),
                 Event::Broken => return Err(Interrupted::Broken),

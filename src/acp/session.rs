@@ -1,4 +1,4 @@
-//! The session methods: new, load, resume, fork, list, close, delete.
+//! The session methods that make, list and end sessions: new, fork, options, list, close, delete.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -7,8 +7,7 @@ use jsonrpsee::types::ErrorObjectOwned;
 use serde::Serialize;
 use serde_json::json;
 use windlass_engine::{
-    Client as Lease, ClientPrompt, ClientServer, Engine, EngineError, HistoryPage, Link, Loaded, NewSession,
-    Opened,
+    Client as Lease, ClientPrompt, ClientServer, Engine, EngineError, Link, Loaded, NewSession, Opened,
 };
 use windlass_protocol::{
     opencode::{
@@ -23,8 +22,8 @@ use windlass_protocol_acp::{
     decode::{self, InitialOption, McpServer, OpenSession, OptionsAhead, SystemPrompt, Version},
     schema::{
         CloseSessionResponse, DeleteSessionResponse, ForkSessionResponse, ListSessionsResponse,
-        LoadSessionResponse, NewSessionResponse, Notice, NoticeSeverity, ResumeSessionResponse,
-        SessionConfigOption, SessionModeState, SessionOptionsResponse, SessionUpdate,
+        NewSessionResponse, Notice, NoticeSeverity, SessionConfigOption, SessionModeState,
+        SessionOptionsResponse, SessionUpdate,
     },
 };
 
@@ -37,15 +36,13 @@ use super::{
     connection::{Connection, Reply},
     error::{self, engine_error, error, invalid_params, not_open, session_id},
     linked, options,
-    outbox::{Outbox, Outgoing, Past, Responder},
-    reload, to_proto,
+    outbox::{Outbox, Outgoing, Responder},
+    passed_on, reload, to_proto,
     v2::agent,
 };
 
 /// Sessions of one page of `session/list`.
 const PAGE: usize = 50;
-/// Messages of one page of a session's past.
-const HISTORY_PAGE: usize = 64;
 
 pub fn new(
     connection: &mut Connection,
@@ -61,6 +58,7 @@ pub fn new(
         None => None,
     };
     let has_switches = connection.encoder.client.switches;
+    let params = params.unwrap_or_default().to_owned();
     let (engine, lease, outbox) =
         (connection.engine.clone(), connection.lease.clone(), connection.outbox.clone());
     call.spawn(connection, request.session_id.clone(), async move {
@@ -83,7 +81,7 @@ pub fn new(
         lease.hold(&opened.info.id);
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             fresh.keep();
-            let client_session = client_session_of(&connection.engine, &opened);
+            let client_session = client_session_of(&connection.engine, &opened, &params);
             let Opened { info, .. } = opened;
             let session_id = info.id.shared();
             match FirstView::of(connection, &client_session) {
@@ -100,7 +98,7 @@ pub fn new(
 
 /// Lets a session reach the directories that its client names beside the project, and gives it the client's own
 /// instructions, if it brings some.
-async fn equip(
+pub(super) async fn equip(
     engine: &Engine,
     id: &SessionId,
     directories: Vec<String>,
@@ -110,114 +108,6 @@ async fn equip(
     let Some(SystemPrompt { is_override, text }) = prompt else { return Ok(()) };
     let prompt = ClientPrompt { is_override, text };
     engine.sessions().set_client_prompt(id, prompt).await.map_err(|failure| engine_error(&failure))
-}
-
-pub fn load(
-    connection: &mut Connection,
-    call: &mut Call,
-    params: Option<&str>,
-) -> Result<(), ErrorObjectOwned> {
-    let request = decode::existing_session(params).map_err(|reason| invalid_params(&reason))?;
-    require_login(connection)?;
-    let id = session_id(request.session_id.as_deref().unwrap_or_default())?;
-    connection.take_switch(&id);
-    let is_known = connection.sessions().contains_key(&id);
-    let has_switches = connection.encoder.client.switches;
-    let (engine, lease, outbox) =
-        (connection.engine.clone(), connection.lease.clone(), connection.outbox.clone());
-    call.spawn(connection, request.session_id.clone(), async move {
-        let OpenSession { cwd, directories, mcp_servers, system_prompt, config_options, skipped, .. } =
-            request;
-        // Events from here on are shown behind the history.
-        let hold = Hold::new(&outbox, &id);
-        let held = Held::new(&lease, &id);
-        let opened =
-            engine.sessions().open(&id, &PathBuf::from(cwd), client_servers(mcp_servers, &outbox)).await;
-        let opened = opened.map_err(|failure| engine_error(&failure))?;
-        equip(&engine, &id, directories, system_prompt).await?;
-        let opened = choose_ahead(&engine, opened, &config_options, has_switches).await?;
-        let workspace = opened.workspace.clone();
-        let title = opened.info.title.clone();
-        let mut attached = Attached { outbox: outbox.clone(), session_id: id.clone(), is_kept: is_known };
-        outbox.push(Outgoing::Attach { session_id: id.clone(), workspace, title, cost: 0.0 });
-        let mut cursor = Some(opened.history.clone());
-        while let Some(place) = cursor.take() {
-            // One page waits for a client that reads slowly, not all of them.
-            outbox.queue.room().await;
-            let page = engine.sessions().history(&id, &place, HISTORY_PAGE).await;
-            let HistoryPage { messages, children, next } = page.map_err(|failure| engine_error(&failure))?;
-            cursor = next;
-            outbox.push(Outgoing::Past(Box::new(Past { session_id: id.clone(), messages, children })));
-        }
-        attached.is_kept = true;
-        held.keep();
-        Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
-            let client_session = client_session_of(&connection.engine, &opened);
-            let Opened { todos, children, .. } = opened;
-            connection.outbox.push(Outgoing::PastEnd { session_id: id.clone(), todos, children });
-            drop(hold);
-            match FirstView::of(connection, &client_session) {
-                FirstView::V1 { modes, options, models } => {
-                    let response = LoadSessionResponse::new().modes(modes).config_options(options);
-                    responder.succeed(&WithModels { response, models });
-                }
-                FirstView::V2(shown) => {
-                    push_state(connection, &id);
-                    responder.succeed(&shown);
-                }
-            }
-            announce(connection, id, client_session, &skipped);
-        }) as Reply)
-    })
-}
-
-pub fn resume(
-    connection: &mut Connection,
-    call: &mut Call,
-    params: Option<&str>,
-) -> Result<(), ErrorObjectOwned> {
-    if connection.encoder.client.version == Version::V2
-        && decode::replays(params).map_err(|reason| invalid_params(&reason))?
-    {
-        return load(connection, call, params);
-    }
-    let request = decode::existing_session(params).map_err(|reason| invalid_params(&reason))?;
-    require_login(connection)?;
-    let id = session_id(request.session_id.as_deref().unwrap_or_default())?;
-    connection.take_switch(&id);
-    let has_switches = connection.encoder.client.switches;
-    let (engine, lease, outbox) =
-        (connection.engine.clone(), connection.lease.clone(), connection.outbox.clone());
-    call.spawn(connection, request.session_id.clone(), async move {
-        let OpenSession { cwd, directories, mcp_servers, system_prompt, config_options, skipped, .. } =
-            request;
-        let held = Held::new(&lease, &id);
-        let opened =
-            engine.sessions().open(&id, &PathBuf::from(cwd), client_servers(mcp_servers, &outbox)).await;
-        let opened = opened.map_err(|failure| engine_error(&failure))?;
-        equip(&engine, &id, directories, system_prompt).await?;
-        let opened = choose_ahead(&engine, opened, &config_options, has_switches).await?;
-        held.keep();
-        Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
-            let client_session = client_session_of(&connection.engine, &opened);
-            let Opened { info, workspace, .. } = opened;
-            let attached =
-                Outgoing::Attach { session_id: id.clone(), workspace, title: info.title, cost: info.cost };
-            match FirstView::of(connection, &client_session) {
-                FirstView::V1 { modes, options, models } => {
-                    let response = ResumeSessionResponse::new().modes(modes).config_options(options);
-                    responder.succeed(&WithModels { response, models });
-                    connection.outbox.push(attached);
-                }
-                FirstView::V2(shown) => {
-                    connection.outbox.push(attached);
-                    push_state(connection, &id);
-                    responder.succeed(&shown);
-                }
-            }
-            announce(connection, id, client_session, &skipped);
-        }) as Reply)
-    })
 }
 
 pub fn fork(
@@ -237,6 +127,7 @@ pub fn fork(
         None => None,
     };
     let has_switches = connection.encoder.client.switches;
+    let params = params.unwrap_or_default().to_owned();
     let (engine, lease, outbox) =
         (connection.engine.clone(), connection.lease.clone(), connection.outbox.clone());
     call.spawn(connection, request.session_id.clone(), async move {
@@ -262,7 +153,7 @@ pub fn fork(
         lease.hold(&opened.info.id);
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             fresh.keep();
-            let client_session = client_session_of(&connection.engine, &opened);
+            let client_session = client_session_of(&connection.engine, &opened, &params);
             let Opened { info, .. } = opened;
             let session_id = info.id.shared();
             match FirstView::of(connection, &client_session) {
@@ -275,67 +166,6 @@ pub fn fork(
             attach(connection, info.id, client_session, info.title, 0.0, &skipped);
         }) as Reply)
     })
-}
-
-/// Holds a session's events back until everything before them was shown, or cannot be.
-struct Hold {
-    outbox: Arc<Outbox>,
-    session_id: SessionId,
-}
-
-impl Hold {
-    fn new(outbox: &Arc<Outbox>, session_id: &SessionId) -> Self {
-        outbox.push(Outgoing::Hold(session_id.clone()));
-        Self { outbox: outbox.clone(), session_id: session_id.clone() }
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        // Behind a replay nothing is held any more; behind a failure everything still is.
-        self.outbox.push(Outgoing::Release(self.session_id.clone()));
-    }
-}
-
-/// Takes a session off the client's screen again, unless all of its past was shown.
-struct Attached {
-    outbox: Arc<Outbox>,
-    session_id: SessionId,
-    is_kept: bool,
-}
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        if !self.is_kept {
-            self.outbox.push(Outgoing::Detach(self.session_id.clone()));
-        }
-    }
-}
-
-/// Holds a session in the client's lease, unless opening it fails.
-struct Held {
-    lease: Arc<Lease>,
-    session_id: SessionId,
-    is_new: bool,
-}
-
-impl Held {
-    fn new(lease: &Arc<Lease>, session_id: &SessionId) -> Self {
-        let is_new = lease.hold(session_id);
-        Self { lease: lease.clone(), session_id: session_id.clone(), is_new }
-    }
-
-    fn keep(mut self) {
-        self.is_new = false;
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        if self.is_new {
-            self.lease.release(&self.session_id);
-        }
-    }
 }
 
 /// A session that its client is not told of yet: it is closed for that, with its servers, if the request is taken back or
@@ -366,7 +196,7 @@ impl Drop for Fresh {
 }
 
 /// Refuses a session after a logout, until the next login.
-fn require_login(connection: &Connection) -> Result<(), ErrorObjectOwned> {
+pub(super) fn require_login(connection: &Connection) -> Result<(), ErrorObjectOwned> {
     if connection.engine.accounts().is_logged_out() {
         return Err(error(code::AUTH_REQUIRED, "You are logged out. Authenticate to use your keys again."));
     }
@@ -374,13 +204,13 @@ fn require_login(connection: &Connection) -> Result<(), ErrorObjectOwned> {
 }
 
 /// The first that a client sees of a session.
-enum FirstView {
+pub(super) enum FirstView {
     V1 { modes: SessionModeState, options: Vec<SessionConfigOption>, models: options::Models },
     V2(agent::OpenedSession),
 }
 
 impl FirstView {
-    fn of(connection: &Connection, client_session: &ClientSession) -> Self {
+    pub(super) fn of(connection: &Connection, client_session: &ClientSession) -> Self {
         let client = &connection.encoder.client;
         let options = options::config_options(&client_session.shown, &client_session.chosen, client);
         match client.version {
@@ -399,25 +229,26 @@ impl FirstView {
 
 /// An answer with the models of the older `session/set_model`, which the published types no longer have.
 #[derive(Serialize)]
-struct WithModels<T> {
+pub(super) struct WithModels<T> {
     #[serde(flatten)]
-    response: T,
-    models: options::Models,
+    pub(super) response: T,
+    pub(super) models: options::Models,
 }
 
 /// Has the client of version 2 told if the session works, before its answer.
-fn push_state(connection: &Connection, id: &SessionId) {
+pub(super) fn push_state(connection: &Connection, id: &SessionId) {
     let is_working = connection.engine.sessions().is_working(id);
     connection.outbox.push(Outgoing::State { session_id: id.clone(), is_working });
 }
 
-fn client_session_of(engine: &Engine, opened: &Opened) -> ClientSession {
+pub(super) fn client_session_of(engine: &Engine, opened: &Opened, params: &str) -> ClientSession {
     // An older session has its last model only in its last message.
     let last = opened.last_prompt.as_ref().map(|prompt| (prompt.agent.clone(), prompt.model.clone()));
     let shown = opened.workspace.loaded();
     let prompts = engine.sessions().server_prompts(&opened.info.id, opened.workspace.clone());
     ClientSession {
         workspace: opened.workspace.clone(),
+        opened_by: passed_on::again(params, &opened.info.id),
         chosen: chosen_of(&opened.info, last, &shown, engine),
         shown_prompts: prompts.choices(),
         prompts,
@@ -442,7 +273,7 @@ fn chosen_of(info: &Session, last: Option<(String, ModelRef)>, loaded: &Loaded, 
 }
 
 /// Stores the options that a client wants a session to begin with.
-async fn choose_ahead(
+pub(super) async fn choose_ahead(
     engine: &Engine,
     mut opened: Opened,
     wanted: &[InitialOption],
@@ -529,7 +360,7 @@ fn attach(
 }
 
 /// Sends the updates behind the answer that made the session known: its commands, and notices.
-fn announce(
+pub(super) fn announce(
     connection: &mut Connection,
     id: SessionId,
     mut client_session: ClientSession,
@@ -559,7 +390,7 @@ fn announce(
     connection.sessions().insert(id, client_session);
 }
 
-fn client_servers(servers: Vec<McpServer>, outbox: &Arc<Outbox>) -> Vec<ClientServer> {
+pub(super) fn client_servers(servers: Vec<McpServer>, outbox: &Arc<Outbox>) -> Vec<ClientServer> {
     let servers = servers.into_iter().map(|server| match server {
         McpServer::Stdio { name, command, args, env } => {
             let command = std::iter::once(command).chain(args).collect();
@@ -652,6 +483,7 @@ pub fn delete(
         engine.sessions().delete(&id).await.map_err(|failure| engine_error(&failure))?;
         Ok(Box::new(move |connection: &mut Connection, responder: Responder| {
             connection.sessions().remove(&id);
+            passed_on::forget(connection, &id);
             connection.lease.release(&id);
             responder.succeed(&DeleteSessionResponse::new());
             connection.outbox.push(Outgoing::Detach(id));

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     input::{Line, Lines},
-    outbox::{Outbox, Outgoing, Switched},
+    outbox::{News, Outbox, Outgoing},
     output::Writer,
     trace::Trace,
 };
@@ -29,8 +29,7 @@ pub enum Event<T> {
     End,
     /// A handler beside the connection's task has ended.
     Handled(T),
-    /// Another agent took over in a session.
-    Switched(Switched),
+    News(News),
     /// There is something for the client in [`Wire::batch`], and the writer is idle.
     Say,
     /// Output that was held back to spare the client is due, and the writer is idle.
@@ -46,7 +45,7 @@ pub struct Wire<R, W, T> {
     pub writer: Writer<W>,
     outbox: Arc<Outbox>,
     handled: mpsc::UnboundedReceiver<T>,
-    switched: mpsc::UnboundedReceiver<Switched>,
+    news: mpsc::UnboundedReceiver<News>,
     trace: Arc<Trace>,
     /// Taken from the outbox and not encoded yet.
     pub batch: VecDeque<Outgoing>,
@@ -61,11 +60,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, T> Wire<R, W, T> {
         trace: Arc<Trace>,
         outbox: Arc<Outbox>,
         handled: mpsc::UnboundedReceiver<T>,
-        switched: mpsc::UnboundedReceiver<Switched>,
+        news: mpsc::UnboundedReceiver<News>,
     ) -> Self {
         let writer = Writer::new(output, trace.clone());
         let batch = VecDeque::new();
-        Self { lines, hung_up, writer, outbox, handled, switched, trace, batch, has_ended: false }
+        Self { lines, hung_up, writer, outbox, handled, news, trace, batch, has_ended: false }
     }
 
     /// Returns true if the input has ended.
@@ -84,8 +83,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, T> Wire<R, W, T> {
     /// Lines are read while the client does not read: only output waits for it.
     pub async fn next(&mut self, due: Option<Instant>) -> Event<T> {
         loop {
-            if let Ok(switched) = self.switched.try_recv() {
-                return Event::Switched(switched);
+            if let Ok(news) = self.news.try_recv() {
+                return Event::News(news);
             }
             if let Ok(handled) = self.handled.try_recv() {
                 return Event::Handled(handled);
@@ -107,7 +106,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, T> Wire<R, W, T> {
                         return Event::Broken;
                     }
                 }
-                Some(switched) = self.switched.recv() => return Event::Switched(switched),
+                Some(news) = self.news.recv() => return Event::News(news),
                 Some(handled) = self.handled.recv() => return Event::Handled(handled),
                 is_open = self.outbox.queue.next_batch(&mut self.batch), if is_idle => {
                     return if is_open { Event::Say } else { Event::Broken };

@@ -126,7 +126,8 @@ async fn serve(environment: Environment, args: AcpArgs) -> std::io::Result<ExitC
     let trace = args.trace.or_else(|| environment.get("WINDLASS_TRACE").map(PathBuf::from));
     let max_line = environment.get("WINDLASS_MAX_LINE_BYTES").and_then(|bytes| bytes.parse().ok());
     let max_line = max_line.unwrap_or(acp::MAX_LINE);
-    let options = acp::Options { trace, login_command: login_command(), max_line, stop, hung_up };
+    let options =
+        acp::Options { trace, login_command: login_command(), max_line, is_of_fleet: false, stop, hung_up };
     let engine = Engine::new(environment, paths);
     runtime::serve_plugins(&engine);
     let result = acp::serve(engine, std::io::Cursor::new(first).chain(input), stdio::output(), options).await;

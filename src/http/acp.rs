@@ -4,6 +4,7 @@
 use std::{convert::Infallible, time::Duration};
 
 use axum::{
+    Extension,
     body::{Body, Bytes},
     extract::{
         Request, State,
@@ -26,6 +27,7 @@ use self::{
 };
 use super::{
     error::{Failure, Piece},
+    peers::FromFleet,
     routes::{Routes, get},
     server::Shared,
 };
@@ -43,15 +45,19 @@ const EVENT_STREAM: &str = "text/event-stream";
 /// Pause after which a stream says that it is still there.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
+/// The one path of all of it.
+pub const PATH: &str = "/acp";
+
 pub fn routes() -> Routes {
-    Routes::new().route("/acp", get(read).post(take).delete(end))
+    Routes::new().route(PATH, get(read).post(take).delete(end))
 }
 
-fn agent(server: &Shared) -> Agent {
+fn agent(server: &Shared, is_of_fleet: bool) -> Agent {
     Agent {
         engine: server.engine.clone(),
         lease: server.lease.clone(),
         login_command: server.options.login_command.clone(),
+        is_of_fleet,
         stop: server.stop.child_token(),
     }
 }
@@ -60,11 +66,13 @@ fn agent(server: &Shared) -> Agent {
 async fn read(
     State(server): State<Shared>,
     headers: HeaderMap,
+    from_fleet: Option<Extension<FromFleet>>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Failure> {
     if let Ok(upgrade) = upgrade {
         let upgrade = upgrade.max_message_size(acp::MAX_LINE).max_frame_size(acp::MAX_LINE);
-        let response = upgrade.on_upgrade(move |socket| socket::serve(agent(&server), socket));
+        let agent = agent(&server, from_fleet.is_some());
+        let response = upgrade.on_upgrade(move |socket| socket::serve(agent, socket));
         return Ok(with_connection(response, &ids::random(32)));
     }
     let accepted = headers.get(header::ACCEPT).and_then(|it| it.to_str().ok()).unwrap_or("*/*");
@@ -140,7 +148,7 @@ async fn take(State(server): State<Shared>, request: Request) -> Result<Response
 /// Begins a connection, unless the protocol refuses it.
 async fn initialize(server: &Shared, line: Vec<u8>) -> Result<Response, Failure> {
     let busy = || refusal(StatusCode::SERVICE_UNAVAILABLE, "There are too many connections.");
-    let Begun { id, connection, first } = server.acp.begin(agent(server)).ok_or_else(busy)?;
+    let Begun { id, connection, first } = server.acp.begin(agent(server, false)).ok_or_else(busy)?;
     // The client may leave before the answer is there.
     let unanswered = connection.ending();
     let is_said = connection.say(line).await;

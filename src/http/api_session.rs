@@ -77,7 +77,7 @@ pub fn session_view(session: Session) -> Value {
 
 async fn active(State(server): State<Shared>) -> Answer<Value> {
     let running: BTreeMap<SessionId, Value> =
-        server.hub.busy().into_iter().map(|id| (id, json!({"type": "running"}))).collect();
+        server.hub.busy().into_iter().map(|(id, _)| (id, json!({"type": "running"}))).collect();
     Answer(json!({"data": running}))
 }
 

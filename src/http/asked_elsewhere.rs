@@ -1,17 +1,21 @@
-//! Requests to people in sessions that other nodes of the fleet have: listed here, so that any server shows and takes them.
+//! Sessions of other nodes of the fleet that work, and their requests to people: listed here, so that any server shows and takes
+//! them.
 
 use std::{
     collections::{HashMap, HashSet},
     time::Duration,
 };
 
+use axum::http::Method;
 use futures_util::future::join_all;
 use serde::de::DeserializeOwned;
 use windlass_engine::fleet::Owner;
-use windlass_protocol::opencode::{id::SessionId, permission::PermissionRequest, question::QuestionRequest};
+use windlass_protocol::opencode::{
+    id::SessionId, permission::PermissionRequest, question::QuestionRequest, session::SessionStatus,
+};
 
 use super::{
-    pass_on::{FLEET, PERMISSIONS, QUESTIONS, follow},
+    pass_on::{PERMISSIONS, QUESTIONS, STATUSES, follow},
     server::Shared,
 };
 
@@ -21,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// Returns the permissions that sessions of a directory wait for elsewhere.
 pub async fn permissions(server: &Shared, directory: &str) -> Vec<PermissionRequest> {
     asked(server, directory, PERMISSIONS, |request: &PermissionRequest| {
-        (request.id.to_string(), request.session_id.clone())
+        (Some(request.id.to_string()), request.session_id.clone())
     })
     .await
 }
@@ -29,16 +33,21 @@ pub async fn permissions(server: &Shared, directory: &str) -> Vec<PermissionRequ
 /// Returns the questions that sessions of a directory wait for elsewhere.
 pub async fn questions(server: &Shared, directory: &str) -> Vec<QuestionRequest> {
     asked(server, directory, QUESTIONS, |request: &QuestionRequest| {
-        (request.id.to_string(), request.session_id.clone())
+        (Some(request.id.to_string()), request.session_id.clone())
     })
     .await
+}
+
+/// Returns the states of a directory's sessions that work elsewhere.
+pub async fn statuses(server: &Shared, directory: &str) -> Vec<(SessionId, SessionStatus)> {
+    asked(server, directory, STATUSES, |(id, _): &(SessionId, SessionStatus)| (None, id.clone())).await
 }
 
 async fn asked<T: DeserializeOwned>(
     server: &Shared,
     directory: &str,
     path: &str,
-    ids: impl Fn(&T) -> (String, SessionId),
+    ids: impl Fn(&T) -> (Option<String>, SessionId),
 ) -> Vec<T> {
     let owners = owners(server).await;
     let answers = owners.values().map(|(owner, sessions)| async move {
@@ -49,21 +58,23 @@ async fn asked<T: DeserializeOwned>(
     let mut found = Vec::new();
     for (owner, sessions, answer) in join_all(answers).await {
         let requests = answer.unwrap_or_else(|reason| {
-            tracing::debug!(node = owner.name, reason, "its requests to people are not listed");
+            tracing::debug!(node = owner.name, reason, "its sessions at work are not listed");
             Vec::new()
         });
         for request in requests {
             let (id, session) = ids(&request);
-            let Some(address) = owner.address.as_deref().filter(|_| sessions.contains(&session)) else {
+            if !sessions.contains(&session) {
                 continue;
-            };
+            }
             let listed = server.engine.fleet().listed(&session, &server.options.directory).await;
             if listed.is_none_or(|info| info.directory != directory) {
                 continue;
             }
             // The answer is passed on, and the events behind it are heard here.
-            server.peers.note_asked(&id, &session);
-            if let Err(reason) = follow(server, owner, address, &session).await {
+            if let Some(id) = id {
+                server.peers.note_asked(&id, &session);
+            }
+            if let Err(reason) = follow(server, owner, &session).await {
                 tracing::debug!(node = owner.name, reason, "its events are not followed");
             }
             found.push(request);
@@ -90,9 +101,7 @@ async fn owners(server: &Shared) -> HashMap<String, (Owner, HashSet<SessionId>)>
 }
 
 async fn ask<T: DeserializeOwned>(server: &Shared, owner: &Owner, path: &str) -> Result<Vec<T>, String> {
-    let address = owner.address.as_deref().ok_or("it has no address")?;
-    let token = server.engine.fleet().token(owner).await.map_err(|error| error.to_string())?;
-    let asked = server.peers.client()?.get(format!("{address}{path}")).header(FLEET, token).send();
-    let answer = asked.await.map_err(|error| error.without_url().to_string())?;
+    let asked = server.engine.fleet().request(owner, Method::GET, path).await?;
+    let answer = asked.send().await.map_err(|error| error.without_url().to_string())?;
     answer.json().await.map_err(|error| error.without_url().to_string())
 }

@@ -12,6 +12,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
+    asked_elsewhere,
     body::{Answer, Id, Params, Payload},
     error::Failure,
     routes::{Routes, get, post},
@@ -39,6 +40,7 @@ async fn status(
     for id in server.engine.sessions().working(&selected.0) {
         statuses.entry(id).or_insert(SessionStatus::Busy);
     }
+    statuses.extend(asked_elsewhere::statuses(&server, &selected.text()).await);
     Answer(statuses)
 }
 

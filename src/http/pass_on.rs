@@ -5,13 +5,13 @@ use std::time::Duration;
 use axum::{
     body::{Body, to_bytes},
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, StatusCode, header, request::Parts},
+    http::{HeaderMap, HeaderName, Method, StatusCode, header, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
 use windlass_base::sse;
-use windlass_engine::fleet::Owner;
+use windlass_engine::fleet::{Owner, TOKEN};
 use windlass_protocol::opencode::{
     event::EventPayload,
     id::{PermissionId, QuestionId, SessionId},
@@ -20,18 +20,18 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
+    acp,
     body::Answer,
     error::Failure,
     peers::{FromFleet, passed_on},
     server::Shared,
 };
 
-/// The routes that nodes ask each other: all events, and all requests to people.
+/// The routes that nodes ask each other: all events, all requests to people, and all sessions that work.
 const EVENTS: &str = "/global/event";
 pub const PERMISSIONS: &str = "/permission";
 pub const QUESTIONS: &str = "/question";
-/// Shows that a request comes from a node of the fleet.
-pub const FLEET: HeaderName = HeaderName::from_static("x-windlass-fleet");
+pub const STATUSES: &str = "/session/status";
 /// Time in which its events begin to come.
 const EVENTS_LIMIT: Duration = Duration::from_secs(3);
 /// Bytes of an answer to a permission or a question.
@@ -60,12 +60,13 @@ const OWN_HEADERS: [HeaderName; 16] = [
 
 /// Lets requests of other nodes in by their token, before anybody looks at passwords.
 pub async fn admit(State(server): State<Shared>, mut request: Request, next: Next) -> Response {
-    let Some(token) = request.headers().get(FLEET) else { return next.run(request).await };
+    let Some(token) = request.headers().get(TOKEN) else { return next.run(request).await };
     let token = token.to_str().unwrap_or_default().to_owned();
     // Nodes pass these on, and nothing else.
     let path = request.uri().path();
     let of_asked = asked_here(&server, path);
-    let may_pass = path == EVENTS || of_asked.is_some() || passed_on(path).is_some();
+    let is_acp = path == acp::PATH && request.headers().contains_key(header::UPGRADE);
+    let may_pass = is_acp || path == EVENTS || of_asked.is_some() || passed_on(path).is_some();
     if !may_pass || !server.engine.fleet().is_of_fleet(&token).await {
         let message = "The token of the fleet does not hold here.";
         let body = json!({"message": message});
@@ -84,6 +85,7 @@ fn asked_here(server: &Shared, path: &str) -> Option<Response> {
     match path {
         PERMISSIONS => Some(Answer(asking.all_pending_permissions()).into_response()),
         QUESTIONS => Some(Answer(asking.all_pending_questions()).into_response()),
+        STATUSES => Some(Answer(server.hub.busy()).into_response()),
         _other => None,
     }
 }
@@ -102,15 +104,22 @@ pub async fn pass_on(State(server): State<Shared>, request: Request, next: Next)
     };
     match server.engine.fleet().elsewhere(&id).await {
         Ok(None) => next.run(request).await,
-        Ok(Some(owner)) => match forward(&server, &owner, &id, request).await {
-            Ok(response) => response,
-            Err(reason) => {
+        Ok(Some(owner)) => {
+            // Its events are followed first, so that none is missed.
+            if let Err(reason) = follow(&server, &owner, &id).await {
+                tracing::warn!(node = owner.name, reason, "a node does not answer");
+                // It has died and its session is taken when its lease has ended, or it says itself that it is at work.
+                return next.run(request).await;
+            }
+            let (parts, body) = request.into_parts();
+            let body = reqwest::Body::wrap_stream(body.into_data_stream());
+            send(&server, &owner, &parts, body).await.unwrap_or_else(|reason| {
                 let message =
                     format!("The session is open at {}, which does not answer: {reason}.", owner.name);
                 let body = json!({"message": message});
                 Failure::named(StatusCode::BAD_GATEWAY, "OtherNodeError", body).into_response()
-            }
-        },
+            })
+        }
         // The session's own claim says why, or goes on where this machine's store suffices.
         Err(_unknown) => next.run(request).await,
     }
@@ -136,8 +145,10 @@ async fn ask_around(server: &Shared, request: Request, next: Next) -> Response {
     let own = server.engine.fleet().standing().await.and_then(|standing| standing.node);
     for node in server.engine.fleet().nodes().await.unwrap_or_default() {
         let is_other = node.owner.is_alive && own.as_ref() != Some(&node.owner.id);
-        let Some(address) = node.owner.address.as_deref().filter(|_| is_other) else { continue };
-        let answer = send(server, &node.owner, address, &parts, body.clone().into()).await;
+        if !is_other || node.owner.address.is_none() {
+            continue;
+        }
+        let answer = send(server, &node.owner, &parts, body.clone().into()).await;
         match answer {
             Ok(response) if response.status() != StatusCode::NOT_FOUND => return response,
             Ok(_) => {}
@@ -147,38 +158,18 @@ async fn ask_around(server: &Shared, request: Request, next: Next) -> Response {
     next.run(Request::from_parts(parts, Body::from(body))).await
 }
 
-/// Sends a request to a node that has a session, and returns the answer as it comes. Its events are followed first, so that none is missed.
-async fn forward(
-    server: &Shared,
-    owner: &Owner,
-    id: &SessionId,
-    request: Request,
-) -> Result<Response, String> {
-    let address = owner.address.as_deref().ok_or("it has no address")?;
-    follow(server, owner, address, id).await?;
-    let (parts, body) = request.into_parts();
-    send(server, owner, address, &parts, reqwest::Body::wrap_stream(body.into_data_stream())).await
-}
-
+/// Sends a request to a node that has a session, and returns the answer as it comes.
 async fn send(
     server: &Shared,
     owner: &Owner,
-    address: &str,
     parts: &Parts,
     body: reqwest::Body,
 ) -> Result<Response, String> {
-    let url = format!("{address}{}", path_there(parts));
-    let token = server.engine.fleet().token(owner).await.map_err(|error| error.to_string())?;
     let mut headers = parts.headers.clone();
     OWN_HEADERS.iter().for_each(|name| drop(headers.remove(name)));
-    let sent = server
-        .peers
-        .client()?
-        .request(parts.method.clone(), url)
-        .headers(headers)
-        .header(FLEET, token)
-        .body(body);
-    let answer = sent.send().await.map_err(|error| error.without_url().to_string())?;
+    let request = server.engine.fleet().request(owner, parts.method.clone(), &path_there(parts)).await?;
+    let answer =
+        request.headers(headers).body(body).send().await.map_err(|error| error.without_url().to_string())?;
     let mut response = Response::builder().status(answer.status());
     if let Some(headers) = response.headers_mut() {
         *headers = without_own(answer.headers().clone());
@@ -241,14 +232,13 @@ impl Drop for Following<'_> {
 }
 
 /// Has a session's events come from its node, if they do not yet.
-pub async fn follow(server: &Shared, owner: &Owner, address: &str, id: &SessionId) -> Result<(), String> {
+pub async fn follow(server: &Shared, owner: &Owner, id: &SessionId) -> Result<(), String> {
     let (is_first, is_new) = server.peers.follow(owner, id);
     if is_first {
         // A client may leave before the events come.
         let following = Following { server, owner: &owner.id, is_settled: false };
-        let token = server.engine.fleet().token(owner).await.map_err(|error| error.to_string())?;
-        let asked = server.peers.client()?.get(format!("{address}{EVENTS}")).header(FLEET, token).send();
-        let stream = match tokio::time::timeout(EVENTS_LIMIT, asked).await {
+        let asked = server.engine.fleet().request(owner, Method::GET, EVENTS).await?;
+        let stream = match tokio::time::timeout(EVENTS_LIMIT, asked.send()).await {
             Ok(Ok(stream)) if stream.status().is_success() => stream,
             Ok(Ok(refused)) => {
                 return Err(format!("it answers {}", refused.status()));

@@ -3,8 +3,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, OnceLock},
-    time::Duration,
+    sync::{Arc, Mutex},
 };
 
 use serde_json::Value;
@@ -15,8 +14,6 @@ use windlass_protocol::opencode::{
     id::SessionId,
 };
 
-/// Time in which a node takes a connection.
-const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 /// Requests of permission and questions that are remembered by their sessions.
 const MAX_ASKED: usize = 4096;
 
@@ -27,7 +24,6 @@ pub struct FromFleet;
 /// The other nodes that requests were passed on to.
 #[derive(Default)]
 pub struct Peers {
-    client: OnceLock<reqwest::Client>,
     state: Mutex<Followed>,
 }
 
@@ -62,22 +58,6 @@ impl Peers {
             ("session", id) => SessionId::parse(id).ok(),
             (_asked, id) => lock(&self.state).asked.get(id).cloned(),
         }
-    }
-
-    pub fn client(&self) -> Result<&reqwest::Client, String> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
-        }
-        // Fails if another part of the process has installed one, which serves as well.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .connect_timeout(CONNECT_LIMIT)
-            .tcp_nodelay(true)
-            .build()
-            .map_err(|error| error.to_string())?;
-        Ok(self.client.get_or_init(|| client))
     }
 
     /// Notes that a session's events are wanted from a node. Returns true if none were so far.

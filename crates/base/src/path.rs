@@ -25,6 +25,27 @@ pub fn absolute(base: &Path, path: impl AsRef<Path>) -> PathBuf {
     done
 }
 
+/// Writes `to` wherever a text names the directory `from`, or something in it. A text may name the root anywhere, which stays.
+pub fn in_other_directory(text: &str, from: &str, to: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    // A name goes on before or behind: another directory's, whose name is longer.
+    let goes_on = |it: char| it.is_alphanumeric() || matches!(it, '-' | '_' | '.');
+    while let Some(next) = rest.chars().next() {
+        match rest.strip_prefix(from) {
+            Some(behind) if from.len() > 1 && !behind.starts_with(goes_on) && !out.ends_with(goes_on) => {
+                out.push_str(to);
+                rest = behind;
+            }
+            _other => {
+                out.push(next);
+                rest = &rest[next.len_utf8()..];
+            }
+        }
+    }
+    out
+}
+
 /// Resolves every symlink, even if the path or a link's target does not exist: writing there would create it.
 pub fn real(path: &Path) -> PathBuf {
     Links::default().real(path)

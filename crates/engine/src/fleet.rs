@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use http::HeaderName;
 use tokio::sync::{OnceCell, mpsc};
 use windlass_base::{blocking::blocking, lock::lock, process};
 use windlass_core::{config::layers, storage::outlet::SharedError};
@@ -22,6 +23,7 @@ pub use windlass_shared::{NodeRow, Owner, ServerState, Standing, Totals};
 
 mod answers;
 mod files;
+mod requests;
 
 use crate::{
     Answerable, Engine, EngineError, EngineErrorKind,
@@ -31,6 +33,8 @@ use crate::{
     },
 };
 
+/// The header of requests between nodes, with a token of the fleet.
+pub const TOKEN: HeaderName = HeaderName::from_static("x-windlass-fleet");
 /// Time between two looks at a turn that was stopped.
 const TURN_END: Duration = Duration::from_millis(20);
 
@@ -164,6 +168,17 @@ impl<'a> Fleet<'a> {
         lock(&self.engine.0.fleet.unanswered).remove(id);
     }
 
+    /// Returns project and name of the worktree that a session was in at the node that had it last.
+    pub(crate) async fn worktree_of(self, id: &SessionId) -> Option<(String, String)> {
+        let shared = self.shared().await.ok()??;
+        shared.worktree_of(id).await.ok()?
+    }
+
+    /// Returns true if another node may have a session by now.
+    pub fn may_be_elsewhere(self, id: &SessionId) -> bool {
+        self.found().is_some_and(|shared| !shared.holds(id))
+    }
+
     /// Refuses work in a session that may be another node's by now.
     pub(crate) fn check(self, id: &SessionId) -> Result<(), SharedError> {
         self.found().map_or(Ok(()), |shared| shared.check(id))
@@ -256,7 +271,7 @@ impl<'a> Fleet<'a> {
     }
 
     /// Returns a token for a request to a node.
-    pub async fn token(self, to: &Owner) -> Result<String, EngineError> {
+    async fn token(self, to: &Owner) -> Result<String, EngineError> {
         match self.shared().await? {
             Some(shared) => Ok(shared.token(to).await?),
             None => Err(nothing_shared()),

@@ -19,6 +19,8 @@ pub struct Agent {
     pub lease: Arc<Client>,
     /// Program and arguments that start the login in a terminal.
     pub login_command: Vec<String>,
+    /// The client is another node, and speaks for one of its own.
+    pub is_of_fleet: bool,
     /// Ends the connection.
     pub stop: CancellationToken,
 }
@@ -36,13 +38,19 @@ pub struct Pipe {
 impl Agent {
     /// Connects a client; the future serves it to its end.
     pub fn connect(self) -> (Pipe, impl Future<Output = io::Result<()>>) {
-        let Self { engine, lease, login_command, stop } = self;
+        let Self { engine, lease, login_command, is_of_fleet, stop } = self;
         let (near, far) = duplex(BUFFER);
         let (input, output) = split(near);
         let (lines, messages) = split(far);
         let hung_up = CancellationToken::new();
-        let options =
-            Options { trace: None, login_command, max_line: acp::MAX_LINE, stop, hung_up: hung_up.clone() };
+        let options = Options {
+            trace: None,
+            login_command,
+            max_line: acp::MAX_LINE,
+            is_of_fleet,
+            stop,
+            hung_up: hung_up.clone(),
+        };
         let serving = acp::serve_beside(engine, lease, input, output, options);
         (Pipe { input: messages, lines, hung_up }, serving)
     }

@@ -103,8 +103,8 @@ impl Hub {
     }
 
     /// Returns all sessions that are not idle.
-    pub fn busy(&self) -> Vec<SessionId> {
-        lock(&self.0).statuses.keys().cloned().collect()
+    pub fn busy(&self) -> Vec<(SessionId, SessionStatus)> {
+        lock(&self.0).statuses.iter().map(|(id, status)| (id.clone(), status.clone())).collect()
     }
 
     /// Returns the sessions of a directory that are not idle.

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use super::environment::Environment;
 
+/// The name of the directory of worktrees that were made for tasks, by project.
+pub const WORKTREES: &str = "worktree";
+
 /// Directories and files outside any project.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
@@ -77,7 +80,7 @@ impl Paths {
 
     /// Returns the directory of the worktrees that are made for tasks.
     pub fn worktrees(&self) -> PathBuf {
-        self.data.join("worktree")
+        self.data.join(WORKTREES)
     }
 
     /// Returns the directory of fetched files.

@@ -68,6 +68,9 @@ impl Sessions<'_> {
         directory: &Path,
         servers: Vec<ClientServer>,
     ) -> Result<Opened, EngineError> {
+        let followed = self.engine.worktrees().follow(id, directory).await;
+        let place = followed.as_ref().map(|worktree| worktree.place_of(directory));
+        let directory = place.as_deref().unwrap_or(directory);
         // Before anything of it is read here.
         self.engine.fleet().claim(id, Some(directory)).await?;
         let own = self.own_worktree(id, directory).await;
@@ -84,8 +87,10 @@ impl Sessions<'_> {
             there
         };
         let opened = self.register_and_read(id, workspace, servers).await;
-        if let (Ok(_), Some(restored)) = (&opened, restored) {
-            restored.leave_to_session().await;
+        if opened.is_ok() {
+            for worktree in restored.into_iter().chain(followed) {
+                worktree.leave_to_session().await;
+            }
         }
         opened
     }

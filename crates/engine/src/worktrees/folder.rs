@@ -197,11 +197,16 @@ impl Worktrees<'_> {
 
     /// Returns the folder of the worktrees of the project with this directory.
     pub(super) async fn folder_of(self, main: &Path) -> Option<WorktreeFolder> {
-        if main == Path::new("/") {
+        let id = self.project_of(main).await?;
+        Some(WorktreeFolder { root: self.root().join(&id), git: self.git(main).await.ok()? })
+    }
+
+    /// Returns the root commit of a repository.
+    pub(super) async fn project_of(self, directory: &Path) -> Option<String> {
+        if directory == Path::new("/") {
             return None;
         }
-        let id = project::root_commit(&self.0.0.git, main, &self.0.paths().cache()).await?;
-        Some(WorktreeFolder { root: self.root().join(&id), git: self.git(main).await.ok()? })
+        project::root_commit(&self.0.0.git, directory, &self.0.paths().cache()).await
     }
 
     /// Returns the directory of all of them, without links, as git names the directories below it.

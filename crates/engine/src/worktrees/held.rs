@@ -10,6 +10,7 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use windlass_base::{git::repository::Repository, lock::lock, path::real};
 use windlass_protocol::opencode::{
+    id::SessionId,
     project::{Worktree, WorktreeCreate},
     session::ArchiveFilter,
 };
@@ -209,21 +210,31 @@ impl Worktrees<'_> {
         let worktree = self.directory_of(directory).filter(|worktree| !worktree.exists())?;
         let name = worktree.file_name()?.to_str()?.to_owned();
         let main = PathBuf::from(tokio::fs::read_to_string(gone(&worktree)).await.ok()?);
-        let workspace = self.0.workspaces().workspace(&main).await.ok()?;
+        let entered = self.enter_of_session(&main, name).await?;
+        if entered.directory() == worktree {
+            return Some(entered);
+        }
+        // Its branch has another use by now.
+        let _ = entered.leave().await;
+        None
+    }
+
+    /// Enters the worktree here that is called as the one that a session was in on the machine that had it last. `None`
+    /// where it was in none, this process has it, or the directory is none of its project's checkout.
+    pub async fn follow(self, id: &SessionId, directory: &Path) -> Option<TaskWorktree> {
+        let (project, name) = self.0.fleet().worktree_of(id).await?;
+        if self.name_of(directory).is_some() || self.project_of(directory).await? != project {
+            return None;
+        }
+        self.enter_of_session(directory, name).await
+    }
+
+    async fn enter_of_session(self, main: &Path, name: String) -> Option<TaskWorktree> {
+        let workspace = self.0.workspaces().workspace(main).await.ok()?;
         let entered = self.enter(&workspace, Some(name.clone()), &CancellationToken::new()).await;
         self.0.workspaces().close_if_unused(workspace).await;
-        match entered {
-            Ok(entered) if entered.directory() == worktree => Some(entered),
-            // Its branch has another use by now.
-            Ok(entered) => {
-                let _ = entered.leave().await;
-                None
-            }
-            Err(error) => {
-                tracing::warn!(worktree = name, %error, "the worktree of a session was not made again");
-                None
-            }
-        }
+        let told = |error: &WorktreeError| tracing::warn!(worktree = name, %error, "the worktree of a session was not made again");
+        entered.inspect_err(told).ok()
     }
 
     /// Removes the worktree that a session was in, as [`TaskWorktree::leave`] does.

@@ -7,7 +7,8 @@ use tokio_postgres::Row;
 use windlass_core::storage::outlet::SharedError;
 use windlass_protocol::opencode::id::SessionId;
 
-use crate::{database::Database, failure::refused, node::Owner, seal::Keys};
+use super::{database::Database, failure::refused, seal::Keys};
+use crate::types::Owner;
 
 /// The lease of a session as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use tokio_postgres::{
 use tokio_postgres_rustls::MakeRustlsConnect;
 use windlass_core::storage::outlet::SharedError;
 
-use crate::{
+use super::{
     failure::{LIMIT, limited, refused, unreachable},
     schema::{self, quoted},
 };

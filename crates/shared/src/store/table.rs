@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use windlass_core::storage::{Write, outlet::SharedError};
 use windlass_protocol::opencode::id::SessionId;
 
-use crate::node;
+use super::node;
 
 /// Bytes of a log that are worth a checkpoint, however small the last one was.
 const CHECKPOINT_FROM: usize = 512 * 1024;

@@ -8,18 +8,22 @@ use std::{
 };
 
 use windlass_base::{blocking::blocking, lock::lock};
-use windlass_core::storage::{StorageError, Write, outlet::SharedError, replica::Mark};
+use windlass_core::{
+    config::paths::WORKTREES,
+    storage::{StorageError, Write, outlet::SharedError, replica::Mark},
+};
 use windlass_protocol::opencode::{id::SessionId, session::Session};
 
-use crate::{
-    Acknowledged, Place, Shared,
+use super::{
+    Acknowledged, Shared,
     append::{self, checkpoint_place, event_place, listed_place, unreadable},
     failure::{limited, refused},
     form::{self, Hash},
     lease::{self, Lease},
-    node::{self, Owner},
+    node,
     table::Held,
 };
+use crate::types::{Claimed, Owner, Place};
 
 /// Time for which a session is waited for whose owner neither answers nor has ended.
 const MAX_ASKING: Duration = Duration::from_secs(20);
@@ -31,15 +35,6 @@ const MAX_PAUSE: Duration = Duration::from_millis(200);
 
 /// The text of a deleted session in the list.
 pub const DELETED: &[u8] = b"deleted";
-
-/// A session that is this node's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claimed {
-    /// It was here already, or nobody shares it.
-    AsItWas,
-    /// Its rows were made anew from the log.
-    Rebuilt,
-}
 
 impl Shared {
     /// Takes a session for this node, with those below it. `directory` is the one to work in, where somebody names it.
@@ -284,6 +279,22 @@ impl Shared {
         let mut same = projects.into_iter().filter(|project| project.id == info.project_id);
         let known = same.find(|project| Path::new(&project.worktree).is_dir());
         Ok(known.map_or(elsewhere, |project| project.worktree))
+    }
+
+    /// Returns project and name of the worktree of windlass that a session was in at the node that had it last; `None`
+    /// where it was in none, or this process has it.
+    pub async fn worktree_of(&self, id: &SessionId) -> Result<Option<(String, String)>, SharedError> {
+        if self.holds(id) {
+            return Ok(None);
+        }
+        let info = limited(self.listed_info(id)).await?;
+        Ok(info.filter(|info| info.parent_id.is_none()).and_then(|info| {
+            let directory = root_directory(&info);
+            let mut pieces = Path::new(&directory).iter().rev().map(|it| it.to_str().unwrap_or_default());
+            let (name, project, folder) = (pieces.next()?, pieces.next()?, pieces.next()?);
+            let is_worktree = project == info.project_id && folder == WORKTREES;
+            is_worktree.then(|| (project.to_owned(), name.to_owned()))
+        }))
     }
 
     /// Reads a session from the list.

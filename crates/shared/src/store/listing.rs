@@ -7,54 +7,19 @@ use windlass_base::lock::lock;
 use windlass_core::storage::{UNKNOWN_PROJECT, outlet::SharedError};
 use windlass_protocol::opencode::{id::SessionId, session::Session};
 
-use crate::{
+use super::{
     Shared,
     append::listed_place,
     failure::{limited, refused},
     form,
     hold::{DELETED, root_directory},
     lease,
-    node::Owner,
     seal::Keys,
 };
+use crate::types::{NodeRow, Owner, ServerState, Totals};
 
 /// Numbers below the newest one that are read again: a row can come behind one with a higher number.
 const OVERLAP: i64 = 200;
-
-/// A node of the fleet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeRow {
-    pub owner: Owner,
-    pub version: String,
-    /// Milliseconds since the epoch, by the database's clock.
-    pub began: i64,
-    /// Milliseconds until its leases end; negative once they have.
-    pub left_ms: i64,
-    pub lag_ms: i64,
-    pub n_sessions: i64,
-}
-
-/// The database's server, as this role sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerState {
-    /// Milliseconds that its clock is ahead of this machine's.
-    pub ahead_ms: i64,
-    pub version: String,
-    /// The role may change all tables.
-    pub may_write: bool,
-}
-
-/// The content of the shared store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Totals {
-    pub n_sessions: i64,
-    /// Those that a living node has.
-    pub n_open: i64,
-    /// Batches of changes behind the checkpoints.
-    pub n_events: i64,
-    /// Bytes of all tables.
-    pub n_bytes: i64,
-}
 
 impl Shared {
     /// Brings the rows of this machine's store up to date with the list, so that each listing here has the sessions of all

@@ -14,7 +14,7 @@ use windlass_core::storage::Write;
 use windlass_protocol::opencode::id::SessionId;
 
 use super::super::{Batch, Held, Queued, Table};
-use crate::node::valid_until;
+use crate::store::node::valid_until;
 
 /// Runs of the simulation, unless `FLEET_SEEDS` says more.
 const SEEDS: u64 = 300;

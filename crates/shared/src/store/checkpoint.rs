@@ -4,7 +4,7 @@ use windlass_base::{blocking::blocking, lock::lock};
 use windlass_core::storage::{Write, outlet::SharedError};
 use windlass_protocol::opencode::id::SessionId;
 
-use crate::{
+use super::{
     Shared,
     append::{Columns, Listed, checkpoint_place, ended, unreadable},
     failure::refused,

@@ -1,27 +1,16 @@
 //! The answers of users that are remembered for a project, where the nodes share them.
 
-use serde::{Deserialize, Serialize};
 use windlass_core::storage::outlet::SharedError;
-use windlass_protocol::opencode::permission::Rule;
 
-use crate::{
+use super::{
     Shared,
     failure::{limited, refused},
     seal::Keys,
 };
+use crate::types::SharedAnswer;
 
 /// Answers of one project that are read; of more, the oldest hold on their own node alone.
 const MAX_ANSWERS: i64 = 10_000;
-
-/// An answer as the nodes share it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SharedAnswer {
-    pub rule: Rule,
-    /// Milliseconds since the epoch; the later one of two about the same pattern holds.
-    pub created: i64,
-    /// It was taken back.
-    pub is_revoked: bool,
-}
 
 impl Shared {
     /// Reads the answers of a project, by its root commit, in the order in which they came. One that no node of the fleet

@@ -11,9 +11,10 @@ use std::{
 
 use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
 use serde_json::{Map, Value};
+use windlass_base::path::in_other_directory;
 use windlass_core::storage::Write;
 
-use crate::seal::Keys;
+use super::seal::Keys;
 
 /// Bytes from which on a string is kept by itself, once however often it is written.
 const LARGE: usize = 16 * 1024;
@@ -225,32 +226,7 @@ fn blob(value: &Value) -> Option<Hash> {
 
 /// Writes the mark wherever a text names the directory, or something in it.
 fn without_directory(text: &str, directory: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(next) = rest.chars().next() {
-        let names_more = |behind: &str| {
-            behind.starts_with(|it: char| it.is_alphanumeric() || matches!(it, '-' | '_' | '.'))
-        };
-        match rest.strip_prefix(directory) {
-            Some(behind) if directory.len() > 1 && !names_more(behind) && !is_within(&out) => {
-                out.push_str(PROJECT);
-                rest = behind;
-            }
-            _other => {
-                out.push(next);
-                if next == MARK {
-                    out.push(MARK);
-                }
-                rest = &rest[next.len_utf8()..];
-            }
-        }
-    }
-    out
-}
-
-/// Returns true if a path goes on behind these characters: its beginning is another directory's.
-fn is_within(before: &str) -> bool {
-    before.ends_with(|it: char| it.is_alphanumeric() || matches!(it, '-' | '_' | '.'))
+    in_other_directory(&text.replace(MARK, DOUBLED), directory, PROJECT)
 }
 
 fn with_directory(text: &str, directory: &str) -> String {

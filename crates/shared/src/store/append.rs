@@ -13,12 +13,13 @@ use windlass_core::storage::{
 };
 use windlass_protocol::opencode::id::SessionId;
 
-use crate::{
-    Acknowledged, Notice, Shared,
+use super::{
+    Acknowledged, Shared,
     failure::{LIMIT, refused},
     form::{self, Encoded},
     table::{Batch, Queued},
 };
+use crate::types::Notice;
 
 /// Time for which changes of a process are gathered where nobody waits for them.
 const GATHER: Duration = Duration::from_millis(15);

@@ -4,7 +4,7 @@ use deadpool_postgres::Client;
 use ring::rand::{SecureRandom, SystemRandom};
 use windlass_core::storage::outlet::SharedError;
 
-use crate::failure::refused;
+use super::failure::refused;
 
 /// The oldest server that has everything the statements need.
 pub const OLDEST_SERVER: i32 = 130_000;

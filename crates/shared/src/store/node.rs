@@ -14,7 +14,6 @@ use std::{
 
 use nix::time::{ClockId, clock_gettime};
 use windlass_base::ids;
-use windlass_core::storage::outlet::SharedError;
 
 /// Characters of a node's id.
 const ID_CHARS: usize = 20;
@@ -102,27 +101,4 @@ fn life(directory: &Path, id: &str) -> PathBuf {
     // An id from the store is not to lead elsewhere.
     let name: String = id.chars().filter(char::is_ascii_alphanumeric).collect();
     directory.join("nodes").join(name)
-}
-
-/// The node that has a session, as the shared store tells it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
-    pub id: String,
-    pub name: String,
-    /// The address under which it takes requests, if it does and the row is a node's own.
-    pub address: Option<String>,
-    pub machine: String,
-    /// Its lease has not ended.
-    pub is_alive: bool,
-}
-
-impl Owner {
-    /// Returns the refusal of a session that this node has.
-    pub fn refusal(&self, session: &str) -> SharedError {
-        let (session, by) = (session.to_owned(), self.name.clone());
-        match &self.address {
-            Some(address) => SharedError::At { session, by, address: address.clone() },
-            None => SharedError::Elsewhere { session, by },
-        }
-    }
 }

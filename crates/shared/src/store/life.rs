@@ -8,12 +8,13 @@ use windlass_base::{clock, lock::lock};
 use windlass_core::storage::{outlet::SharedError, replica::Mark};
 use windlass_protocol::opencode::id::SessionId;
 
-use crate::{
-    Notice, Shared,
+use super::{
+    Shared,
     failure::{limited, refused},
     lease,
     node::{self, Node},
 };
+use crate::types::Notice;
 
 /// A lease is renewed this often within its time.
 const RENEWALS: u32 = 3;
