@@ -287,6 +287,17 @@ async fn a_session_of_a_worktree_has_one_on_the_next_machine_too() {
     assert_eq!(std::fs::read_to_string(Path::new(directory).join("new.txt")).unwrap(), "new\nmore\n");
     assert!(!two.scratch.exists("new.txt"), "the checkout is left alone");
     two.finish().await;
+
+    let scratch = Scratch::new();
+    let mut shared = postgres.shared("three", "shared");
+    shared["worktrees"] = json!(remote.url());
+    llm.reply(Reply::text("here too"));
+    let arguments = ["run", "--session", &session, "go on"];
+    cli(&scratch, &llm, &json!({"windlass": {"shared": shared}}), &arguments).await;
+    let found = Command::new("find").arg(&scratch.home).args(["-path", "*/side/new.txt"]).output().unwrap();
+    let found = String::from_utf8(found.stdout).unwrap();
+    assert_eq!(std::fs::read_to_string(found.trim()).unwrap(), "new\nmore\n");
+    assert!(!scratch.exists("new.txt"), "nor is it here");
 }
 
 #[tokio::test]

@@ -89,7 +89,7 @@ async fn a_session_goes_on_here_when_the_node_that_had_it_is_gone() {
             one
         };
         let failure = waiting.answer().await.unwrap_err();
-        assert!(failure.message.contains("has the session no more"), "{failure:?}");
+        assert!(failure.message.contains("is gone, or has the session no more"), "{failure:?}");
         llm.reply(Reply::text("still here"));
         assert_eq!(two.prompt(&id, "go on").await.text(), "still here");
         let said = format!("{:?}", llm.last_request().messages());
@@ -154,7 +154,7 @@ async fn a_client_of_version_2_at_another_server_sees_the_turn_and_hears_of_the_
     gate.reached().await;
     let again = one.killed().await;
     let notice = editor.wait_update("notice").await;
-    assert!(notice.to_string().contains("has the session no more"), "{notice}");
+    assert!(notice.to_string().contains("is gone, or has the session no more"), "{notice}");
     editor.wait_for("the end of the turn", state("idle")).await;
     llm.reply(Reply::text("still here"));
     editor.request("session/prompt", prompt).await.unwrap();
@@ -210,6 +210,35 @@ async fn a_client_that_leaves_answers_nothing_and_one_that_has_asked_waits_for_i
     gate.open();
     assert!(prompt.turn().await.text().ends_with("answered"));
     three.finish().await;
+
+    // A question of its own turn is left to others, and the client does not wait for them.
+    let gate = Gate::new();
+    let id = at_work(&one, &llm, &gate, "").await;
+    let four = node(&postgres, &llm, "four", "shared").start().await;
+    four.allow_own_turns();
+    four.load(&id).await;
+    llm.reply(Reply::call(
+        "call_1",
+        "bash",
+        json!({"command": "touch left", "description": "Leaves a trace"}),
+    ));
+    llm.reply(Reply::text("done"));
+    let prompt = four.send_prompt(&id, "leave another trace");
+    gate.open();
+    let ask = four.permission().await;
+    let mut four = four;
+    four.close_stdin();
+    four.wait_exit().await;
+    let failure = prompt.answer().await.unwrap_err();
+    assert!(failure.message.contains("where its turn goes on"), "{failure:?}");
+    drop(ask);
+    four.forget().await;
+    let asked = one.get("/permission").await.ok();
+    let request = asked[0]["id"].as_str().expect("the question waits").to_owned();
+    let mut events = one.events("/event").await;
+    one.post(&format!("/permission/{request}/reply"), json!({"reply": "once"})).await.ok();
+    events.until("session.idle").await;
+    assert!(one.scratch.exists("left"));
     one.finish().await;
 }
 

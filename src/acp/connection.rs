@@ -138,9 +138,14 @@ impl Connection {
     pub fn give_up(&mut self) {
         self.encoder.permissions.give_up();
         self.encoder.client_calls.give_up();
-        self.other_nodes.iter().for_each(OtherNode::end_input);
+        self.end_input_of_nodes();
         self.lease.set_editor(None);
         self.lease.set_answerable(Answerable::Nothing);
+    }
+
+    /// Tells the nodes that have sessions of the client that it says nothing more.
+    pub fn end_input_of_nodes(&self) {
+        self.other_nodes.iter().for_each(OtherNode::end_input);
     }
 
     /// Runs a handler beside this task.

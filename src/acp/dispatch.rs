@@ -251,7 +251,11 @@ fn call(connection: &mut Connection, id: Id, method: &str, params: Option<&str>,
 pub fn news(connection: &mut Connection, news: News) {
     match news {
         News::Switched { session_id, agent } => connection.switch(session_id, agent),
-        News::Moved { responder, session_id, line: moved } => {
+        // Nothing of it would be shown any more.
+        News::Moved { responder, failure, .. } if connection.encoder.client_calls.is_given_up() => {
+            responder.fail(&failure);
+        }
+        News::Moved { responder, session_id, line: moved, failure: _ } => {
             connection.note_answer(&responder.withdraw());
             let session = session_id.as_str();
             let opened_by = connection.sessions().get(&session_id).map(|it| it.opened_by.clone());

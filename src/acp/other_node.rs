@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use futures_util::{
     SinkExt, StreamExt,
     future::{AbortHandle, BoxFuture, abortable},
@@ -15,7 +16,7 @@ use http::{Method, header};
 use jsonrpsee::types::ErrorObjectOwned;
 use reqwest::Upgraded;
 use serde_json::{Value, json, value::RawValue};
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::timeout};
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
@@ -47,6 +48,10 @@ use super::{
 
 /// Time between two looks at the node: a host or a process can go without a word.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
+/// Time after which a node that has heard nothing hears a ping.
+const PING_PERIOD: Duration = Duration::from_secs(15);
+/// Time after which a node that says nothing, and answers no ping, counts as gone.
+const SILENCE_LIMIT: Duration = Duration::from_secs(40);
 /// Requests of a client that a node has not answered at most.
 const MAX_CALLS: usize = 256;
 /// The requests that a node may make of a client.
@@ -297,8 +302,10 @@ impl Shared {
     }
 
     fn lost(&self) -> ErrorObjectOwned {
-        let message =
-            format!("The node {} has the session no more; prompt again, and it goes on.", self.owner.name);
+        let message = format!(
+            "The node {} is gone, or has the session no more. The next prompt finds it, where it is at work too.",
+            self.owner.name
+        );
         error(code::INTERNAL_ERROR, &message)
     }
 
@@ -380,9 +387,19 @@ impl Shared {
         }
     }
 
+    /// Sends the client's lines, and a sign of life where there are none: what lies between may end a connection without.
     async fn send_lines(&self, mut sender: SplitSink<Socket, Message>) {
         let mut batch = VecDeque::new();
-        while self.lines.next_batch(&mut batch).await {
+        loop {
+            match timeout(PING_PERIOD, self.lines.next_batch(&mut batch)).await {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(_silent) => {
+                    if sender.send(Message::Ping(Bytes::new())).await.is_err() {
+                        return;
+                    }
+                }
+            }
             for line in batch.drain(..) {
                 if sender.send(Message::text(line)).await.is_err() {
                     return;
@@ -402,6 +419,10 @@ impl Shared {
                 Some(answered) = asked.next(), if !asked.is_empty() => {
                     if let Some((id, result)) = answered {
                         handles.remove(&id);
+                        // For a client that is gone others may answer there; it waits no longer.
+                        if result == Err(CallFailure::Gone) {
+                            return End::Closed;
+                        }
                         self.reply(&id, result);
                     }
                     continue;
@@ -410,7 +431,10 @@ impl Shared {
                     is_full = false;
                     continue;
                 }
-                message = receiver.next(), if !is_full => message,
+                message = timeout(SILENCE_LIMIT, receiver.next()), if !is_full => match message {
+                    Ok(message) => message,
+                    Err(_silent) => return End::Lost,
+                },
             };
             is_full = true;
             let Some(Ok(message)) = message else { return End::Lost };
@@ -434,12 +458,15 @@ impl Shared {
         }
     }
 
-    /// Answers a request of the node. For a client that is gone others may answer there.
+    /// Answers a request of the node.
     fn reply(&self, id: &Id, result: Result<Value, CallFailure>) {
         match result {
             Ok(value) => self.send(&rpc::success(id, self.to_there(value))),
-            Err(CallFailure::Gone) => {}
-            Err(CallFailure::Refused(message)) => {
+            Err(failure) => {
+                let message = match failure {
+                    CallFailure::Gone => "the client is gone".to_owned(),
+                    CallFailure::Refused(reason) => reason,
+                };
                 let body = ErrorBody { code: code::INTERNAL_ERROR, message, data: None };
                 self.send(&rpc::failure(id, &body));
             }

@@ -165,7 +165,7 @@ pub enum News {
     /// An agent took over in a session. Prompts that are read from here on go to it.
     Switched { session_id: SessionId, agent: String },
     /// A prompt that has not begun is for a session that another node has: its line is to be read again behind that.
-    Moved { responder: Responder, session_id: SessionId, line: Vec<u8> },
+    Moved { responder: Responder, session_id: SessionId, line: Vec<u8>, failure: ErrorObjectOwned },
 }
 
 /// See the module's comment.

@@ -6,10 +6,7 @@ use http::Method;
 use jsonrpsee::types::ErrorObjectOwned;
 use serde_json::{Value, json};
 use windlass_engine::{Client as Lease, Engine, EngineError, EngineErrorKind, fleet::Owner};
-use windlass_protocol::{
-    opencode::{id::SessionId, session::Session},
-    rpc::code,
-};
+use windlass_protocol::opencode::{id::SessionId, session::Session};
 use windlass_protocol_acp::{
     decode::{self, Version},
     ext,
@@ -17,7 +14,7 @@ use windlass_protocol_acp::{
 
 use super::{
     connection::Connection,
-    error::{engine_error, error},
+    error::engine_error,
     other_node::{Answer, End, OtherNode},
     other_paths::OtherPaths,
     outbox::{Cancel, Outbox, Outgoing, Responder},
@@ -173,14 +170,13 @@ impl Opener {
         failure: &EngineError,
     ) -> Result<OpenedThere, ErrorObjectOwned> {
         let Some(owner) = self.owner(id, failure).await else { return Err(engine_error(failure)) };
-        let name = owner.name.clone();
         let mut wanted = object(Some(params));
         let cwd = wanted["cwd"].as_str().unwrap_or_default().to_owned();
         let greeted = tokio::time::timeout(GREETING_LIMIT, self.greet(owner, id, cwd)).await;
         let greeted = greeted.unwrap_or_else(|_elapsed| Err("it takes too long".to_owned()));
         let mut node = greeted.map_err(|reason| {
-            let message = format!("The session is open at {name}, which does not answer: {reason}.");
-            error(code::INTERNAL_ERROR, &message)
+            let message = format!("{}; from here it cannot be used: {reason}", failure.message);
+            engine_error(&EngineError::new(failure.kind.clone(), message))
         })?;
         retarget(&mut wanted, node.directory());
         let answer = node.ask(method, &wanted).await?;

@@ -102,7 +102,8 @@ impl Movable {
     fn moved(&self, responder: Responder, failure: &EngineError) -> Option<Responder> {
         let line = lock(&self.line).take().filter(|_| failure.kind == EngineErrorKind::OtherNode);
         let Some(line) = line else { return Some(responder) };
-        self.outbox.tell(News::Moved { responder, session_id: self.session_id.clone(), line });
+        let (session_id, failure) = (self.session_id.clone(), engine_error(failure));
+        self.outbox.tell(News::Moved { responder, session_id, line, failure });
         None
     }
 }

@@ -168,6 +168,7 @@ struct Reopening {
     outbox: Arc<Outbox>,
     opener: Opener,
     has_switches: bool,
+    is_of_fleet: bool,
     id: SessionId,
     method: &'static str,
     request: OpenSession,
@@ -193,21 +194,17 @@ impl Reopening {
         method: &'static str,
         params: Option<&str>,
     ) -> Result<Self, ErrorObjectOwned> {
-        let mut request = decode::existing_session(params).map_err(|reason| invalid_params(&reason))?;
+        let request = decode::existing_session(params).map_err(|reason| invalid_params(&reason))?;
         require_login(connection)?;
         let id = session_id(request.session_id.as_deref().unwrap_or_default())?;
         connection.take_switch(&id);
-        if connection.options.is_of_fleet {
-            // Programs and directories are for people to name, of this machine.
-            request.mcp_servers.clear();
-            request.directories.clear();
-        }
         Ok(Self {
             engine: connection.engine.clone(),
             lease: connection.lease.clone(),
             outbox: connection.outbox.clone(),
             opener: Opener::of(connection),
             has_switches: connection.encoder.client.switches,
+            is_of_fleet: connection.options.is_of_fleet,
             id,
             method,
             request,
@@ -216,19 +213,27 @@ impl Reopening {
     }
 
     async fn open(self) -> Result<Reopened, ErrorObjectOwned> {
-        let Self { engine, lease, outbox, opener, has_switches, id, method, request, params } = self;
+        let Self { engine, lease, outbox, opener, has_switches, is_of_fleet, id, method, request, params } =
+            self;
         let OpenSession { cwd, directories, mcp_servers, system_prompt, config_options, skipped, .. } =
             request;
         let held = Held::new(&lease, &id);
-        let opened =
-            engine.sessions().open(&id, &PathBuf::from(cwd), client_servers(mcp_servers, &outbox)).await;
+        let cwd = PathBuf::from(cwd);
+        let opened = if is_of_fleet {
+            // Programs, directories and instructions are for the clients of this machine to bring.
+            engine.sessions().open_beside(&id, &cwd).await
+        } else {
+            engine.sessions().open(&id, &cwd, client_servers(mcp_servers, &outbox)).await
+        };
         let opened = match opened {
             Ok(opened) => opened,
             Err(failure) => {
                 return opener.open(&id, method, &params, &failure).await.map(Reopened::There);
             }
         };
-        equip(&engine, &id, directories, system_prompt).await?;
+        if !is_of_fleet {
+            equip(&engine, &id, directories, system_prompt).await?;
+        }
         let opened = choose_ahead(&engine, opened, &config_options, has_switches).await?;
         Ok(Reopened::Here(Box::new(OpenedHere { opened, held, params, skipped })))
     }

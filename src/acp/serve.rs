@@ -150,6 +150,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
         // Nobody is left to answer, so requests that would need an answer are refused.
         self.connection.give_up();
         self.serve(stop, pin!(future::pending()), |server| !server.connection.is_handling()).await?;
+        // Some may have come meanwhile.
+        self.connection.end_input_of_nodes();
         self.serve(stop, pin!(engine.finish()), |_| false).await?;
         // Turns at other nodes end there.
         self.serve(stop, pin!(future::pending()), |server| !server.connection.is_answering()).await

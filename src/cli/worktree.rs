@@ -111,14 +111,7 @@ async fn return_to(
     // A fault of the id is told where the session is opened.
     let Ok(session) = open::known(engine, id, directory).await else { return Ok(None) };
     let place = PathBuf::from(&session.directory);
-    let Some(name) = engine.worktrees().name_of(&place) else {
-        let followed = engine.worktrees().follow(&session.id, directory).await;
-        if let Some(worktree) = &followed {
-            talk.dir = Some(worktree.place_of(directory));
-            output::note(&format!("Working in {}.", shown(&worktree.worktree)));
-        }
-        return Ok(followed);
-    };
+    let Some(name) = engine.worktrees().name_of(&place) else { return Ok(None) };
     let restored = engine.worktrees().restore(&place).await;
     if place.is_dir() {
         output::note(&format!("Working in the session's worktree {}.", plain(&name)));

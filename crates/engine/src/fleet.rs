@@ -107,13 +107,21 @@ impl<'a> Fleet<'a> {
         let setting = self.setting().await;
         let claimed = match &setting.shared {
             Ok(None) => return Ok(false),
-            Ok(Some(shared)) => shared.claim(id, directory).await,
+            Ok(Some(shared)) => {
+                if let Some(directory) = directory {
+                    self.know_project(directory).await;
+                }
+                shared.claim(id, directory).await
+            }
             Err(error) => Err(error.clone()),
         };
         match claimed {
             Ok(Claimed::AsItWas) => Ok(false),
             Ok(Claimed::Rebuilt) => {
                 self.close_interrupted(id).await?;
+                if let Some(info) = self.engine.storage().session(id.clone()).await? {
+                    self.engine.worktrees().expect(Path::new(&info.directory)).await;
+                }
                 if let Some(root) = self.found().and_then(|shared| shared.root(id)) {
                     self.files_are_elsewhere(&root).await;
                 }
@@ -166,12 +174,6 @@ impl<'a> Fleet<'a> {
 
     pub(crate) fn forget_unanswered(self, id: &SessionId) {
         lock(&self.engine.0.fleet.unanswered).remove(id);
-    }
-
-    /// Returns project and name of the worktree that a session was in at the node that had it last.
-    pub(crate) async fn worktree_of(self, id: &SessionId) -> Option<(String, String)> {
-        let shared = self.shared().await.ok()??;
-        shared.worktree_of(id).await.ok()?
     }
 
     /// Returns true if another node may have a session by now.
@@ -291,17 +293,21 @@ impl<'a> Fleet<'a> {
     pub(crate) async fn refresh(self, directory: Option<&Path>) -> Result<(), EngineError> {
         let Some(shared) = self.shared().await? else { return Ok(()) };
         if let Some(directory) = directory {
-            let root = self.engine.workspaces().project_root(directory);
-            // The project of a directory is found once, and its sessions elsewhere are shown in it.
-            if let Err(error) = self.engine.workspaces().find_project(&root).await {
-                tracing::debug!(%error, "the project is not known");
-            }
+            self.know_project(directory).await;
         }
         let refreshed = shared.refresh().await;
         if let Err(error) = &refreshed {
             tracing::warn!(%error, "the sessions of other nodes are not listed");
         }
         Ok(refreshed?)
+    }
+
+    /// Finds the project of a directory, once: sessions of the project that are elsewhere are shown in it.
+    async fn know_project(self, directory: &Path) {
+        let root = self.engine.workspaces().project_root(directory);
+        if let Err(error) = self.engine.workspaces().find_project(&root).await {
+            tracing::debug!(%error, "the project is not known");
+        }
     }
 
     /// Returns the nodes that have sessions now, by session.

@@ -88,10 +88,6 @@ impl Shared {
         match *self {}
     }
 
-    pub async fn worktree_of(&self, _: &SessionId) -> Result<Option<(String, String)>, SharedError> {
-        match *self {}
-    }
-
     pub async fn place(&self, _: &SessionId) -> Result<Place, SharedError> {
         match *self {}
     }

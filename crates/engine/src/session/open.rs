@@ -7,7 +7,7 @@ use std::{
 };
 
 use windlass_base::{git::repository::Repository, lock::lock};
-use windlass_core::storage::history::{Page, Range};
+use windlass_core::storage::history::{Outline, Page, Range};
 use windlass_protocol::opencode::{
     id::SessionId,
     message::{Message, MessageWithParts, UserMessage},
@@ -40,6 +40,19 @@ pub struct Opened {
     pub children: Vec<SessionId>,
 }
 
+impl Opened {
+    fn new(outline: Outline, workspace: Arc<Workspace>) -> Self {
+        Self {
+            info: outline.info,
+            workspace,
+            todos: outline.todos,
+            last_prompt: outline.last_prompt,
+            history: Cursor(Range { after: None, until: outline.newest }),
+            children: outline.children,
+        }
+    }
+}
+
 /// A place in a session's history.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cursor(Range);
@@ -68,9 +81,6 @@ impl Sessions<'_> {
         directory: &Path,
         servers: Vec<ClientServer>,
     ) -> Result<Opened, EngineError> {
-        let followed = self.engine.worktrees().follow(id, directory).await;
-        let place = followed.as_ref().map(|worktree| worktree.place_of(directory));
-        let directory = place.as_deref().unwrap_or(directory);
         // Before anything of it is read here.
         self.engine.fleet().claim(id, Some(directory)).await?;
         let own = self.own_worktree(id, directory).await;
@@ -87,12 +97,20 @@ impl Sessions<'_> {
             there
         };
         let opened = self.register_and_read(id, workspace, servers).await;
-        if opened.is_ok() {
-            for worktree in restored.into_iter().chain(followed) {
-                worktree.leave_to_session().await;
-            }
+        if let (Ok(_), Some(restored)) = (&opened, restored) {
+            restored.leave_to_session().await;
         }
         opened
+    }
+
+    /// Opens a session for a client of another node: one that is open keeps its servers, and everything that its clients here
+    /// have given it.
+    pub async fn open_beside(self, id: &SessionId, directory: &Path) -> Result<Opened, EngineError> {
+        let Some(workspace) = self.opened(id) else { return self.open(id, directory, Vec::new()).await };
+        self.engine.fleet().claim(id, None).await?;
+        let outline = self.engine.storage().outline(id.clone()).await?;
+        let outline = outline.ok_or_else(|| EngineError::session_not_found(id))?;
+        Ok(Opened::new(outline, workspace))
     }
 
     /// Returns the worktree that a session was in, where a directory of its project is named in its place: the session goes
@@ -141,19 +159,12 @@ impl Sessions<'_> {
             journal.commit(self.engine.storage(), self.engine.bus()).await?;
         }
         self.register(id, workspace.clone(), servers);
-        self.keep_client_prompt(id, outline.client_prompt);
+        self.keep_client_prompt(id, outline.client_prompt.take());
         if !is_running {
             self.restore_waiting(id).await;
             self.ask_again(id, outline.newest.clone());
         }
-        Ok(Opened {
-            info: outline.info,
-            workspace,
-            todos: outline.todos,
-            last_prompt: outline.last_prompt,
-            history: Cursor(Range { after: None, until: outline.newest }),
-            children: outline.children,
-        })
+        Ok(Opened::new(outline, workspace))
     }
 
     /// Reads a page of a session's history: at most `limit` messages, fewer where they are large.

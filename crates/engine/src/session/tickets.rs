@@ -77,6 +77,11 @@ impl Ticket {
         self.waiting.is_none()
     }
 
+    /// Returns the end of a prompt that cannot begin. One that was cancelled before has its user's end.
+    fn unbegun(&self, error: &EngineError) -> Result<TurnOutcome, EngineError> {
+        if self.cancel.is_cancelled() { Ok(TurnOutcome::cancelled()) } else { Err(error.clone()) }
+    }
+
     /// Returns the prompt if it is a user's and waits.
     fn listed(&self) -> Option<&PromptInput> {
         self.waiting.as_deref().filter(|input| input.of_task.is_none())
@@ -494,12 +499,12 @@ impl Tickets {
                 // Its row goes with the session.
                 entry.park();
             } else {
-                waiting.push((entry.place, *ticket));
+                waiting.push((entry.place, *ticket, entry.unbegun(error)));
             }
         }
-        waiting.sort_unstable();
-        for (_, ticket) in waiting {
-            self.end(ticket, Err(error.clone()));
+        waiting.sort_unstable_by_key(|(place, ..)| *place);
+        for (_, ticket, outcome) in waiting {
+            self.end(ticket, outcome);
         }
         running.iter().for_each(CancellationToken::cancel);
     }
@@ -518,7 +523,8 @@ impl Tickets {
         };
         open.sort_unstable_by_key(|(_, ticket)| ticket.place);
         for (_, ticket) in open {
-            self.finish(ticket, Err(error.clone()));
+            let outcome = ticket.unbegun(&error);
+            self.finish(ticket, outcome);
         }
         if n_parked > 0 {
             self.tell_updated();

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    ffi::OsStr,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -10,7 +11,6 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use windlass_base::{git::repository::Repository, lock::lock, path::real};
 use windlass_protocol::opencode::{
-    id::SessionId,
     project::{Worktree, WorktreeCreate},
     session::ArchiveFilter,
 };
@@ -210,31 +210,39 @@ impl Worktrees<'_> {
         let worktree = self.directory_of(directory).filter(|worktree| !worktree.exists())?;
         let name = worktree.file_name()?.to_str()?.to_owned();
         let main = PathBuf::from(tokio::fs::read_to_string(gone(&worktree)).await.ok()?);
-        let entered = self.enter_of_session(&main, name).await?;
-        if entered.directory() == worktree {
-            return Some(entered);
-        }
-        // Its branch has another use by now.
-        let _ = entered.leave().await;
-        None
-    }
-
-    /// Enters the worktree here that is called as the one that a session was in on the machine that had it last. `None`
-    /// where it was in none, this process has it, or the directory is none of its project's checkout.
-    pub async fn follow(self, id: &SessionId, directory: &Path) -> Option<TaskWorktree> {
-        let (project, name) = self.0.fleet().worktree_of(id).await?;
-        if self.name_of(directory).is_some() || self.project_of(directory).await? != project {
-            return None;
-        }
-        self.enter_of_session(directory, name).await
-    }
-
-    async fn enter_of_session(self, main: &Path, name: String) -> Option<TaskWorktree> {
-        let workspace = self.0.workspaces().workspace(main).await.ok()?;
+        let workspace = self.0.workspaces().workspace(&main).await.ok()?;
         let entered = self.enter(&workspace, Some(name.clone()), &CancellationToken::new()).await;
         self.0.workspaces().close_if_unused(workspace).await;
-        let told = |error: &WorktreeError| tracing::warn!(worktree = name, %error, "the worktree of a session was not made again");
-        entered.inspect_err(told).ok()
+        match entered {
+            Ok(entered) if entered.directory() == worktree => Some(entered),
+            // Its branch has another use by now.
+            Ok(entered) => {
+                let _ = entered.leave().await;
+                None
+            }
+            Err(error) => {
+                tracing::warn!(worktree = name, %error, "the worktree of a session was not made again");
+                None
+            }
+        }
+    }
+
+    /// Notes that the worktree of a session that came from another machine is to be made from the project's checkout here.
+    pub(crate) async fn expect(self, directory: &Path) {
+        let Some(worktree) = self.directory_of(directory).filter(|it| !it.exists()) else { return };
+        let note = gone(&worktree);
+        let project = worktree.parent().and_then(Path::file_name).and_then(OsStr::to_str).unwrap_or_default();
+        let projects = self.0.storage().projects().await.unwrap_or_default();
+        let is_checkout = |it: &Path| it.is_dir() && self.name_of(it).is_none();
+        let checkouts = projects.iter().filter(|it| it.id == project).map(|it| Path::new(&it.worktree));
+        let Some(main) = checkouts.into_iter().find(|it| is_checkout(it)) else { return };
+        if note.exists() {
+            return;
+        }
+        let made = tokio::fs::create_dir_all(note.parent().unwrap_or(main)).await;
+        if let Err(error) = made.and(tokio::fs::write(&note, main.display().to_string()).await) {
+            tracing::warn!(worktree = %worktree.display(), %error, "the worktree of a session is not made");
+        }
     }
 
     /// Removes the worktree that a session was in, as [`TaskWorktree::leave`] does.

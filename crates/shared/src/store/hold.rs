@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use windlass_base::{blocking::blocking, lock::lock};
+use windlass_base::{blocking::blocking, lock::lock, path::real};
 use windlass_core::{
     config::paths::WORKTREES,
     storage::{StorageError, Write, outlet::SharedError, replica::Mark},
@@ -268,6 +268,13 @@ impl Shared {
             let reason = "it is not in the list".to_owned();
             return Err(SharedError::Unreadable { session: root.to_string(), reason });
         };
+        let projects = self.0.storage.projects().await?;
+        let same = projects.into_iter().filter(|project| project.id == info.project_id);
+        let checkouts: Vec<PathBuf> =
+            same.map(|project| PathBuf::from(project.worktree)).filter(|it| it.is_dir()).collect();
+        if let Some(worktree) = self.worktree_here(&info, named, &checkouts) {
+            return Ok(worktree.display().to_string());
+        }
         if let Some(named) = named {
             let below = Path::new(info.path.as_deref().unwrap_or_default());
             let above = named.ancestors().nth(below.components().count());
@@ -275,26 +282,22 @@ impl Shared {
             return Ok(root.display().to_string());
         }
         let elsewhere = root_directory(&info);
-        let projects = self.0.storage.projects().await?;
-        let mut same = projects.into_iter().filter(|project| project.id == info.project_id);
-        let known = same.find(|project| Path::new(&project.worktree).is_dir());
-        Ok(known.map_or(elsewhere, |project| project.worktree))
+        Ok(checkouts.first().map_or(elsewhere, |checkout| checkout.display().to_string()))
     }
 
-    /// Returns project and name of the worktree of windlass that a session was in at the node that had it last; `None`
-    /// where it was in none, or this process has it.
-    pub async fn worktree_of(&self, id: &SessionId) -> Result<Option<(String, String)>, SharedError> {
-        if self.holds(id) {
-            return Ok(None);
-        }
-        let info = limited(self.listed_info(id)).await?;
-        Ok(info.filter(|info| info.parent_id.is_none()).and_then(|info| {
-            let directory = root_directory(&info);
-            let mut pieces = Path::new(&directory).iter().rev().map(|it| it.to_str().unwrap_or_default());
-            let (name, project, folder) = (pieces.next()?, pieces.next()?, pieces.next()?);
-            let is_worktree = project == info.project_id && folder == WORKTREES;
-            is_worktree.then(|| (project.to_owned(), name.to_owned()))
-        }))
+    /// Returns the worktree of windlass on this machine that is called as the one that a session was in, unless another
+    /// directory is named than one of its project's checkout.
+    fn worktree_here(&self, info: &Session, named: Option<&Path>, checkouts: &[PathBuf]) -> Option<PathBuf> {
+        let directory = root_directory(info);
+        let mut pieces = Path::new(&directory).iter().rev().map(|it| it.to_str().unwrap_or_default());
+        let (name, project, folder) = (pieces.next()?, pieces.next()?, pieces.next()?);
+        let is_worktree = project == info.project_id && folder == WORKTREES && info.parent_id.is_none();
+        let own = real(&self.0.directory.join(WORKTREES));
+        let is_meant = match named {
+            Some(named) => !named.starts_with(&own) && checkouts.iter().any(|it| named.starts_with(it)),
+            None => !checkouts.is_empty(),
+        };
+        (is_worktree && is_meant).then(|| own.join(project).join(name))
     }
 
     /// Reads a session from the list.
