@@ -322,3 +322,26 @@ async fn a_busy_checkout_is_left_alone_where_the_session_gets_a_worktree() {
     let found = String::from_utf8(found.stdout).unwrap();
     assert_eq!(std::fs::read_to_string(found.trim()).unwrap(), "one\ntwo\nthree\nA\n");
 }
+
+#[tokio::test]
+async fn a_session_of_another_machine_does_not_fall_into_a_worktree_of_this_one() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let (llm, remote) = (Llm::start().await, Remote::new());
+    let one = node(&postgres, &llm, &remote, "one").start().await;
+    let session = one.new_session().await;
+    run(&one, &session, "echo new > new.txt").await;
+    one.finish().await;
+
+    let two = node(&postgres, &llm, &remote, "two").start().await;
+    let mut params = two.session_params();
+    params["_meta"] = json!({"windlass/worktree": "mine"});
+    let own = two.request("session/new", params).await.unwrap();
+    let own = own["sessionId"].as_str().unwrap();
+    run(&two, own, "echo precious > mine.txt").await;
+    let listed = two.request("session/list", json!({"cwd": two.scratch.cwd()})).await.unwrap();
+    assert_eq!(listed["sessions"][0]["sessionId"], session.as_str(), "{listed}");
+    two.load(&session).await;
+    run(&two, &session, "echo more >> new.txt").await;
+    assert_eq!(two.scratch.read("new.txt"), "new\nmore\n");
+    two.finish().await;
+}

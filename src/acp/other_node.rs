@@ -219,7 +219,7 @@ impl OtherNode {
     /// Passes a client's request on. Returns the id that it has at the node, unless it was refused.
     pub fn call(&self, responder: Responder, method: &str, params: Option<&str>) -> Option<i64> {
         let waiting = match method {
-            "session/close" => Waiting::Last(responder),
+            "session/close" | "session/delete" => Waiting::Last(responder),
             _other => Waiting::Client(responder),
         };
         self.shared.call(waiting, method, &self.shared.to_there(value_of(params)))
@@ -303,7 +303,8 @@ impl Shared {
 
     fn lost(&self) -> ErrorObjectOwned {
         let message = format!(
-            "The node {} is gone, or has the session no more. The next prompt finds it, where it is at work too.",
+            "The node {} is gone, or has the session no more. The next prompt finds it; prompts that waited there are kept, \
+             and go before it.",
             self.owner.name
         );
         error(code::INTERNAL_ERROR, &message)

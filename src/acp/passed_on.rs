@@ -26,9 +26,10 @@ const GREETING_LIMIT: Duration = Duration::from_secs(10);
 /// The requests that open a session.
 const OPENING: [&str; 2] = ["session/load", "session/resume"];
 /// The requests about an open session.
-const METHODS: [&str; 19] = [
+const METHODS: [&str; 20] = [
     "session/prompt",
     "session/close",
+    "session/delete",
     "session/archive",
     "session/unarchive",
     "session/status",

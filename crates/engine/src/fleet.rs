@@ -103,6 +103,17 @@ impl<'a> Fleet<'a> {
             .unwrap_or_else(|error| Err(EngineError::new(EngineErrorKind::Internal, error.to_string())))
     }
 
+    /// Takes a session to read it. One that another process of this machine and store works in is read as it is.
+    pub(crate) async fn claim_to_read(self, id: &SessionId) -> Result<(), EngineError> {
+        match self.claim(id, None).await {
+            Err(error) if error.kind == EngineErrorKind::OtherNode => match self.shared().await? {
+                Some(shared) if shared.is_beside(id).await => Ok(()),
+                Some(_) | None => Err(error),
+            },
+            claimed => claimed.map(drop),
+        }
+    }
+
     async fn claim_whole(self, id: &SessionId, directory: Option<&Path>) -> Result<bool, EngineError> {
         let setting = self.setting().await;
         let claimed = match &setting.shared {

@@ -92,6 +92,10 @@ impl Shared {
         match *self {}
     }
 
+    pub async fn is_beside(&self, _: &SessionId) -> bool {
+        match *self {}
+    }
+
     pub async fn refuse(&self, _: &SessionId) {
         match *self {}
     }

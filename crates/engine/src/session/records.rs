@@ -43,7 +43,7 @@ impl Record {
 impl Sessions<'_> {
     /// Reads a stored session without opening it.
     pub async fn record(self, id: &SessionId) -> Result<Record, EngineError> {
-        self.engine.fleet().claim(id, None).await?;
+        self.engine.fleet().claim_to_read(id).await?;
         let stored = self.engine.0.storage.load(id.clone()).await?;
         let mut stored = stored.ok_or_else(|| EngineError::session_not_found(id))?;
         self.entitle([&mut stored.info]).await?;

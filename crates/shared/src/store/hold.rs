@@ -268,10 +268,10 @@ impl Shared {
             let reason = "it is not in the list".to_owned();
             return Err(SharedError::Unreadable { session: root.to_string(), reason });
         };
-        let projects = self.0.storage.projects().await?;
-        let same = projects.into_iter().filter(|project| project.id == info.project_id);
+        let checkouts = self.checkouts().await?.into_iter();
+        let same = checkouts.filter(|(id, _)| *id == info.project_id);
         let checkouts: Vec<PathBuf> =
-            same.map(|project| PathBuf::from(project.worktree)).filter(|it| it.is_dir()).collect();
+            same.map(|(_, checkout)| PathBuf::from(checkout)).filter(|it| it.is_dir()).collect();
         if let Some(worktree) = self.worktree_here(&info, named, &checkouts) {
             return Ok(worktree.display().to_string());
         }
@@ -352,6 +352,12 @@ impl Shared {
             Lease::Owned(owner) if owner.is_alive && !self.has_died_here(&owner) => Place::At(owner),
             Lease::Owned(_) | Lease::Free => Place::Free,
         })
+    }
+
+    /// Returns true if a process with the same machine and store as this one has a session.
+    pub async fn is_beside(&self, id: &SessionId) -> bool {
+        let own = node::machine(&self.0.directory);
+        matches!(self.place(id).await, Ok(Place::At(owner)) if owner.machine == own)
     }
 
     /// Returns the name of the node that has a session, for people.

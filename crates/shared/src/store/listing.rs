@@ -3,8 +3,11 @@
 use std::{collections::HashMap, path::Path};
 
 use tokio_postgres::Row;
-use windlass_base::lock::lock;
-use windlass_core::storage::{UNKNOWN_PROJECT, outlet::SharedError};
+use windlass_base::{lock::lock, path::real};
+use windlass_core::{
+    config::paths::WORKTREES,
+    storage::{UNKNOWN_PROJECT, outlet::SharedError, projects::StoredProject},
+};
 use windlass_protocol::opencode::{id::SessionId, session::Session};
 
 use super::{
@@ -22,17 +25,21 @@ use crate::types::{NodeRow, Owner, ServerState, Totals};
 const OVERLAP: i64 = 200;
 
 impl Shared {
+    /// Returns the checkouts of this machine, by project: worktrees of tasks are none.
+    pub(super) async fn checkouts(&self) -> Result<Vec<(String, String)>, SharedError> {
+        let tasks = real(&self.0.directory.join(WORKTREES));
+        let projects = self.0.storage.projects().await?.into_iter();
+        let is_checkout = |project: &StoredProject| {
+            project.id != UNKNOWN_PROJECT && !Path::new(&project.worktree).starts_with(&tasks)
+        };
+        Ok(projects.filter(is_checkout).map(|project| (project.id, project.worktree)).collect())
+    }
+
     /// Brings the rows of this machine's store up to date with the list, so that each listing here has the sessions of all
     /// nodes. Sessions of a project that was worked in here lie in its directory here.
     pub async fn refresh(&self) -> Result<(), SharedError> {
         let storage = &self.0.storage;
-        let projects: HashMap<String, String> = storage
-            .projects()
-            .await?
-            .into_iter()
-            .filter(|project| project.id != UNKNOWN_PROJECT)
-            .map(|project| (project.id, project.worktree))
-            .collect();
+        let projects: HashMap<String, String> = self.checkouts().await?.into_iter().collect();
         let n_projects = i64::try_from(projects.len()).unwrap_or(i64::MAX);
         let is_known = storage.shared_state("projects").await? == n_projects;
         let seen = if is_known { storage.shared_state("change").await? } else { 0 };
