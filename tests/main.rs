@@ -129,6 +129,7 @@ mod session_lists;
 mod session_records;
 mod session_settings;
 mod sessions_seen;
+mod share;
 mod skill_urls;
 mod skills;
 mod state;

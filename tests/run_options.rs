@@ -98,9 +98,9 @@ async fn several_files_may_stand_behind_one_option() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_yet_is_told_before_a_model_is_asked() {
+async fn sharing_without_a_place_for_pages_is_refused_before_a_model_is_asked() {
     let machine = Machine::new().await;
-    check_refused(&machine, &["run", "--share", "go"], 2, "cannot be shared yet").await;
+    check_refused(&machine, &["run", "--share", "go"], 1, "windlass.share.directory").await;
     assert_eq!(machine.sessions().await, Vec::<Value>::new());
     machine.finish().await;
 }

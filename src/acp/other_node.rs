@@ -388,7 +388,7 @@ impl Shared {
         }
     }
 
-    /// Sends the client's lines, and a sign of life where there are none: what lies between may end a connection without.
+    /// Sends the client's lines, and a sign of life where there are none: a proxy between them may end a connection without.
     async fn send_lines(&self, mut sender: SplitSink<Socket, Message>) {
         let mut batch = VecDeque::new();
         loop {

@@ -1,4 +1,4 @@
-//! `windlass session`: lists, shows, searches, exports, renames, reverts, copies, deletes and prunes stored sessions.
+//! `windlass session`: lists, shows, searches, exports, shares, renames, reverts, copies, deletes and prunes stored sessions.
 
 use std::{collections::HashMap, io::IsTerminal, path::PathBuf, process::ExitCode, time::Duration};
 
@@ -24,6 +24,7 @@ mod fork;
 mod prune;
 mod revert;
 mod search;
+pub mod share;
 mod show;
 
 /// Sessions that are read at a time.
@@ -74,6 +75,13 @@ enum SessionCommand {
     },
     /// Copy a session, or its beginning, into a new one.
     Fork(fork::ForkArgs),
+    /// Write a page of a session for others, which follows it, and print its link.
+    Share(share::ShareArgs),
+    /// Take the page of a session back.
+    Unshare {
+        /// Session id, or its beginning or end.
+        id: String,
+    },
     /// Delete a session and its messages.
     Delete {
         /// Session id.
@@ -100,6 +108,8 @@ pub fn run(environment: Environment, args: SessionArgs) -> ExitCode {
             SessionCommand::Revert(args) => revert::revert(&engine, args).await,
             SessionCommand::Unrevert { id } => revert::unrevert(&engine, &id).await,
             SessionCommand::Fork(args) => fork::run(&engine, args).await,
+            SessionCommand::Share(args) => share::share(&engine, args).await,
+            SessionCommand::Unshare { id } => share::unshare(&engine, &id).await,
             SessionCommand::Delete { id } => delete(&engine, &id).await,
             SessionCommand::Prune(args) => prune::run(&engine, args).await,
         };

@@ -123,7 +123,7 @@ fn ask(paths: &Paths, held: &Held, shown: &str) -> ExitCode {
     }
 }
 
-fn has_terminal() -> bool {
+pub fn has_terminal() -> bool {
     std::fs::File::open("/dev/tty").is_ok()
 }
 

@@ -179,10 +179,10 @@ async fn children(
 
 async fn share(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<Session>, Failure> {
     server.session(&id).await?;
-    let message = "Sessions are not shared by windlass; `windlass session export` writes a page of one.";
-    Err(Failure::bad_request(Piece::Payload, message))
+    Ok(Answer(server.engine.shares().share(&id).await?))
 }
 
 async fn unshare(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<Session>, Failure> {
-    Ok(Answer(server.session(&id).await?))
+    server.session(&id).await?;
+    Ok(Answer(server.engine.shares().unshare(&id).await?))
 }

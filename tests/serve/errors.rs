@@ -133,7 +133,7 @@ async fn what_opencode_fails_at_or_accepts_is_refused_with_words() {
             "none",
         ),
         ("POST", "/session/$ID/command", r#"{"command":"none","arguments":""}"#, 400, "none"),
-        ("POST", "/session/$ID/share", "", 400, "export"),
+        ("POST", "/session/$ID/share", "", 400, "windlass.share.directory"),
         (
             "PATCH",
             "/session/$ID/message/msg_x/part/prt_x",

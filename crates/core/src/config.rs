@@ -210,6 +210,11 @@ impl Config {
         &self.raw
     }
 
+    /// Returns the values that are secret by their names or places, the longest first.
+    pub fn secrets(&self) -> Vec<String> {
+        secrets::known(&[], &Value::Object(self.raw.clone()))
+    }
+
     /// Returns the directory that `OPENCODE_CONFIG_DIR` names, from the session's directory.
     pub fn named_directory(&self) -> Option<PathBuf> {
         self.environment.get("OPENCODE_CONFIG_DIR").map(|named| self.directory.join(named))

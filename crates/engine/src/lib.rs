@@ -56,6 +56,7 @@ mod prompt_part;
 mod remote;
 mod session;
 mod session_task;
+mod share;
 
 mod tools;
 pub mod transcript;
@@ -107,6 +108,7 @@ pub use session::{
     structured::check_format,
     title::is_default as is_default_title,
 };
+pub use share::{LEFT_OUT, Shares};
 pub use tools::{TRUST, is_about_configuration, is_own_permission, permission_names, tool_look};
 pub use turn::attach::check_readable;
 pub use windlass_core::{
@@ -180,6 +182,7 @@ struct EngineState {
     freshness: Freshness,
     background_tasks: BackgroundTasks,
     fleet: fleet::FleetState,
+    shares: share::ShareState,
 }
 
 /// The sessions: made, opened, prompted, listed, changed and taken back.
@@ -251,6 +254,7 @@ impl Engine {
             freshness: Freshness::default(),
             background_tasks: BackgroundTasks::default(),
             fleet: fleet::FleetState::default(),
+            shares: Default::default(),
         }))
     }
 
@@ -389,6 +393,8 @@ impl Engine {
             self.0.sessions.tasks.close();
             let _ = tokio::time::timeout(ABORT_LIMIT, self.0.sessions.tasks.wait()).await;
         }
+        // A directory of another machine may hang.
+        let _ = tokio::time::timeout(FILES_LIMIT, self.shares().finish()).await;
         self.fleet().end(FILES_LIMIT).await;
         self.close_workspaces().await;
         self.worktrees().tidy_all().await;
@@ -411,6 +417,7 @@ impl Engine {
         if tokio::time::timeout(ABORT_LIMIT, all).await.is_err() {
             tracing::warn!("some turns did not end in time");
         }
+        let _ = tokio::time::timeout(ABORT_LIMIT, self.shares().finish()).await;
         self.fleet().end(ABORT_LIMIT).await;
         // Servers that are left are killed with their owner when the process ends.
         let _ = tokio::time::timeout(Duration::from_millis(300), self.close_workspaces()).await;

@@ -132,8 +132,21 @@ async fn refuse_all(cx: &SessionCx, inbox: &mut Inbox, error: &EngineError) {
     cx.tickets.end_all(error.clone());
 }
 
-/// Runs a prompt's turn and ends its ticket. Fails if the task cannot go on.
+/// Answers a prompt, and has the session's page show that its turn is over, however it ended.
 async fn answer(
+    cx: &SessionCx,
+    state: &mut SessionState,
+    inbox: &mut Inbox,
+    title: &mut TitleTask,
+    ticket: u64,
+) -> Result<(), EngineError> {
+    let answered = run_and_end(cx, state, inbox, title, ticket).await;
+    cx.engine.shares().note_turn(&cx.id).await;
+    answered
+}
+
+/// Runs a prompt's turn and ends its ticket. Fails if the task cannot go on.
+async fn run_and_end(
     cx: &SessionCx,
     state: &mut SessionState,
     inbox: &mut Inbox,

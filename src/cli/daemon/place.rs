@@ -7,7 +7,10 @@ use windlass_core::config::Environment;
 use windlass_protocol::opencode::{model_ref::ModelRef, session::Session};
 
 use super::{
-    super::run::{args::TalkArgs, failure::Failure, open},
+    super::{
+        output,
+        run::{args::TalkArgs, failure::Failure, open},
+    },
     http::{CredentialArgs, Http},
     remote::Remote,
 };
@@ -51,13 +54,18 @@ pub async fn open(http: &Http, args: &TalkArgs, words: &str) -> Result<(Session,
         }
         None => None,
     };
-    match continued {
+    let (session, is_new) = match continued {
         Some(session) if args.is_forked => {
-            Ok((http.post(&format!("/session/{}/fork", session.id), &json!({})).await?, false))
+            (http.post(&format!("/session/{}/fork", session.id), &json!({})).await?, false)
         }
-        Some(session) => Ok((session, false)),
-        None => Ok((create(http, open::title(args, words)).await?, true)),
+        Some(session) => (session, false),
+        None => (create(http, open::title(args, words)).await?, true),
+    };
+    if args.share {
+        let shared: Session = http.post(&format!("/session/{}/share", session.id), &json!({})).await?;
+        output::note(&shared.share.map(|share| share.url).unwrap_or_default());
     }
+    Ok((session, is_new))
 }
 
 /// Makes a session.

@@ -109,7 +109,8 @@ pub struct TalkArgs {
     /// File whose text is added to the agent's own instructions, for the session from now on.
     #[arg(long, value_name = "FILE")]
     pub append_system_prompt: Option<PathBuf>,
-    #[arg(long, hide = true)]
+    /// Write a page of the session for others, and print its link.
+    #[arg(long)]
     pub share: bool,
 }
 

@@ -20,7 +20,11 @@ use windlass_protocol::opencode::{
     settings::{SandboxAtStart, SandboxMode},
 };
 
-use super::{super::output, args::TalkArgs, failure::Failure};
+use super::{
+    super::{output, session::share::allow_unasked},
+    args::TalkArgs,
+    failure::Failure,
+};
 
 /// Time that the first request of a conversation waits for MCP servers.
 pub const MCP_LIMIT: Duration = Duration::from_secs(5);
@@ -50,6 +54,10 @@ impl Place {
         check(args)?;
         let client_prompt = client_prompt(args)?;
         let directory = directory(args)?;
+        if args.share {
+            allow_unasked().map_err(Failure::Misuse)?;
+            engine.shares().check(&directory).await?;
+        }
         let workspace = engine.workspaces().workspace(&directory).await?;
         if !engine.plugins().installed(Duration::ZERO).await {
             output::note("Plugins are being installed; they are waited for.");
@@ -180,6 +188,10 @@ impl Place {
         if let Some(prompt) = &self.client_prompt {
             engine.sessions().set_client_prompt(&opened.info.id, prompt.clone()).await?;
         }
+        if args.share {
+            let shared = engine.shares().share(&opened.info.id).await?;
+            output::note(&shared.share.map(|share| share.url).unwrap_or_default());
+        }
         self.workspace.mcp().settled(mcp_limit).await;
         engine.remote().listed_settled().await;
         engine.workspaces().watch(&self.workspace);
@@ -221,16 +233,14 @@ pub fn title(args: &TalkArgs, words: &str) -> Option<String> {
     })
 }
 
-/// Refuses options that make no sense together, or not yet.
+/// Refuses options that make no sense together.
 pub fn check(args: &TalkArgs) -> Result<(), Failure> {
-    let reason = if args.share {
-        "Sessions cannot be shared yet, so nothing was sent: leave out `--share`."
-    } else if args.is_forked && !args.is_continued && args.session.is_none() {
-        "`--fork` copies a session: name it by `--session ID`, or take the latest by `--continue`."
-    } else {
-        return Ok(());
-    };
-    Err(Failure::Misuse(reason.to_owned()))
+    if args.is_forked && !args.is_continued && args.session.is_none() {
+        let reason =
+            "`--fork` copies a session: name it by `--session ID`, or take the latest by `--continue`.";
+        return Err(Failure::Misuse(reason.to_owned()));
+    }
+    Ok(())
 }
 
 fn with_variant(model: &Model, variant: &str) -> Result<ModelRef, Failure> {

@@ -257,8 +257,8 @@ operations! {
         post "/session/{sessionID}/fork" "session.fork" "Copies a session up to a message." (history::ForkBody) -> Session;
         post "/session/{sessionID}/abort" "session.abort" "Stops the turn that runs." -> bool;
         post "/session/{sessionID}/init" "session.init" "Has the model write AGENTS.md." (prompt::SummarizeBody) -> bool;
-        post "/session/{sessionID}/share" "session.share" "Is not offered." -> Session;
-        delete "/session/{sessionID}/share" "session.unshare" "Says that the session is not shared." -> Session;
+        post "/session/{sessionID}/share" "session.share" "Writes the session's page for others." -> Session;
+        delete "/session/{sessionID}/share" "session.unshare" "Removes the session's page." -> Session;
         post "/session/{sessionID}/summarize" "session.summarize" "Shortens the conversation that the model reads." (prompt::SummarizeBody) -> bool;
         post "/session/{sessionID}/prompt_async" "session.prompt_async" "Gives the session a prompt, and answers at once." (prompt::PromptBody) -> Nothing;
         post "/session/{sessionID}/command" "session.command" "Runs a command of the commands' list." (prompt::CommandBody) -> MessageWithParts;

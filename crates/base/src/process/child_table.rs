@@ -42,6 +42,11 @@ pub fn inherited() -> String {
     lock(&CHILD_TABLE).tags.as_ref().map(|tags| tags.inherited.clone()).unwrap_or_default()
 }
 
+/// Returns true if a windlass has started this process, as far as it has left its variables alone.
+pub fn is_child() -> bool {
+    !inherited().is_empty()
+}
+
 /// Closes the reaper's pipe and waits for the reaper, which kills the children that are still registered.
 pub async fn close() {
     let reaper = lock(&CHILD_TABLE).reaper.take();

@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use windlass_protocol::opencode::{id::SessionId, permission::Rule, session::Session};
+use windlass_protocol::opencode::{
+    id::SessionId,
+    permission::Rule,
+    session::{Session, SessionShare},
+};
 
 use super::{Storage, StorageError, Write, apply, session};
 
@@ -12,20 +16,23 @@ pub struct Settings {
     archived: Option<i64>,
     permission: Option<Vec<Rule>>,
     metadata: Option<Map<String, Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    share: Option<SessionShare>,
 }
 
 impl Settings {
     fn of(session: &Session) -> Self {
         let (permission, metadata) = (session.permission.clone(), session.metadata.clone());
-        Self { archived: session.time.archived, permission, metadata }
+        Self { archived: session.time.archived, permission, metadata, share: session.share.clone() }
     }
 
     /// Puts them in the place of those that the session's task wrote.
     pub fn replace(self, session: &mut Session) {
-        let Self { archived, permission, metadata } = self;
+        let Self { archived, permission, metadata, share } = self;
         session.time.archived = archived;
         session.permission = permission;
         session.metadata = metadata;
+        session.share = share;
     }
 }
 

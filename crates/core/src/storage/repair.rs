@@ -343,6 +343,7 @@ fn remade(message: &Message, created: i64) -> Session {
         cost: 0.0,
         tokens: Default::default(),
         summary: None,
+        share: None,
         metadata: None,
         permission: None,
         limits: Vec::new(),

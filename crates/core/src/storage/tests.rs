@@ -27,6 +27,7 @@ pub fn session(directory: &str, updated: i64) -> Session {
         cost: 0.0,
         tokens: Default::default(),
         summary: None,
+        share: None,
         metadata: None,
         permission: None,
         limits: Vec::new(),

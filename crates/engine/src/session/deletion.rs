@@ -23,6 +23,9 @@ impl Sessions<'_> {
             self.close(&id).await;
             deleted.extend(self.engine.0.storage.session(id).await?);
         }
+        for info in &deleted {
+            self.engine.shares().remove_with_session(info).await?;
+        }
         // Closed, it was given back.
         self.engine.fleet().claim(id, None).await?;
         self.engine.fleet().delete(id).await?;

@@ -86,6 +86,7 @@ impl SessionFile {
             cost: _,
             tokens: _,
             summary: _,
+            share,
             metadata,
             permission,
             limits,
@@ -95,6 +96,7 @@ impl SessionFile {
         REDACTED.clone_into(title);
         "/".clone_into(directory);
         *path = None;
+        *share = None;
         *metadata = None;
         *permission = None;
         limits.clear();

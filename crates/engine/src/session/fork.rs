@@ -65,6 +65,7 @@ pub async fn fork(
         cost: 0.0,
         tokens: Tokens::default(),
         summary: None,
+        share: None,
         permission: None,
         limits: parent_limits.rules.iter().map(|rules| rules.to_vec()).collect(),
         revert: None,

@@ -159,6 +159,9 @@ impl Sessions<'_> {
             journal.commit(self.engine.storage(), self.engine.bus()).await?;
         }
         self.register(id, workspace.clone(), servers);
+        if outline.info.share.is_some() {
+            self.engine.shares().follow(id);
+        }
         self.keep_client_prompt(id, outline.client_prompt.take());
         if !is_running {
             self.restore_waiting(id).await;

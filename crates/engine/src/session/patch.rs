@@ -6,7 +6,7 @@ use windlass_protocol::opencode::{
     event::{EventPayload, SessionInfo},
     id::SessionId,
     permission::{Action, Rule},
-    session::Session,
+    session::{Session, SessionShare},
 };
 
 use super::{inbox::MAX_COMMANDS, request::Command};
@@ -21,17 +21,22 @@ pub struct SessionPatch {
     /// Tools that are on or off from now on, in the order of their rules.
     pub tools: Vec<(String, bool)>,
     pub metadata: Option<Map<String, Value>>,
+    /// Its page; `Some(None)` where it is shared no more.
+    pub share: Option<Option<SessionShare>>,
 }
 
 impl SessionPatch {
     /// Changes a session.
     pub fn apply(self, info: &mut Session) {
-        let Self { archived, permission, tools, metadata } = self;
+        let Self { archived, permission, tools, metadata, share } = self;
         if let Some(archived) = archived {
             info.time.archived = archived;
         }
         info.permission = permission.or(info.permission.take());
         info.metadata = metadata.or(info.metadata.take());
+        if let Some(share) = share {
+            info.share = share;
+        }
         for (tool, is_on) in tools {
             let rules = info.permission.get_or_insert_default();
             rules.retain(|rule| rule.permission != tool || rule.pattern != "*");

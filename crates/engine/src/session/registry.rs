@@ -24,6 +24,7 @@ use windlass_protocol::opencode::{
     permission::Rule,
     project::WorktreeChoice,
     session::{ArchiveFilter, Session, SessionModel, SessionTime},
+    settings::Share,
 };
 use windlass_services::mcp;
 
@@ -178,6 +179,9 @@ impl Sessions<'_> {
         self.register(&info.id, workspace.clone(), servers);
         let event = SessionInfo { session_id: info.id.clone(), info: Arc::new(info.clone()) };
         self.engine.0.bus.publish(EventPayload::SessionCreated(event));
+        if loaded.config.settings.share == Some(Share::Auto) && info.parent_id.is_none() {
+            self.share_unasked(&info.id);
+        }
         self.engine.0.http.warm_up(loaded.answers_next(None, None).ok());
         Ok(Opened {
             info,
@@ -187,6 +191,18 @@ impl Sessions<'_> {
             history: Cursor::default(),
             children: Vec::new(),
         })
+    }
+
+    /// Shares a new session where the user wants each one shared. A failure leaves it unshared.
+    fn share_unasked(self, id: &SessionId) {
+        let (engine, id) = (self.engine.clone(), id.clone());
+        self.engine.spawn(async move {
+            if engine.shares().is_automatic().await
+                && let Err(error) = engine.shares().share(&id).await
+            {
+                tracing::warn!(session = %id, %error, "the session is not shared");
+            }
+        });
     }
 
     pub(crate) fn register(self, id: &SessionId, workspace: Arc<Workspace>, servers: Vec<ClientServer>) {
@@ -383,6 +399,7 @@ pub fn new_info(new: NewSession, worktree: &Path, project_id: String) -> Session
         cost: 0.0,
         tokens: Default::default(),
         summary: None,
+        share: None,
         metadata: new.metadata,
         permission: new.permission,
         limits: Vec::new(),

@@ -25,14 +25,26 @@ const STYLE_HASH: &str = "sha256-TOfmH9RqH2Pj1qSiT6iPQpbmXUwJg/nk8Q3G0r/837k=";
 /// Maximum lines of a diff that is shown open; longer ones are folded.
 const MAX_OPEN_DIFF: usize = 40;
 
+/// Seconds after which a page of a session at work is asked for again.
+const REFRESH: u32 = 5;
+
 /// Renders the page.
 pub fn page(transcript: &Transcript<'_>) -> String {
+    render(transcript, false)
+}
+
+/// Renders the page of a session at work, which its readers' browsers ask for again.
+pub fn live_page(transcript: &Transcript<'_>) -> String {
+    render(transcript, true)
+}
+
+fn render(transcript: &Transcript<'_>, is_live: bool) -> String {
     let turns = turn::turns(transcript.messages);
     let sums: Vec<Sums> = turns.iter().map(|turn| turn.sums(transcript.children)).collect();
     let mut total = Sums::default();
     sums.iter().for_each(|sums| total.add(sums));
     let mut page = Page { out: String::with_capacity(64 * 1024), transcript };
-    page.head();
+    page.head(is_live);
     page.header(&turns, &total);
     page.out.push_str("<div class=\"columns\">\n");
     if turns.len() > 1 {
@@ -60,7 +72,7 @@ struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    fn head(&mut self) {
+    fn head(&mut self, is_live: bool) {
         self.out.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
         // Writing to a string cannot fail, here and below.
         let _ = writeln!(
@@ -68,6 +80,9 @@ impl<'a> Page<'a> {
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{STYLE_HASH}'; \
              img-src data:; base-uri 'none'; form-action 'none'\">"
         );
+        if is_live {
+            let _ = writeln!(self.out, "<meta http-equiv=\"refresh\" content=\"{REFRESH}\">");
+        }
         self.out.push_str(
             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n\

@@ -516,6 +516,7 @@ fn new_session(parent: &Parent, agent: &Agent, description: &str) -> Session {
         cost: 0.0,
         tokens: Tokens::default(),
         summary: None,
+        share: None,
         metadata: None,
         permission: Some(inherited(&parent.policy, agent, &parent.loaded.config)),
         // Those of its parent are found there.

@@ -48,6 +48,9 @@ pub struct Session {
     /// The size of the changes so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<SessionSummary>,
+    /// The page that others can read, while it is shared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<SessionShare>,
     /// Whatever a client keeps with the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
@@ -62,6 +65,17 @@ pub struct Session {
     pub revert: Option<Revert>,
     /// The times of creation and of changes.
     pub time: SessionTime,
+}
+
+/// The page of a session that is shared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SessionShare {
+    /// The link, which nobody can guess.
+    pub url: String,
+    /// Ours: the directory of the page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<String>,
 }
 
 /// The last model of a session.

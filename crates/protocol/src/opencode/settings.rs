@@ -29,7 +29,7 @@ pub struct Settings {
     pub watcher: WatcherSettings,
     /// True to keep states of the worktree for undo.
     pub snapshot: Option<bool>,
-    #[cfg_attr(feature = "schema", schemars(extend("x-without-effect" = true)))]
+    /// Whether sessions may be shared, and whether each new one is.
     pub share: Option<Share>,
     /// Deprecated: `share: "auto"`.
     pub autoshare: Option<bool>,
@@ -281,6 +281,8 @@ pub struct WindlassSettings {
     pub sandbox: SandboxSettings,
     /// The Postgres in which this machine's sessions are shared with others. No project can set it.
     pub shared: SharedSettings,
+    /// The place of pages of sessions that are shared with people.
+    pub share: ShareSettings,
     /// The search for tools of MCP servers, where there are many.
     pub tool_search: ToolSearchSettings,
     /// Patterns of directories whose projects are trusted. No project can set it.
@@ -314,6 +316,18 @@ pub struct SharedSettings {
     pub answers: Option<bool>,
     /// A git remote that brings the files of sessions from one machine to the next; without it they stay where they are.
     pub worktrees: Option<String>,
+}
+
+/// `windlass.share`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ShareSettings {
+    /// The directory that gets a page for each session that is shared, for a web server to serve.
+    pub directory: Option<String>,
+    /// The address of that directory for others; without it links lead to the file.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "late-url")))]
+    pub url: Option<String>,
 }
 
 /// `windlass.shared.ack`.

@@ -26,6 +26,7 @@ pub fn without_powers(file: &SessionFile) -> Session {
         cost,
         tokens,
         summary,
+        share: _,
         metadata,
         permission,
         limits,
@@ -48,6 +49,8 @@ pub fn without_powers(file: &SessionFile) -> Session {
         cost,
         tokens,
         summary,
+        // Its page is not this user's.
+        share: None,
         metadata,
         permission: permission.map(denials).filter(|rules| !rules.is_empty()),
         // These bind beside all other rules, so they only forbid.
