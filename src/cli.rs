@@ -10,6 +10,7 @@ use tracing_subscriber::filter::LevelFilter;
 use windlass_base::{process, sandbox, text};
 use windlass_core::config::{Environment, data_directory, paths::Paths};
 
+mod account;
 mod acp;
 mod agent;
 mod ask;
@@ -31,6 +32,7 @@ mod import;
 mod input;
 mod log;
 mod logging;
+mod login;
 mod lsp;
 mod mcp;
 mod models;
@@ -45,6 +47,7 @@ mod run;
 mod runtime;
 mod serve;
 mod server_keys;
+mod servers;
 mod session;
 mod stats;
 mod stdio;
@@ -254,6 +257,16 @@ enum Command {
     Worktree(worktree::WorktreeArgs),
     /// Show the machines that share sessions.
     Fleet(fleet::FleetArgs),
+    /// Log in at a server with accounts.
+    Login(login::LoginArgs),
+    /// Log out there.
+    Logout(login::ServerArgs),
+    /// Show your account there.
+    Whoami(login::ServerArgs),
+    /// Manage the accounts of this machine's server.
+    Account(account::AccountArgs),
+    /// Show the logins, requests and answers of people at this machine's server.
+    Audit(account::AuditArgs),
     /// Show token use and cost by day, model, project and tool.
     Stats(stats::StatsArgs),
     /// Manage provider keys.
@@ -415,6 +428,11 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         Some(Command::Db(args)) => db::run(environment, args),
         Some(Command::Worktree(args)) => worktree::run(environment, args),
         Some(Command::Fleet(args)) => fleet::run(environment, &args),
+        Some(Command::Login(args)) => login::run(environment, args),
+        Some(Command::Logout(args)) => login::log_out(environment, args),
+        Some(Command::Whoami(args)) => login::who_am_i(environment, args),
+        Some(Command::Account(args)) => account::run(&environment, args),
+        Some(Command::Audit(args)) => account::audit(&environment, &args),
         Some(Command::Stats(args)) => stats::run(environment, args),
         // A client that spawns a bare call with a pipe speaks JSON-RPC.
         None if cli.bare == Bare::default() && !std::io::stdin().is_terminal() => {

@@ -137,6 +137,7 @@ mod store;
 mod structured;
 mod subagent_sessions;
 mod subagents;
+mod team;
 mod terminal;
 mod thought_level;
 mod tidy;

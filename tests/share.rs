@@ -149,8 +149,15 @@ async fn each_new_session_is_shared_where_the_user_wants_that() {
     let body = json!({"parts": [{"type": "text", "text": "work"}]});
     server.post(&format!("/session/{id}/prompt_async"), body).await;
     events.until("session.idle").await;
-    let shared = server.get(&format!("/session/{id}")).await.ok();
-    let url = shared["share"]["url"].as_str().expect("it is shared").to_owned();
+    // It is shared beside its first turn.
+    let shared = async {
+        loop {
+            if let Some(url) = server.get(&format!("/session/{id}")).await.ok()["share"]["url"].as_str() {
+                return url.to_owned();
+            }
+        }
+    };
+    let url = tokio::time::timeout(DEADLINE, shared).await.expect("it is shared");
     shows(&PathBuf::from(url.strip_prefix("file://").unwrap()), "for all").await;
     server.finish().await;
 }

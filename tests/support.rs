@@ -9,6 +9,7 @@ pub mod llm;
 pub mod message;
 pub mod nodes;
 pub mod outside;
+pub mod people;
 pub mod postgres;
 pub mod process;
 pub mod random;

@@ -25,7 +25,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "man",
         ],
     ),
-    ("Serve", &["acp", "serve"]),
+    ("Serve", &["acp", "serve", "account", "audit", "login", "logout", "whoami"]),
     ("Look into", &["doctor", "log", "trace", "debug", "db"]),
 ];
 

@@ -21,6 +21,7 @@ use super::{acp::login_command, output, runtime, server_keys::ServerKeys};
 use crate::http::{self, Access, Announcement, Entry, Listener, Options, Password};
 
 mod pairing;
+mod team;
 
 /// User name where the environment gives none.
 const USER: &str = "opencode";
@@ -52,6 +53,9 @@ pub struct ServeArgs {
     /// PEM file with the key of the certificate.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// Ask everybody to log in: sessions belong to the accounts of people (docs/team.md).
+    #[arg(long)]
+    accounts: bool,
     /// Announce the server by mDNS, on all addresses unless --hostname names one.
     #[arg(long)]
     mdns: bool,
@@ -100,59 +104,58 @@ pub fn run_for_browser(environment: Environment, args: WebArgs) -> ExitCode {
 }
 
 pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitCode {
+    serve(environment, args, purpose).unwrap_or_else(|code| code)
+}
+
+fn serve(mut environment: Environment, args: ServeArgs, purpose: Purpose) -> Result<ExitCode, ExitCode> {
     let paths = Paths::new(&environment);
     // A project must not open the server to others.
-    let settings = layers::of_user(&environment, &paths).settings.server;
-    let announced = match announced_name(&args, &settings) {
-        Ok(announced) => announced,
-        Err(code) => return code,
-    };
+    let settings = layers::of_user(&environment, &paths).settings;
+    let team_settings = team::settings(&mut environment, &settings, &args, purpose)?;
+    let settings = settings.server;
+    let announced = announced_name(&args, &settings)?;
     let is_pairing = purpose == Purpose::Device;
     let usual_hostname = if announced.is_some() || is_pairing { EVERYWHERE } else { LOOPBACK };
     let hostname = args.hostname.clone().or(settings.hostname).unwrap_or_else(|| usual_hostname.to_owned());
     let port = args.port.or(settings.port).unwrap_or_default();
-    let address = match address(&hostname) {
-        Ok(address) => address,
-        Err(code) => return code,
-    };
+    let address = address(&hostname)?;
     let password = password(&environment);
     if is_pairing && address.is_loopback() {
-        return output::misuse(&format!(
+        return Err(output::misuse(&format!(
             "No other device reaches {address}: leave --hostname out, or name another."
-        ));
+        )));
     }
-    if password.is_none() && !address.is_loopback() && !is_pairing {
-        return output::misuse(&format!(
+    if password.is_none() && !address.is_loopback() && !is_pairing && team_settings.is_none() {
+        return Err(output::misuse(&format!(
             "Anybody who reaches {address} could run commands here: set OPENCODE_SERVER_PASSWORD, or leave --hostname at \
              127.0.0.1."
-        ));
+        )));
     }
-    let directory = match output::directory(None) {
-        Ok(directory) => directory,
-        Err(code) => return code,
-    };
+    let directory = output::directory(None)?;
     sandbox::begin();
     raise_descriptor_limit();
     let tls = match args.tls_cert.as_deref().zip(args.tls_key.as_deref()) {
-        Some((certificates, key)) => match http::acceptor(certificates, key) {
-            Ok(tls) => Some(tls),
-            Err(reason) => return output::misuse(&reason),
-        },
-        None => None,
+        Some((certificates, key)) => http::acceptor(certificates, key).map(Some),
+        None => Ok(None),
     };
+    let tls = tls.map_err(|reason| output::misuse(&reason))?;
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let origins = args.cors.iter().cloned().chain(settings.cors).collect();
-    runtime::block_on(async move {
-        let listeners = match listen(&args, (address, port), tls).await {
-            Ok(listeners) => listeners,
-            Err(code) => return code,
-        };
+    let origins: Vec<String> = args.cors.iter().cloned().chain(settings.cors).collect();
+    let serving = async move {
+        let listeners = listen(&args, (address, port), tls).await?;
         let bound = listeners.first().and_then(Listener::address);
-        let (access, _keys) = match access((password, is_pairing), origins, &paths, bound) {
-            Ok(made) => made,
-            Err(code) => return code,
+        let page = bound.map(|bound| own_address(scheme, bound)).unwrap_or_default();
+        let team = team_settings.map(|settings| team::open(settings, &paths, &page, &environment));
+        let team = team.transpose()?;
+        let access = match &team {
+            Some(_) => Ok((Arc::new(Access::new(None, origins).of_accounts()), None)),
+            None => access((password, is_pairing), origins, &paths, bound),
         };
+        let (access, _keys) = access?;
         let engine = Engine::new(environment, paths);
+        if let Some(team) = &team {
+            team::keep_apart(&engine, team);
+        }
         runtime::serve_plugins(&engine);
         // A reader of the line may end the server at once.
         let signalled = runtime::signalled();
@@ -161,10 +164,9 @@ pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitC
             let page = own_address(scheme, bound);
             // Plugins are on this machine.
             engine.plugins().show_server(page.clone());
-            if let Err(code) = output::print(&line(scheme, &hostname, bound)) {
-                return code;
-            }
+            output::print(&line(scheme, &hostname, bound))?;
             match purpose {
+                _ if team.is_some() => {}
                 Purpose::Device => pairing::show(scheme, bound, &access),
                 Purpose::Programs | Purpose::Browser { .. } => show_page(purpose, &page, &access),
             }
@@ -172,7 +174,7 @@ pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitC
         let announcement = bound.zip(announced).and_then(|(bound, name)| announce(bound, &name));
         join_fleet(&engine);
         let stop = CancellationToken::new();
-        let options = Options { directory, access, login_command: login_command() };
+        let options = Options { directory, access, team, login_command: login_command() };
         let serving = http::serve(engine.clone(), options, listeners, stop.clone());
         tokio::pin!(serving);
         tokio::select! {
@@ -185,8 +187,9 @@ pub fn run(environment: Environment, args: ServeArgs, purpose: Purpose) -> ExitC
         if let Some(announcement) = announcement {
             announcement.end().await;
         }
-        ExitCode::SUCCESS
-    })
+        Ok(ExitCode::SUCCESS)
+    };
+    Ok(runtime::block_on(async { serving.await.unwrap_or_else(|code: ExitCode| code) }))
 }
 
 /// Makes the server a node of the fleet, if there is one.

@@ -68,6 +68,8 @@ pub struct Access {
     entry: Entry,
     /// Devices elsewhere come in by a link and its cookie too.
     is_pairing: bool,
+    /// Accounts judge every caller, and nothing here does.
+    is_of_accounts: bool,
     failed: Mutex<HashMap<Option<IpAddr>, Tries>>,
     /// Tickets for terminals, each of which stands for the password once.
     pub tickets: Tickets,
@@ -86,7 +88,7 @@ impl Access {
 
     pub fn with_entry(password: Option<Password>, origins: Vec<String>, entry: Entry) -> Self {
         let (failed, tickets) = (Mutex::default(), Tickets::default());
-        Self { password, origins, entry, is_pairing: false, failed, tickets }
+        Self { password, origins, entry, is_pairing: false, is_of_accounts: false, failed, tickets }
     }
 
     /// Lets devices elsewhere in that have followed a link.
@@ -118,6 +120,27 @@ impl Access {
     pub fn is_known_origin(&self, origin: &str) -> bool {
         self.origins.iter().any(|allowed| allowed == origin)
             || self.password.is_some() && is_of_opencode(origin)
+    }
+
+    /// Returns the refusal of a request that a browser sends for a page elsewhere.
+    pub fn refusal_of_page(&self, request: &Request) -> Option<Response> {
+        let checked = self.check_site(request).and_then(|()| self.check_origin(request));
+        checked.err().map(|refusal| refusal.answer(false))
+    }
+
+    /// Counts a failed try; false where the address has had too many.
+    pub fn count_try(&self, peer: Option<IpAddr>) -> bool {
+        let has_tries = self.has_tries(peer);
+        if has_tries {
+            self.note_failure(peer);
+        }
+        has_tries
+    }
+
+    /// Leaves callers to the accounts of the server.
+    #[must_use]
+    pub fn of_accounts(self) -> Self {
+        Self { is_of_accounts: true, ..self }
     }
 
     /// Counts a failed try, and forgets those of addresses that have been quiet.
@@ -326,7 +349,7 @@ enum Refusal {
 /// Lets a request through to its route if its caller may make it.
 pub async fn guard(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     // The node that it comes from has judged its caller.
-    if request.extensions().get::<FromFleet>().is_some() {
+    if access.is_of_accounts || request.extensions().get::<FromFleet>().is_some() {
         return next.run(request).await;
     }
     let peer = request.extensions().get::<Peer>().cloned().unwrap_or_else(Peer::nobody);

@@ -10,6 +10,7 @@ use windlass_protocol::opencode::{file::NodeType, provider::Provider};
 use super::{
     api_work::permission_view,
     body::{Answer, Params, number},
+    by::By,
     error::{Failure, Piece},
     files::{DEFAULT_FOUND, MAX_FOUND},
     here::{Here, required},
@@ -163,11 +164,12 @@ async fn none(State(server): State<Shared>, Here(workspace): Here) -> Result<Ans
 
 async fn permissions(
     State(server): State<Shared>,
+    by: By,
     Here(workspace): Here,
 ) -> Result<Answer<Envelope>, Failure> {
     let waiting = server.engine.asking().all_pending_permissions().into_iter();
     let directory = workspace.directory().display().to_string();
-    let here = waiting.filter(|it| server.hub.directory(&it.session_id).is_some_and(|at| *at == *directory));
+    let here = waiting.filter(|it| server.is_in(&it.session_id, &directory) && by.sees(&it.session_id));
     envelope(&server, &workspace, here.map(permission_view).collect()).await
 }
 
@@ -175,10 +177,14 @@ async fn saved() -> Answer<Value> {
     Answer(json!({"data": []}))
 }
 
-async fn questions(State(server): State<Shared>, Here(workspace): Here) -> Result<Answer<Envelope>, Failure> {
+async fn questions(
+    State(server): State<Shared>,
+    by: By,
+    Here(workspace): Here,
+) -> Result<Answer<Envelope>, Failure> {
     let waiting = server.engine.asking().all_pending_questions().into_iter();
     let directory = workspace.directory().display().to_string();
-    let here = waiting.filter(|it| server.hub.directory(&it.session_id).is_some_and(|at| *at == *directory));
+    let here = waiting.filter(|it| server.is_in(&it.session_id, &directory) && by.sees(&it.session_id));
     envelope(&server, &workspace, here.map(|request| json!(request)).collect()).await
 }
 

@@ -13,6 +13,7 @@ use windlass_protocol::opencode::{id::SessionId, session::Session};
 
 use super::{
     body::{Answer, Params, list_limit},
+    by::By,
     error::Failure,
     routes::{Routes, get},
     server::Shared,
@@ -39,12 +40,14 @@ pub struct ListParams {
 /// Answers with the sessions of a directory where one is named, else of all.
 async fn sessions(
     State(server): State<Shared>,
+    by: By,
     Params(params): Params<ListParams>,
 ) -> Result<Answer<Value>, Failure> {
     let filter = SessionFilter {
         directory: params.location.or(params.directory).filter(|directory| !directory.is_empty()),
         title: params.search.filter(|search| !search.is_empty()),
         limit: list_limit(params.limit.as_deref()),
+        admitted: by.admitted(),
         ..SessionFilter::default()
     };
     let sessions = server.engine.sessions().filter(filter).await?;
@@ -75,9 +78,9 @@ pub fn session_view(session: Session) -> Value {
     view
 }
 
-async fn active(State(server): State<Shared>) -> Answer<Value> {
-    let running: BTreeMap<SessionId, Value> =
-        server.hub.busy().into_iter().map(|(id, _)| (id, json!({"type": "running"}))).collect();
+async fn active(State(server): State<Shared>, by: By) -> Answer<Value> {
+    let busy = server.hub.busy().into_iter().filter(|(id, _)| by.sees(id));
+    let running: BTreeMap<SessionId, Value> = busy.map(|(id, _)| (id, json!({"type": "running"}))).collect();
     Answer(json!({"data": running}))
 }
 

@@ -21,12 +21,14 @@ use super::{
     api_session::{find, session_view},
     ask,
     body::{self, Answer, Ids, Payload},
+    by::By,
     error::{Failure, Piece},
     history,
     prompt::{self, PartInput, PromptBody},
     routes::{Routes, get, post},
-    selection::Selected,
+    selection::Named,
     server::Shared,
+    session_access,
 };
 
 pub fn routes() -> Routes {
@@ -65,16 +67,18 @@ pub struct Location {
 
 async fn create(
     State(server): State<Shared>,
-    Selected(selected): Selected,
+    by: By,
+    Named(selected): Named,
     Payload(body): Payload<CreateBody>,
 ) -> Result<Answer<Value>, Failure> {
     let CreateBody { id, agent, model, location } = body;
     let directory = location.map_or(selected, |location| server.options.directory.join(location.directory));
-    let new = NewSession { directory, id, agent, model, ..NewSession::default() };
-    let opened = server.engine.sessions().create(new).await?;
+    let mut new = NewSession { directory, id, agent, model, ..NewSession::default() };
+    let opened = by.create(&server, &mut new).await?;
     server.hold(&opened.info.id).await;
     server.engine.workspaces().watch(&opened.workspace);
-    Ok(Answer(json!({"data": session_view(opened.info)})))
+    let info = session_access::share_unasked(&server, &by, opened.info).await;
+    Ok(Answer(json!({"data": session_view(info)})))
 }
 
 #[derive(Debug, Deserialize)]
@@ -264,10 +268,11 @@ pub struct ReplyBody {
 
 async fn reply(
     State(server): State<Shared>,
+    by: By,
     Ids((_, id)): Ids<(SessionId, PermissionId)>,
     Payload(body): Payload<ReplyBody>,
 ) -> Result<StatusCode, Failure> {
-    ask::settle(&server, &id, body.reply, body.message)?;
+    ask::settle(&server, &by, &id, body.reply, body.message)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -286,23 +291,19 @@ pub struct AnswerBody {
 
 async fn answer(
     State(server): State<Shared>,
+    by: By,
     Ids((_, id)): Ids<(SessionId, QuestionId)>,
     Payload(body): Payload<AnswerBody>,
 ) -> Result<StatusCode, Failure> {
-    if server.engine.asking().reply_question(&id, body.answers) {
-        Ok(StatusCode::NO_CONTENT)
-    } else {
-        Err(ask::no_question(&id))
-    }
+    ask::settle_question(&server, &by, &id, Some(body.answers))?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 async fn reject(
     State(server): State<Shared>,
+    by: By,
     Ids((_, id)): Ids<(SessionId, QuestionId)>,
 ) -> Result<StatusCode, Failure> {
-    if server.engine.asking().reject_question(&id) {
-        Ok(StatusCode::NO_CONTENT)
-    } else {
-        Err(ask::no_question(&id))
-    }
+    ask::settle_question(&server, &by, &id, None)?;
+    Ok(StatusCode::NO_CONTENT)
 }

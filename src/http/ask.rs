@@ -5,7 +5,7 @@ use std::path::Path;
 use axum::{extract::State, http::StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use windlass_engine::{AskedWords, asked_words};
+use windlass_engine::{AskedWords, asked_words, is_about_configuration};
 use windlass_protocol::opencode::{
     id::{PermissionId, QuestionId, SessionId},
     permission::{PermissionRequest, Reply},
@@ -15,9 +15,10 @@ use windlass_protocol::opencode::{
 use super::{
     asked_elsewhere,
     body::{Answer, Id, Ids, Payload},
+    by::{By, forbidden},
     error::Failure,
     routes::{Routes, get, post},
-    selection::Selected,
+    selection::Named,
     server::Shared,
 };
 
@@ -49,12 +50,12 @@ struct Words {
     always: Option<String>,
 }
 
-async fn permissions(State(server): State<Shared>, selected: Selected) -> Answer<Vec<Asked>> {
+async fn permissions(State(server): State<Shared>, by: By, selected: Named) -> Answer<Vec<Asked>> {
     let (directory, waiting) =
         (selected.text(), server.engine.asking().all_pending_permissions().into_iter());
     let here = waiting.filter(|it| server.is_in(&it.session_id, &directory));
     let elsewhere = asked_elsewhere::permissions(&server, &directory).await;
-    let asked = here.chain(elsewhere).map(|request| {
+    let asked = here.chain(elsewhere).filter(|it| by.sees(&it.session_id)).map(|request| {
         let AskedWords { title, always } = asked_words(&request, Path::new(&directory));
         Asked { request, words: Words { title, always } }
     });
@@ -71,10 +72,11 @@ pub struct ReplyBody {
 
 async fn reply(
     State(server): State<Shared>,
+    by: By,
     Id(id): Id<PermissionId>,
     Payload(body): Payload<ReplyBody>,
 ) -> Result<Answer<bool>, Failure> {
-    settle(&server, &id, body.reply, body.message)
+    settle(&server, &by, &id, body.reply, body.message)
 }
 
 /// The same in the words of the first clients.
@@ -86,6 +88,7 @@ pub struct RespondBody {
 
 async fn respond(
     State(server): State<Shared>,
+    by: By,
     Ids((session_id, id)): Ids<(SessionId, PermissionId)>,
     Payload(body): Payload<RespondBody>,
 ) -> Result<Answer<bool>, Failure> {
@@ -93,15 +96,33 @@ async fn respond(
     if !server.engine.asking().pending_permissions(&session_id).iter().any(|it| it.id == id) {
         return Err(no_permission(&id));
     }
-    settle(&server, &id, body.response, None)
+    settle(&server, &by, &id, body.response, None)
 }
 
+/// Answers a permission. Only the owner of a session has answers remembered: others answer for the one time.
 pub fn settle(
     server: &Shared,
+    by: &By,
     id: &PermissionId,
     reply: Reply,
     feedback: Option<String>,
 ) -> Result<Answer<bool>, Failure> {
+    let asked = server.engine.asking().all_pending_permissions().into_iter().find(|it| it.id == *id);
+    let Some(asked) = asked.filter(|it| by.answers(&it.session_id)) else {
+        return Err(no_permission(id));
+    };
+    let is_yes = matches!(reply, Reply::Once | Reply::Always);
+    if is_yes && is_about_configuration(&asked.permission) && !by.administers() {
+        return Err(forbidden(
+            "An administrator decides about the configuration of a project: `windlass trust DIRECTORY` at the server's machine.",
+        ));
+    }
+    let is_owner = by.owns(&asked.session_id);
+    let reply = match reply {
+        Reply::Always if !is_owner => Reply::Once,
+        Reply::RejectAlways if !is_owner => Reply::Reject,
+        reply => reply,
+    };
     if server.engine.asking().reply_permission(id, reply, feedback) {
         return Ok(Answer(true));
     }
@@ -114,10 +135,11 @@ pub fn no_permission(id: &PermissionId) -> Failure {
     Failure::tagged(StatusCode::NOT_FOUND, "PermissionNotFoundError", fields)
 }
 
-async fn questions(State(server): State<Shared>, selected: Selected) -> Answer<Vec<QuestionRequest>> {
+async fn questions(State(server): State<Shared>, by: By, selected: Named) -> Answer<Vec<QuestionRequest>> {
     let (directory, waiting) = (selected.text(), server.engine.asking().all_pending_questions().into_iter());
     let here = waiting.filter(|it| server.is_in(&it.session_id, &directory));
-    Answer(here.chain(asked_elsewhere::questions(&server, &directory).await).collect())
+    let elsewhere = asked_elsewhere::questions(&server, &directory).await;
+    Answer(here.chain(elsewhere).filter(|it| by.sees(&it.session_id)).collect())
 }
 
 /// An answer to a question: for each of its questions the labels that were chosen.
@@ -129,18 +151,36 @@ pub struct AnswerBody {
 
 async fn answer(
     State(server): State<Shared>,
+    by: By,
     Id(id): Id<QuestionId>,
     Payload(body): Payload<AnswerBody>,
 ) -> Result<Answer<bool>, Failure> {
-    if server.engine.asking().reply_question(&id, body.answers) {
-        Ok(Answer(true))
-    } else {
-        Err(no_question(&id))
-    }
+    settle_question(&server, &by, &id, Some(body.answers))
 }
 
-async fn reject(State(server): State<Shared>, Id(id): Id<QuestionId>) -> Result<Answer<bool>, Failure> {
-    if server.engine.asking().reject_question(&id) { Ok(Answer(true)) } else { Err(no_question(&id)) }
+async fn reject(
+    State(server): State<Shared>,
+    by: By,
+    Id(id): Id<QuestionId>,
+) -> Result<Answer<bool>, Failure> {
+    settle_question(&server, &by, &id, None)
+}
+
+/// Answers a question; without answers it is rejected.
+pub fn settle_question(
+    server: &Shared,
+    by: &By,
+    id: &QuestionId,
+    answers: Option<Vec<Vec<String>>>,
+) -> Result<Answer<bool>, Failure> {
+    let asking = server.engine.asking();
+    let asked = asking.all_pending_questions().into_iter().find(|it| it.id == *id);
+    let is_settled = asked.is_some_and(|it| by.answers(&it.session_id))
+        && match answers {
+            Some(answers) => asking.reply_question(id, answers),
+            None => asking.reject_question(id),
+        };
+    if is_settled { Ok(Answer(true)) } else { Err(no_question(id)) }
 }
 
 pub fn no_question(id: &QuestionId) -> Failure {

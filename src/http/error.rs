@@ -68,6 +68,12 @@ impl Failure {
         Self { status, body }
     }
 
+    /// Returns the words for people.
+    pub fn message(&self) -> String {
+        let words = self.body["data"]["message"].as_str().or_else(|| self.body["message"].as_str());
+        words.unwrap_or_default().to_owned()
+    }
+
     /// Answers a failure of our own, with its reason.
     pub fn unknown(message: impl Into<String>) -> Self {
         let reference = format!("err_{}", ids::random(8));

@@ -8,6 +8,7 @@ use axum::{
     http::{HeaderName, HeaderValue, header},
     response::{IntoResponse, Response},
 };
+use futures_util::future::BoxFuture;
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 use windlass_core::bus::{Filter, Subscriber};
@@ -17,9 +18,11 @@ pub mod hub;
 mod stream;
 
 use super::{
+    by::By,
     routes::{Routes, get},
-    selection::Selected,
+    selection::Named,
     server::Shared,
+    watching::Watch,
 };
 use stream::{Stream, Wanted};
 
@@ -35,28 +38,30 @@ pub fn routes() -> Routes {
         .route("/api/event", get(of_all_located))
 }
 
-async fn of_directory(State(server): State<Shared>, selected: Selected) -> Response {
-    open(&server, Wanted::Directory(selected.text().into()))
+async fn of_directory(State(server): State<Shared>, by: By, named: Named) -> Response {
+    open(&server, by, Wanted::Directory(named.text().into()))
 }
 
-async fn of_all(State(server): State<Shared>) -> Response {
-    open(&server, Wanted::All)
+async fn of_all(State(server): State<Shared>, by: By) -> Response {
+    open(&server, by, Wanted::All)
 }
 
-async fn of_all_located(State(server): State<Shared>) -> Response {
-    open(&server, Wanted::Located)
+async fn of_all_located(State(server): State<Shared>, by: By) -> Response {
+    open(&server, by, Wanted::Located)
 }
 
 /// Answers with the events from now on.
-fn open(server: &Shared, wanted: Wanted) -> Response {
-    let stream = Stream::new(&server.hub, wanted);
+fn open(server: &Shared, by: By, wanted: Wanted) -> Response {
+    let stream = Stream::new(&server.hub, by.clone(), wanted);
     // Nothing comes before it, and no later event is lost.
     stream.greet();
     let subscriber: Arc<dyn Subscriber> = stream.clone();
     server.engine.bus().subscribe(Filter::Lossy, &subscriber);
     let mut beat = interval_at(tokio::time::Instant::now() + HEARTBEAT, HEARTBEAT);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let feed = Feed { stream, batch: VecDeque::new(), beat, stop: server.stop.clone() };
+    let watch = by.account().map(|(team, visitor)| team.watching.begin(&visitor.account));
+    let ended = Box::pin(async move { by.ended().await });
+    let feed = Feed { stream, ended, _watch: watch, batch: VecDeque::new(), beat, stop: server.stop.clone() };
     let frames = futures_util::stream::unfold(feed, async |mut feed| Some((feed.next().await?, feed)));
     let mut response = Body::from_stream(frames).into_response();
     for (name, value) in [
@@ -73,6 +78,9 @@ fn open(server: &Shared, wanted: Wanted) -> Response {
 /// A reader's events on their way to its connection.
 struct Feed {
     stream: Arc<Stream>,
+    /// Ends when its account changes.
+    ended: BoxFuture<'static, ()>,
+    _watch: Option<Watch>,
     batch: VecDeque<Bytes>,
     beat: Interval,
     stop: CancellationToken,
@@ -91,6 +99,7 @@ impl Feed {
                         return if self.stream.is_cut_off() { broken("the client reads too slowly") } else { None };
                     }
                 }
+                () = &mut self.ended => return None,
                 _ = self.beat.tick() => self.stream.beat(),
             }
         }

@@ -14,6 +14,7 @@ use windlass_protocol::opencode::id::SessionId;
 
 use super::{
     body::{Answer, Id, Params, Payload, id, list_limit, number, raw_json},
+    by::By,
     error::{Failure, Piece},
     here::{Here, required},
     routes::{Routes, delete, get, post},
@@ -141,6 +142,7 @@ pub struct SessionsParams {
 /// Lists the sessions of all projects, or of one directory.
 async fn sessions(
     State(server): State<Shared>,
+    by: By,
     Params(params): Params<SessionsParams>,
 ) -> Result<Response, Failure> {
     let filter = SessionFilter {
@@ -150,6 +152,7 @@ async fn sessions(
         since: number(params.start.as_deref()),
         title: params.search.filter(|search| !search.is_empty()),
         limit: list_limit(params.limit.as_deref()),
+        admitted: by.admitted(),
         ..SessionFilter::default()
     };
     Ok(raw_json(StatusCode::OK, server.engine.sessions().encode(filter).await?.into()))

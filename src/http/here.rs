@@ -7,6 +7,7 @@ use windlass_engine::Workspace;
 use windlass_files::FilesError;
 
 use super::{
+    by::By,
     error::{Failure, Piece},
     selection::Selected,
     server::Shared,
@@ -21,6 +22,8 @@ impl FromRequestParts<Shared> for Here {
     async fn from_request_parts(parts: &mut Parts, server: &Shared) -> Result<Self, Failure> {
         let Selected(directory) = Selected::from_request_parts(parts, server).await?;
         let workspace = server.engine.workspaces().workspace(&directory).await?;
+        let Ok(by) = By::from_request_parts(parts, server).await;
+        by.check_repository(&workspace)?;
         server.engine.workspaces().watch(&workspace);
         server.end_idle_services().await;
         Ok(Self(workspace))

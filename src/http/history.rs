@@ -14,9 +14,10 @@ use windlass_protocol::opencode::{
 use super::{
     asked_elsewhere,
     body::{Answer, Id, Params, Payload},
+    by::By,
     error::Failure,
     routes::{Routes, get, post},
-    selection::Selected,
+    selection::Named,
     server::Shared,
 };
 
@@ -33,7 +34,8 @@ pub fn routes() -> Routes {
 /// Answers with the sessions that are not idle.
 async fn status(
     State(server): State<Shared>,
-    selected: Selected,
+    by: By,
+    selected: Named,
 ) -> Answer<HashMap<SessionId, SessionStatus>> {
     let mut statuses = server.hub.statuses(&selected.text());
     // A prompt that was just accepted has not said so yet.
@@ -41,6 +43,7 @@ async fn status(
         statuses.entry(id).or_insert(SessionStatus::Busy);
     }
     statuses.extend(asked_elsewhere::statuses(&server, &selected.text()).await);
+    statuses.retain(|id, _| by.sees(id));
     Answer(statuses)
 }
 
@@ -103,11 +106,18 @@ pub struct ForkBody {
 
 async fn fork(
     State(server): State<Shared>,
+    by: By,
     Id(id): Id<SessionId>,
     Payload(body): Payload<ForkBody>,
 ) -> Result<Answer<Session>, Failure> {
     let workspace = server.open(&id).await?;
-    let forked = server.engine.sessions().fork(&workspace, &id, body.message_id.as_ref()).await?;
+    let copied = by.copy(&server.session(&id).await?).await?;
+    let made = copied.id.clone();
+    let forked = server.engine.sessions().fork_as(&workspace, &id, body.message_id.as_ref(), copied).await;
+    if let (Err(_), Some(id)) = (&forked, &made) {
+        by.forget(id).await;
+    }
+    let forked = forked?;
     server.open(&forked.id).await?;
     Ok(Answer(forked))
 }

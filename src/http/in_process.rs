@@ -29,7 +29,8 @@ pub fn api(engine: &Engine, directory: PathBuf) -> Api {
         let routes = routes.get_or_init(|| {
             let access = Arc::new(Access::new(None, Vec::new()));
             // The login command is for sockets, which need a port.
-            let options = Options { directory: directory.clone(), access, login_command: Vec::new() };
+            let options =
+                Options { directory: directory.clone(), access, team: None, login_command: Vec::new() };
             // A plugin is asked nothing: questions are for people.
             let server = Server::new(engine.clone(), options, Answerable::Nothing, CancellationToken::new());
             router::router(&server)

@@ -10,6 +10,7 @@ use windlass_protocol::opencode::project::{Project, ProjectUpdate};
 
 use super::{
     body::{Answer, Payload},
+    by::By,
     error::Failure,
     here::Here,
     routes::{Routes, get, patch, post},
@@ -37,8 +38,10 @@ async fn paths(Here(workspace): Here) -> Answer<Value> {
     }))
 }
 
-async fn list(State(server): State<Shared>) -> Result<Answer<Vec<Project>>, Failure> {
-    Ok(Answer(Projects::of(&server.engine).projects().await?))
+async fn list(State(server): State<Shared>, by: By) -> Result<Answer<Vec<Project>>, Failure> {
+    let mut projects = Projects::of(&server.engine).projects().await?;
+    projects.retain(|it| by.may_open(it.worktree.as_ref()));
+    Ok(Answer(projects))
 }
 
 async fn current(State(server): State<Shared>, Here(workspace): Here) -> Result<Answer<Project>, Failure> {
@@ -61,7 +64,12 @@ async fn update(
     })
 }
 
-async fn directories(State(server): State<Shared>, Path(id): Path<String>) -> Result<Answer<Value>, Failure> {
-    let directories = Projects::of(&server.engine).project_directories(&id).await?;
+async fn directories(
+    State(server): State<Shared>,
+    by: By,
+    Path(id): Path<String>,
+) -> Result<Answer<Value>, Failure> {
+    let mut directories = Projects::of(&server.engine).project_directories(&id).await?;
+    directories.retain(|it| by.may_open(it.as_ref()));
     Ok(Answer(directories.into_iter().map(|directory| json!({"directory": directory})).collect()))
 }

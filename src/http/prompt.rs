@@ -21,6 +21,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     body::{self, Answer, Id, Payload},
+    by::{By, forbidden},
     error::{Failure, Piece},
     routes::{Routes, post},
     server::Shared,
@@ -136,6 +137,7 @@ impl PartInput {
 /// Answers with the last message of the turn, once that is over. The turn outlives its client.
 async fn prompt(
     State(server): State<Shared>,
+    by: By,
     Id(id): Id<SessionId>,
     Payload(body): Payload<PromptBody>,
 ) -> Result<Answer<MessageWithParts>, Failure> {
@@ -144,7 +146,7 @@ async fn prompt(
     {
         return answer_again(&server, &id, message_id).await;
     }
-    let mut input = accepted(&server, &id, body).await?;
+    let mut input = accepted(&server, &id, body.given_by(&by, &id)).await?;
     if input.no_reply && server.engine.sessions().is_working(&id) {
         // The turn that runs takes it in at its next step, and may wait for the caller: a hook or a tool.
         let noted = noted(&server, &id, &mut input).await?;
@@ -210,6 +212,7 @@ async fn noted(
 /// Answers at once; a later failure is an event.
 async fn prompt_async(
     State(server): State<Shared>,
+    by: By,
     Id(id): Id<SessionId>,
     Payload(body): Payload<PromptBody>,
 ) -> Result<StatusCode, Failure> {
@@ -218,9 +221,17 @@ async fn prompt_async(
     {
         return Ok(StatusCode::NO_CONTENT);
     }
-    let input = accepted(&server, &id, body).await?;
+    let input = accepted(&server, &id, body.given_by(&by, &id)).await?;
     server.engine.sessions().prompt_until_stored(&id, input).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+impl PromptBody {
+    /// Leaves out the tools that somebody else than the session's owner allows: they would be asked about no more.
+    fn given_by(mut self, by: &By, id: &SessionId) -> Self {
+        self.tools.retain(|(_, is_allowed)| !*is_allowed || by.owns(id));
+        self
+    }
 }
 
 /// Opens the session and turns a prompt into the engine's types; refuses one that cannot be answered.
@@ -352,10 +363,20 @@ pub struct CommandBody {
 
 async fn command(
     State(server): State<Shared>,
+    by: By,
     Id(id): Id<SessionId>,
     Payload(body): Payload<CommandBody>,
 ) -> Result<Answer<MessageWithParts>, Failure> {
     let CommandBody { command, arguments, agent, model, variant, message_id, parts } = body;
+    match command.as_str() {
+        "undo" | "redo" if !by.owns(&id) => {
+            return Err(forbidden("Only the owner of a session takes its changes back."));
+        }
+        "mcp" if !arguments.trim().is_empty() && !by.administers() => {
+            return Err(forbidden("Administrators alone switch the servers of a directory."));
+        }
+        _other => {}
+    }
     let workspace = server.open(&id).await?;
     let loaded = workspace.loaded();
     let is_own = loaded.commands.contains_key(&command);

@@ -9,6 +9,7 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use windlass_base::blocking::blocking;
 use windlass_engine::{
     Workspace,
     accounts::{
@@ -20,6 +21,7 @@ use windlass_protocol::opencode::{config::AuthEntry, provider::UsableProviders};
 
 use super::{
     body::{Answer, Payload, raw_json},
+    by::{By, forbidden},
     error::{Failure, Piece},
     here::Here,
     routes::{Routes, get, post, put},
@@ -191,16 +193,46 @@ fn login_failed(id: &str, reason: &str) -> Failure {
     Failure::named(StatusCode::BAD_REQUEST, "ProviderAuthOauthCallbackFailed", data)
 }
 
+/// Stores the team's key or login; of an account that is no administrator's, its own key for its own sessions.
 async fn store(
     State(server): State<Shared>,
+    by: By,
     Path(id): Path<String>,
     Payload(entry): Payload<AuthEntry>,
 ) -> Result<Answer<bool>, Failure> {
+    if let Some((team, visitor)) = by.account()
+        && !by.administers()
+    {
+        let AuthEntry::Api { key, metadata } = entry else {
+            return Err(forbidden(
+                "An account has keys of its own; logins at providers are an administrator's.",
+            ));
+        };
+        if !metadata.is_empty() {
+            return Err(forbidden(
+                "The parts of a provider's address are an administrator's; an account has keys.",
+            ));
+        }
+        let (accounts, account) = (team.accounts.clone(), visitor.account.clone());
+        blocking(move || accounts.keep_key(&account, &id, &key)).await?;
+        return Ok(Answer(true));
+    }
     server.engine.accounts().store(&id, entry).await?;
     Ok(Answer(true))
 }
 
-async fn remove(State(server): State<Shared>, Path(id): Path<String>) -> Result<Answer<bool>, Failure> {
+async fn remove(
+    State(server): State<Shared>,
+    by: By,
+    Path(id): Path<String>,
+) -> Result<Answer<bool>, Failure> {
+    if let Some((team, visitor)) = by.account()
+        && !by.administers()
+    {
+        let (accounts, account) = (team.accounts.clone(), visitor.account.clone());
+        blocking(move || accounts.drop_key(&account, &id)).await?;
+        return Ok(Answer(true));
+    }
     server.engine.accounts().remove(&id).await?;
     Ok(Answer(true))
 }

@@ -11,6 +11,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
+use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +21,7 @@ use windlass_protocol::opencode::pty::{Pty, PtyCreate, PtyTicket, PtyUpdate, She
 
 use super::{
     body::{Answer, Params, Payload},
+    by::By,
     error::{Failure, Piece},
     here::Here,
     routes::{Routes, get, post},
@@ -127,6 +129,7 @@ pub struct ConnectParams {
 
 pub async fn connect(
     State(server): State<Shared>,
+    by: By,
     Path(id): Path<String>,
     params: Result<Params<ConnectParams>, Failure>,
     request: Request,
@@ -148,8 +151,9 @@ pub async fn connect(
     let cursor = params.cursor.and_then(|cursor| cursor.parse::<i64>().ok()).unwrap_or_default();
     let reader = terminal.read((cursor != -1).then_some(u64::try_from(cursor).unwrap_or_default()));
     let stop = server.stop.clone();
+    let ended = Box::pin(async move { by.ended().await });
     let upgrade = upgrade.max_message_size(MAX_INPUT);
-    upgrade.on_upgrade(move |socket| Connection { socket, terminal, reader, stop }.run())
+    upgrade.on_upgrade(move |socket| Connection { socket, terminal, reader, ended, stop }.run())
 }
 
 /// A client of a terminal.
@@ -157,6 +161,8 @@ struct Connection {
     socket: WebSocket,
     terminal: Arc<Terminal>,
     reader: TerminalReader,
+    /// Ends when its account changes.
+    ended: BoxFuture<'static, ()>,
     stop: CancellationToken,
 }
 
@@ -196,6 +202,7 @@ impl Connection {
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return,
                 },
                 () = self.stop.cancelled() => return self.close(close_code::AWAY).await,
+                () = &mut self.ended => return self.close(close_code::POLICY).await,
             }
         }
     }

@@ -11,15 +11,17 @@ use serde_json::json;
 use tower_http::compression::CompressionLayer;
 
 use super::{
-    access, acp, api, api_key, api_login, api_message, api_pty, api_session, api_work, ask, config, cors,
-    doc, error::Failure, event, experimental, files, global, history, inbox, mcp, message, metrics, page,
-    pass_on, project, prompt, provider, pty, server::Shared, services, session, tui, vcs,
+    access, account, acp, admission, api, api_key, api_login, api_message, api_pty, api_session, api_work,
+    ask, config, cors, doc, error::Failure, event, experimental, files, global, history, inbox, mcp, message,
+    metrics, page, pass_on, project, prompt, provider, pty, server::Shared, services, session,
+    session_access, tui, vcs,
 };
 
 /// Returns the routes and the layers that every request passes.
 pub fn router(server: &Shared) -> Router {
     Router::new()
         .merge(acp::routes())
+        .merge(account::routes())
         .merge(api::routes())
         .merge(api_key::routes())
         .merge(api_login::routes())
@@ -46,6 +48,7 @@ pub fn router(server: &Shared) -> Router {
         .merge(pty::routes())
         .merge(services::routes())
         .merge(session::routes())
+        .merge(session_access::routes())
         .merge(tui::routes())
         .merge(vcs::routes())
         .fallback(unknown)
@@ -53,6 +56,7 @@ pub fn router(server: &Shared) -> Router {
         .layer(middleware::from_fn(whole))
         .layer(middleware::from_fn_with_state(server.clone(), pass_on::pass_on))
         .layer(CompressionLayer::new())
+        .layer(middleware::from_fn_with_state(server.clone(), admission::admit))
         .layer(middleware::from_fn_with_state(server.options.access.clone(), access::guard))
         .layer(middleware::from_fn_with_state(server.clone(), pass_on::admit))
         .layer(cors::layer(server))

@@ -1,6 +1,9 @@
 //! The directory that a request is about: its query's, its header's, or the server's own.
 
-use std::path::{Path, PathBuf};
+use std::{
+    convert::Infallible,
+    path::{Path, PathBuf},
+};
 
 use axum::{
     extract::{FromRequestParts, Query},
@@ -9,15 +12,23 @@ use axum::{
 use percent_encoding::percent_decode_str;
 use windlass_base::path::absolute;
 
-use super::{error::Failure, server::Shared};
+use super::{
+    by::{By, no_directory},
+    error::Failure,
+    server::Shared,
+};
 
 const HEADER: &str = "x-opencode-directory";
 
-/// The directory that a request selects.
+/// The directory that a request selects, and that its account may open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selected(pub PathBuf);
 
-impl Selected {
+/// The directory that a request names, for handlers that only compare it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named(pub PathBuf);
+
+impl Named {
     /// Returns the directory as text, as sessions and events hold it.
     pub fn text(&self) -> String {
         self.0.display().to_string()
@@ -28,6 +39,16 @@ impl FromRequestParts<Shared> for Selected {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, server: &Shared) -> Result<Self, Failure> {
+        let Ok(by) = By::from_request_parts(parts, server).await;
+        let directory = select(parts, &server.options.directory);
+        if by.may_open(&directory) { Ok(Self(directory)) } else { Err(no_directory(&directory)) }
+    }
+}
+
+impl FromRequestParts<Shared> for Named {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, server: &Shared) -> Result<Self, Infallible> {
         Ok(Self(select(parts, &server.options.directory)))
     }
 }

@@ -12,7 +12,7 @@ use windlass_protocol::opencode::{id::SessionId, session::Session};
 
 use super::{
     access::Access, acp::connections::Connections, attempt::Attempts, catalog::Catalogs, error::Failure,
-    event::hub::Hub, login::Logins, peers::Peers,
+    event::hub::Hub, login::Logins, peers::Peers, team::Team,
 };
 
 use crate::mcp_server::AtAddress;
@@ -28,6 +28,8 @@ pub struct Options {
     /// The directory of requests that name none.
     pub directory: PathBuf,
     pub access: Arc<Access>,
+    /// The people of a server with accounts.
+    pub team: Option<Arc<Team>>,
     /// Program and arguments that start the login in a terminal.
     pub login_command: Vec<String>,
 }

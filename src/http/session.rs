@@ -13,10 +13,12 @@ use windlass_protocol::opencode::{
 
 use super::{
     body::{Answer, Id, Params, Payload, list_limit, number, raw_json},
+    by::{By, no_directory},
     error::{Failure, Piece},
     routes::{Routes, get, post},
-    selection::Selected,
+    selection::{Named, Selected},
     server::Shared,
+    session_access::{self, ShareBody},
 };
 
 pub fn routes() -> Routes {
@@ -45,6 +47,7 @@ pub struct CreateBody {
 
 async fn create(
     State(server): State<Shared>,
+    by: By,
     Selected(directory): Selected,
     Payload(body): Payload<CreateBody>,
 ) -> Result<Answer<Session>, Failure> {
@@ -59,7 +62,7 @@ async fn create(
         None => None,
     };
     let title = title.filter(|title| !title.trim().is_empty());
-    let new = NewSession {
+    let mut new = NewSession {
         directory,
         title,
         parent_id,
@@ -70,10 +73,10 @@ async fn create(
         worktree,
         ..NewSession::default()
     };
-    let opened = server.engine.sessions().create(new).await?;
+    let opened = by.create(&server, &mut new).await?;
     server.hold(&opened.info.id).await;
     server.engine.workspaces().watch(&opened.workspace);
-    Ok(Answer(opened.info))
+    Ok(Answer(session_access::share_unasked(&server, &by, opened.info).await))
 }
 
 #[derive(Debug, Deserialize)]
@@ -92,7 +95,8 @@ pub struct ListParams {
 
 async fn list(
     State(server): State<Shared>,
-    selected: Selected,
+    by: By,
+    selected: Named,
     Params(params): Params<ListParams>,
 ) -> Result<Response, Failure> {
     let is_root = match params.roots.as_deref() {
@@ -108,9 +112,13 @@ async fn list(
         since: number(params.start.as_deref()),
         title: params.search.filter(|search| !search.is_empty()),
         limit: list_limit(params.limit.as_deref()),
+        admitted: by.admitted(),
         ..SessionFilter::default()
     };
     if params.scope.as_deref() == Some("project") || params.path.is_some() {
+        if !by.may_open(&selected.0) {
+            return Err(no_directory(&selected.0));
+        }
         let workspace = server.engine.workspaces().workspace(&selected.0).await?;
         filter.project = Some(server.engine.workspaces().project_and_worktree(&workspace).await?);
         filter.path = params.path.filter(|path| !path.is_empty());
@@ -161,10 +169,15 @@ async fn update(
     Ok(Answer(server.engine.sessions().patch(&id, patch).await?))
 }
 
-async fn delete(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<bool>, Failure> {
+async fn delete(
+    State(server): State<Shared>,
+    by: By,
+    Id(id): Id<SessionId>,
+) -> Result<Answer<bool>, Failure> {
     server.session(&id).await?;
     server.engine.sessions().delete(&id).await?;
     server.release(&id);
+    by.forget(&id).await;
     Ok(Answer(true))
 }
 
@@ -177,12 +190,21 @@ async fn children(
     Ok(Answer(server.engine.sessions().filter(filter).await?))
 }
 
-async fn share(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<Session>, Failure> {
+async fn share(
+    State(server): State<Shared>,
+    by: By,
+    Id(id): Id<SessionId>,
+    Payload(body): Payload<ShareBody>,
+) -> Result<Answer<Session>, Failure> {
     server.session(&id).await?;
-    Ok(Answer(server.engine.shares().share(&id).await?))
+    Ok(Answer(session_access::share(&server, &by, &id, body).await?))
 }
 
-async fn unshare(State(server): State<Shared>, Id(id): Id<SessionId>) -> Result<Answer<Session>, Failure> {
+async fn unshare(
+    State(server): State<Shared>,
+    by: By,
+    Id(id): Id<SessionId>,
+) -> Result<Answer<Session>, Failure> {
     server.session(&id).await?;
-    Ok(Answer(server.engine.shares().unshare(&id).await?))
+    Ok(Answer(session_access::unshare(&server, &by, &id).await?))
 }

@@ -61,7 +61,7 @@ pub fn routes() -> Routes {
 }
 
 fn publish(server: &Shared, selected: &Selected, news: ServiceNews) -> Answer<bool> {
-    let event = ServiceEvent { directory: Some(selected.text()), news };
+    let event = ServiceEvent { directory: Some(selected.0.display().to_string()), news };
     server.engine.bus().publish(EventPayload::Service(event));
     Answer(true)
 }

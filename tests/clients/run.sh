@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the real SDK clients against a binary, our request bodies against the vendors' SDK types, axe-core on the page in a
-# browser, and our MCP client, formatters and language servers against the real programs:
-# sh tests/clients/run.sh PATH/TO/windlass
+# browser, logins by a real OpenID Connect provider, and our MCP client, formatters and language servers against the real
+# programs: sh tests/clients/run.sh PATH/TO/windlass
 # Packages go into folders that git ignores. What needs a program that is missing is skipped, by name and with the reason.
 set -u
 binary=$(realpath "$1")
@@ -71,6 +71,8 @@ if command -v node >/dev/null && command -v npm >/dev/null; then
     step "OpenCode's program" in_folder opencode node programs.mjs "$binary"
     step "the page, installed" install_node "$here/page"
     step "the page in a browser" in_folder page node page.mjs "$binary" axe
+    step "the team's logins, installed" install_node "$here/team"
+    step "the team's logins" in_folder team node login.mjs "$binary"
     step "MCP conformance suite, installed" install_node "$here/conformance"
     step "MCP conformance suite" limited sh "$here/conformance/conformance.sh" "$binary"
     # Real plugins, in Node and in Bun.
@@ -81,7 +83,7 @@ if command -v node >/dev/null && command -v npm >/dev/null; then
         done
     done
 else
-    echo "skipped: the clients in TypeScript, Rust and of OpenCode, the page in a browser, and plugins: node and npm are not installed"
+    echo "skipped: the clients in TypeScript, Rust and of OpenCode, the page in a browser, the team's logins, and plugins: node and npm are not installed"
 fi
 
 has_python=no

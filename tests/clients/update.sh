@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")"
 
-for folder in conformance editing mcp page plugins ts; do
+for folder in conformance editing mcp page plugins team ts; do
     (
         cd "$folder"
         rm -rf node_modules package-lock.json

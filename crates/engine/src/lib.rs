@@ -50,7 +50,8 @@ mod jobs;
 mod language_servers;
 mod mcp_commands;
 mod mention;
-pub mod plugins;
+pub mod people;
+mod plugins;
 pub mod project;
 mod prompt_part;
 mod remote;
@@ -86,11 +87,13 @@ pub use diagnostics::{
 pub use error::{EngineError, EngineErrorKind};
 pub use generate::{GeneratedAgent, sanitized as agent_name};
 pub use language_servers::LanguageServers;
+pub use people::People;
 pub use plugins::reports::PluginReport;
 pub use session::{
     auto_summaries::AutoSummaries,
     client_prompt::ClientPrompt,
     export::SessionFile,
+    fork::Copied,
     import::{Imported, OpencodeHistory, OpencodeSession},
     listing::SessionFilter,
     open::{Cursor, HistoryPage, Opened, task_session},
@@ -115,8 +118,9 @@ pub use windlass_core::{
     library::Agent,
     permission::denying_rules,
     pty::{Reader as TerminalReader, Terminal},
+    storage::listing::{Admitted, IsAdmitted},
 };
-pub use windlass_provider::{Model, catalog::listing::EncodedListing, unusable::Unusable};
+pub use windlass_provider::{Model, Secret, catalog::listing::EncodedListing, unusable::Unusable};
 pub use windlass_services::{
     lsp::Program as LanguageServer,
     mcp::{
@@ -183,6 +187,7 @@ struct EngineState {
     background_tasks: BackgroundTasks,
     fleet: fleet::FleetState,
     shares: share::ShareState,
+    people: OnceLock<Box<dyn People>>,
 }
 
 /// The sessions: made, opened, prompted, listed, changed and taken back.
@@ -255,6 +260,7 @@ impl Engine {
             background_tasks: BackgroundTasks::default(),
             fleet: fleet::FleetState::default(),
             shares: Default::default(),
+            people: OnceLock::new(),
         }))
     }
 

@@ -97,6 +97,13 @@ impl Shares<'_> {
 
     /// Returns the settings, and the directory of the pages, if sessions of a directory can be shared.
     async fn ready(self, directory: &Path) -> Result<(Settings, PathBuf), EngineError> {
+        let settings = self.allowed(directory).await?;
+        let pages = pages(&settings)?;
+        Ok((settings, pages))
+    }
+
+    /// Returns the user's settings if sessions of a directory may be shared; the error says why not.
+    pub async fn allowed(self, directory: &Path) -> Result<Settings, EngineError> {
         let settings = self.settings().await;
         // A project may forbid it, and not allow it.
         let of_project = self.engine.workspaces().inspect_files(directory).await;
@@ -106,8 +113,7 @@ impl Shares<'_> {
                 "Sharing is off: `share` is \"disabled\", or OPENCODE_DISABLE_SHARE is set.",
             ));
         }
-        let pages = pages(&settings)?;
-        Ok((settings, pages))
+        Ok(settings)
     }
 
     /// Shares a session: writes its page and returns the session with its link. Sharing it again writes the page again.
@@ -228,11 +234,23 @@ impl Shares<'_> {
     }
 
     async fn write(self, id: &SessionId, directory: &Path) -> Result<(), EngineError> {
+        let page = self.draw(id).await?;
+        let directory = directory.to_owned();
+        let written = blocking(move || {
+            // The directory was made when the session was shared. A reader has the old page or the new one.
+            let new = directory.join(format!(".{FILE}.{}", ids::random(CHARS)));
+            fs::write(&new, page)?;
+            fs::rename(&new, directory.join(FILE))
+        });
+        written.await.map_err(unwritten)
+    }
+
+    /// Draws the page of a session, without the things that are not for others.
+    pub async fn draw(self, id: &SessionId) -> Result<String, EngineError> {
         let record = self.engine.sessions().record(id).await?.without_undone();
         let is_live = self.engine.sessions().is_working(id);
         let secrets = self.secrets().await;
-        let directory = directory.to_owned();
-        let written = blocking(move || {
+        let drawn = blocking(move || {
             let root = PathBuf::from(&record.info.directory);
             let record = private::without(record, &root, &secrets)?;
             let transcript = Transcript {
@@ -243,12 +261,9 @@ impl Shares<'_> {
                 zone: Zone::local(),
             };
             let page = if is_live { html::live_page(&transcript) } else { html::page(&transcript) };
-            // The directory was made when the session was shared. A reader has the old page or the new one.
-            let new = directory.join(format!(".{FILE}.{}", ids::random(CHARS)));
-            fs::write(&new, page)?;
-            fs::rename(&new, directory.join(FILE))
+            Ok::<_, io::Error>(page)
         });
-        written.await.map_err(unwritten)
+        drawn.await.map_err(unwritten)
     }
 
     /// Returns the secrets that are known here by their names.

@@ -28,7 +28,7 @@ const VARIABLES: [(&str, &str); 9] = [
     ("OPENCODE_PERMISSION", "rules beside those of the settings"),
     ("WINDLASS_HOME", "the directory of sessions, keys and caches"),
     ("WINDLASS_TRUST", "1: lets everything act that projects bring"),
-    ("WINDLASS_SANDBOX", "the sandbox of commands: workspace-write, read-only or off"),
+    ("WINDLASS_SANDBOX", "the sandbox of commands: workspace-write, read-only, required or off"),
     ("OPENCODE_PURE", "1: leaves plugins out"),
     ("VISUAL, EDITOR", "the editor for prompts"),
     ("NO_COLOR", "no colours"),

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_core::config::{Environment, paths::Paths};
 
-use super::super::{run::failure::Failure, server_keys};
+use super::super::{run::failure::Failure, server_keys, servers};
 
 /// User name where none is given.
 const USER: &str = "opencode";
@@ -60,6 +60,7 @@ impl Http {
         // A server without a password may be unable to see that this is a program of its user.
         let (host, port) = (base.host_str().unwrap_or_default(), base.port_or_known_default());
         let host = host.trim_matches(['[', ']']);
+        let password = password.or_else(|| servers::token(&Paths::new(environment), &base));
         let own = port.filter(|_| password.is_none());
         let own = own.and_then(|port| server_keys::secret(&Paths::new(environment).data, host, port));
         let (address, secret) = own.unzip();
@@ -86,8 +87,8 @@ impl Http {
         let request = self.client.request(method, format!("{}{path}", self.address()));
         let request = request.header("x-opencode-directory", directory);
         match &self.password {
-            Some(password) => request.basic_auth(&self.user, Some(password)),
-            None => request,
+            Some(password) if !password.is_empty() => request.basic_auth(&self.user, Some(password)),
+            Some(_) | None => request,
         }
     }
 
@@ -104,7 +105,7 @@ impl Http {
         }
         if status == StatusCode::UNAUTHORIZED {
             return Err(format!(
-                "{} wants a password: give it by --password or OPENCODE_SERVER_PASSWORD.",
+                "{0} wants a password: give it by --password or OPENCODE_SERVER_PASSWORD; where it has accounts, run `windlass login {0}`.",
                 self.address()
             ));
         }
@@ -146,7 +147,8 @@ impl Http {
         answered.is_ok_and(|response| is_json(&response))
     }
 
-    fn post_request(&self, path: &str, body: &Value) -> RequestBuilder {
+    /// Makes a request that posts JSON to a path.
+    pub fn post_request(&self, path: &str, body: &Value) -> RequestBuilder {
         let request = self.request(Method::POST, path).header(CONTENT_TYPE, "application/json");
         request.body(body.to_string())
     }

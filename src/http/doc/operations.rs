@@ -20,7 +20,7 @@ use windlass_protocol::opencode::{
 use super::answers::*;
 use crate::http::{
     api, api_key, api_login, api_message, api_session, api_work, ask, experimental, files, history, inbox,
-    message, prompt, provider, services, session, tui, vcs,
+    message, prompt, provider, services, session, session_access, tui, vcs,
 };
 
 /// An operation: a method on a path.
@@ -257,7 +257,7 @@ operations! {
         post "/session/{sessionID}/fork" "session.fork" "Copies a session up to a message." (history::ForkBody) -> Session;
         post "/session/{sessionID}/abort" "session.abort" "Stops the turn that runs." -> bool;
         post "/session/{sessionID}/init" "session.init" "Has the model write AGENTS.md." (prompt::SummarizeBody) -> bool;
-        post "/session/{sessionID}/share" "session.share" "Writes the session's page for others." -> Session;
+        post "/session/{sessionID}/share" "session.share" "Writes the session's page for others." (session_access::ShareBody) -> Session;
         delete "/session/{sessionID}/share" "session.unshare" "Removes the session's page." -> Session;
         post "/session/{sessionID}/summarize" "session.summarize" "Shortens the conversation that the model reads." (prompt::SummarizeBody) -> bool;
         post "/session/{sessionID}/prompt_async" "session.prompt_async" "Gives the session a prompt, and answers at once." (prompt::PromptBody) -> Nothing;

@@ -19,6 +19,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
+    super::by::By,
     frame::{EncodedEvent, frame},
     hub::Hub,
 };
@@ -42,6 +43,7 @@ pub enum Wanted {
 /// See the module's comment.
 pub struct Stream {
     hub: Arc<Hub>,
+    by: By,
     wanted: Wanted,
     queue: Queue<Bytes>,
     is_cut_off: AtomicBool,
@@ -49,12 +51,12 @@ pub struct Stream {
 
 impl Stream {
     /// Makes a stream, which gets no event before it is subscribed.
-    pub fn new(hub: &Arc<Hub>, wanted: Wanted) -> Arc<Self> {
+    pub fn new(hub: &Arc<Hub>, by: By, wanted: Wanted) -> Arc<Self> {
         if let Wanted::Directory(directory) = &wanted {
             hub.watch(directory);
         }
         let (queue, is_cut_off) = (Queue::new(LATE), AtomicBool::new(false));
-        Arc::new(Self { hub: hub.clone(), wanted, queue, is_cut_off })
+        Arc::new(Self { hub: hub.clone(), by, wanted, queue, is_cut_off })
     }
 
     /// Waits for frames; false once the stream has ended.
@@ -127,6 +129,9 @@ impl Drop for Stream {
 
 impl Subscriber for Stream {
     fn deliver(&self, event: &Arc<Event>) {
+        if !self.by.hears(&event.payload) {
+            return;
+        }
         if let Some(frame) = self.frame(&self.hub.encoded(event)) {
             self.push(frame);
             if self.ends_behind(event) {

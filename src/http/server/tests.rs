@@ -12,7 +12,8 @@ use crate::http::access::Access;
 fn server() -> (tempfile::TempDir, Shared) {
     let (home, engine) = fixture::engine(&[("PATH", "/usr/bin:/bin")]);
     let access = Arc::new(Access::new(None, Vec::new()));
-    let options = Options { directory: home.path().to_owned(), access, login_command: Vec::new() };
+    let options =
+        Options { directory: home.path().to_owned(), access, team: None, login_command: Vec::new() };
     let server = Server::new(engine, options, Answerable::Everything, CancellationToken::new());
     (home, server)
 }

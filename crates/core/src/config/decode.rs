@@ -67,8 +67,7 @@ pub fn resolve(context: &ProjectContext<'_>, sources: Sources, hooks: &[Hook]) -
         |key: &str| raw.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
     let model = |key: &str| string(key).and_then(|text| parse_model(&text));
     let strings = |key: &str| decode_key::<Vec<String>>(&raw, key);
-    let mut settings = settings(&raw);
-    settings.windlass.sandbox.at_start = environment.sandbox_at_start();
+    let settings = settings(&raw, &environment);
     let names = |key: &str| {
         let entries = raw.get(key).and_then(Value::as_object).into_iter().flatten();
         entries.map(|(name, _)| name.clone()).collect()
@@ -257,15 +256,20 @@ fn lost_provider(layers: &[Layer], warnings: &[Warning], raw: &Map<String, Value
 }
 
 /// Settings one by one: a value that does not go together with the rest must not take the rest with it.
-fn settings(raw: &Map<String, Value>) -> Settings {
-    Settings::deserialize(raw).unwrap_or_else(|_| {
+fn settings(raw: &Map<String, Value>, environment: &Environment) -> Settings {
+    let mut settings = Settings::deserialize(raw).unwrap_or_else(|_| {
         let is_usable = |(key, value): &(&String, &Value)| {
             let alone = Map::from_iter([((*key).clone(), (*value).clone())]);
             Settings::deserialize(Value::Object(alone)).is_ok()
         };
         let usable = raw.iter().filter(is_usable).map(|(key, value)| (key.clone(), value.clone()));
         Settings::deserialize(Value::Object(usable.collect())).unwrap_or_default()
-    })
+    });
+    settings.windlass.sandbox.at_start = environment.sandbox_at_start();
+    if environment.requires_sandbox() {
+        settings.windlass.sandbox.required = Some(true);
+    }
+    settings
 }
 
 /// Returns the rules of the administrator's own sources, which are merged in `raw`.

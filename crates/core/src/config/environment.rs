@@ -10,6 +10,9 @@ const HIDE_KEYS: &str = "WINDLASS_HIDE_KEYS";
 /// The variable by which a command line says which sandbox is used.
 const SANDBOX: &str = "WINDLASS_SANDBOX";
 
+/// Its word for a sandbox that nothing leaves.
+const REQUIRED: &str = "required";
+
 /// Variables and the home directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
@@ -35,7 +38,7 @@ impl Environment {
         match self.get(SANDBOX) {
             None => SandboxAtStart::Unsaid,
             Some("0" | "off" | "false") => SandboxAtStart::Off,
-            Some("1" | "true" | "workspace-write") => SandboxAtStart::Usual,
+            Some("1" | "true" | "workspace-write" | REQUIRED) => SandboxAtStart::Usual,
             // Any other word means at most that.
             Some(_) => SandboxAtStart::ReadOnly,
         }
@@ -46,6 +49,16 @@ impl Environment {
         if self.get(SANDBOX).is_none() {
             self.variables.insert(SANDBOX.to_owned(), SandboxMode::WorkspaceWrite.name().to_owned());
         }
+    }
+
+    /// Lets no command of this process run outside of a sandbox, against the files if need be.
+    pub fn require_sandbox(&mut self) {
+        self.variables.insert(SANDBOX.to_owned(), REQUIRED.to_owned());
+    }
+
+    /// Returns true if no command of this process runs outside of a sandbox.
+    pub fn requires_sandbox(&self) -> bool {
+        self.get(SANDBOX) == Some(REQUIRED)
     }
 
     /// Keeps windlass's own keys from the commands of this process, unless it was started with another word.

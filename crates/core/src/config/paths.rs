@@ -58,6 +58,16 @@ impl Paths {
         self.stored("windlass.db-wal")
     }
 
+    /// Returns the file of the accounts of a server's people.
+    pub fn accounts(&self) -> PathBuf {
+        self.data.join("accounts.db")
+    }
+
+    /// Returns the file of the tokens by which this user is logged in at servers.
+    pub fn servers(&self) -> PathBuf {
+        self.data.join("servers.json")
+    }
+
     /// Returns the file of the projects that the user trusts.
     pub fn trust(&self) -> PathBuf {
         self.data.join("trust.json")

@@ -1,6 +1,6 @@
 //! Sessions by their subject, and the end of a session's messages, for clients that page backwards.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use rusqlite::{Connection, Row, params, types::ValueRef};
 use serde::Deserialize;
@@ -34,6 +34,20 @@ pub struct SessionFilter {
     /// A piece of the title, in any case.
     pub title: Option<String>,
     pub limit: usize,
+    pub admitted: Admitted,
+}
+
+/// Says of an id whether its session may be listed.
+pub type IsAdmitted = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// The sessions that may be listed at all: those with ids for which this holds, or every one.
+#[derive(Clone, Default)]
+pub struct Admitted(pub Option<IsAdmitted>);
+
+impl fmt::Debug for Admitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "some" } else { "all" })
+    }
 }
 
 /// A session of a list.
@@ -132,7 +146,7 @@ fn filtered<T>(
     // A condition that may hold for all would keep the index from being used.
     let of_directory = if filter.directory.is_some() { "directory = ?1" } else { "?1 IS NULL" };
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT project_id, data, chosen_title, chosen_agent, chosen_model, patch FROM session \
+        "SELECT project_id, data, chosen_title, chosen_agent, chosen_model, patch, id FROM session \
          WHERE {of_directory} \
          AND (?2 IS NULL OR project_id = ?2 OR directory = ?10 OR substr(directory, 1, length(?10) + 1) = ?10 || '/') \
          AND (?3 IS NULL OR parent_id = ?3) AND (NOT ?4 OR parent_id IS NULL) \
@@ -153,11 +167,13 @@ fn filtered<T>(
         before,
         title,
         limit,
+        admitted,
     } = filter;
     let (project_id, worktree) = project.clone().unzip();
     let parent_id = parent_id.as_ref().map(SessionId::as_str);
     let title = title.as_ref().map(|title| title.to_lowercase());
-    let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
+    // Of the rows that are read, only some may count.
+    let most = if admitted.0.is_some() { i64::MAX } else { i64::try_from(*limit).unwrap_or(i64::MAX) };
     let mut rows = statement.query(params![
         directory,
         project_id,
@@ -166,14 +182,22 @@ fn filtered<T>(
         since,
         before,
         title,
-        limit,
+        most,
         path,
         worktree.flatten(),
         is_active
     ])?;
     let mut sessions = Vec::new();
-    while let Some(row) = rows.next()? {
-        sessions.push(decode(row)?);
+    while sessions.len() < *limit
+        && let Some(row) = rows.next()?
+    {
+        let is_admitted = match &admitted.0 {
+            Some(is_admitted) => is_admitted(row.get_ref(6)?.as_str().map_err(rusqlite::Error::from)?),
+            None => true,
+        };
+        if is_admitted {
+            sessions.push(decode(row)?);
+        }
     }
     Ok(sessions)
 }

@@ -1,6 +1,7 @@
 //! Answers of the user that are remembered for a project: allowed or rejected from now on.
 
 use std::{
+    collections::HashMap,
     path::Path,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
@@ -44,6 +45,29 @@ struct Syncing {
     unsaved: Vec<Rule>,
     n_before: usize,
     order: u64,
+}
+
+/// The remembered answers of a project: those of each person, and those of sessions that are nobody's.
+#[derive(Default)]
+pub struct ByPerson {
+    nobody: Approvals,
+    persons: Mutex<HashMap<String, Approvals>>,
+}
+
+impl ByPerson {
+    /// Returns the answers for a directory within a worktree, which is `/` when there is none.
+    pub fn new(storage: Storage, directory: &Path, worktree: &Path) -> Self {
+        Self { nobody: Approvals::new(storage, directory, worktree), ..Self::default() }
+    }
+
+    /// Returns the answers of a person.
+    pub fn of(&self, person: Option<String>) -> Approvals {
+        let Some(person) = person else { return self.nobody.clone() };
+        let place = self.nobody.place.clone();
+        let place = place.map(|(storage, project)| (storage, format!("{project}#{person}")));
+        let own = || Approvals { place, ..Approvals::default() };
+        lock(&self.persons).entry(person).or_insert_with(own).clone()
+    }
 }
 
 impl State {

@@ -233,6 +233,9 @@ async fn fork(cx: &TurnCx<'_>, state: &SessionState, arguments: &str) -> Result<
             Err(_) => return Ok(format!("`{words}` is no id of a message, so nothing is copied.")),
         },
     };
+    if cx.session.engine.has_people() {
+        return Ok("A copy needs an owner here: make it by `POST /session/ID/fork`.".to_owned());
+    }
     let (info, history) = (&state.info, &state.history);
     let forked = fork::fork(&cx.session.engine, info, &cx.parent_limits, history, before.as_ref()).await;
     let forked = match forked {
@@ -356,7 +359,7 @@ fn models(cx: &TurnCx<'_>, unusable: Option<&Unusable>) -> String {
 }
 
 async fn permissions(cx: &TurnCx<'_>, state: &SessionState) -> String {
-    let approvals = &cx.session.workspace.approvals;
+    let approvals = cx.session.approvals();
     approvals.sync().await;
     let mut text = format!(
         "Rules of the agent `{}`; the last one that matches decides:\n\n{}",

@@ -250,7 +250,7 @@ async fn ask(
     let tool = ToolRef { message_id: part.message_id.clone(), call_id: tool.call_id.clone() };
     let config = &cx.loaded.config;
     let granted = cx.session.engine.asking().granted(&cx.session.id);
-    let approvals = cx.session.workspace.approvals.with_grants(granted);
+    let approvals = cx.session.approvals().with_grants(granted);
     let bash::Needs { asks, targets } = bash::needs(config, command, &config.directory).await?;
     for (ask, is_opaque) in asks {
         let asker = Asker {

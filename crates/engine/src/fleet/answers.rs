@@ -25,13 +25,14 @@ impl Fleet<'_> {
             return;
         }
         let worktree = &workspace.loaded().config.worktree;
-        let project = workspace.approvals.project().map(str::to_owned);
+        let answers = workspace.approvals.of(None);
+        let project = answers.project().map(str::to_owned);
         let exchanged = async {
             let Some(project) = project else { return Ok(()) };
             self.exchange(&project, worktree).await
         };
         match exchanged.await {
-            Ok(()) => workspace.approvals.sync().await,
+            Ok(()) => answers.sync().await,
             Err::<(), EngineError>(error) => {
                 *lock(failed) = Some(Instant::now());
                 tracing::warn!(%error, "remembered permissions were not exchanged with other nodes");

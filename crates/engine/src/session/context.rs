@@ -35,6 +35,7 @@ use super::{
 };
 use crate::{
     Engine, EngineError, EngineErrorKind,
+    approvals::Approvals,
     workspace::{directory::Workspace, loaded::Loaded},
 };
 
@@ -79,6 +80,11 @@ pub struct TurnCx<'a> {
 }
 
 impl SessionCx {
+    /// Returns the answers that the session's person wants remembered for the project.
+    pub fn approvals(&self) -> Approvals {
+        self.workspace.approvals.of(self.engine.person_of(&self.id))
+    }
+
     /// Stores a journal's changes, then shows them.
     pub async fn commit(&self, journal: &mut Journal) -> Result<(), EngineError> {
         if !self.ahead.is_idle() {

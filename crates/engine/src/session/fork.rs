@@ -9,6 +9,7 @@ use windlass_protocol::opencode::{
     id::{MessageId, SessionId},
     message::{Message, MessageWithParts},
     part::{Attachment, Part, PartKind, ToolState},
+    permission::Rule,
     session::{Session, SessionTime, Todo},
     tokens::Tokens,
     tool_metadata::{Todos, decode},
@@ -29,14 +30,34 @@ impl Sessions<'_> {
         id: &SessionId,
         before: Option<&MessageId>,
     ) -> Result<Session, EngineError> {
+        self.fork_as(workspace, id, before, Copied::default()).await
+    }
+
+    /// Copies a stored session for somebody else, up to the message `before` if there is one.
+    pub async fn fork_as(
+        self,
+        workspace: &Workspace,
+        id: &SessionId,
+        before: Option<&MessageId>,
+        copied: Copied,
+    ) -> Result<Session, EngineError> {
         self.engine.fleet().claim(id, None).await?;
         let stored = self.engine.storage().load(id.clone()).await?;
         let stored = stored.ok_or_else(|| EngineError::session_not_found(id))?;
         // A call that a sudden death left open is settled in the copy; the session itself may be at work elsewhere.
         let (state, _) = SessionState::from_stored(stored);
         let parent_limits = parent_limits::stored(self.engine, &workspace.loaded(), &state.info).await?;
-        fork(self.engine, &state.info, &parent_limits, &state.history, before).await
+        make(self.engine, &state.info, &parent_limits, &state.history, before, copied).await
     }
+}
+
+/// The things about a copy that its maker chooses.
+#[derive(Debug, Default)]
+pub struct Copied {
+    /// The id of the copy, which nothing has yet.
+    pub id: Option<SessionId>,
+    /// Rules that nothing in the copy loosens, beside those of the session itself.
+    pub limits: Vec<Vec<Rule>>,
 }
 
 /// Makes a session that begins with everything said so far, or said before a message; the undone part stays behind, and
@@ -49,13 +70,24 @@ pub async fn fork(
     history: &[MessageWithParts],
     before: Option<&MessageId>,
 ) -> Result<Session, EngineError> {
+    make(engine, info, parent_limits, history, before, Copied::default()).await
+}
+
+async fn make(
+    engine: &Engine,
+    info: &Session,
+    parent_limits: &ParentLimits,
+    history: &[MessageWithParts],
+    before: Option<&MessageId>,
+    copied: Copied,
+) -> Result<Session, EngineError> {
     if let Some(before) = before.filter(|id| history.iter().all(|message| message.info.id() != *id)) {
         let message = format!("the session has no message {before}");
         return Err(EngineError::new(EngineErrorKind::MessageNotFound, message));
     }
     let now = clock::now_ms();
     let forked = Session {
-        id: ids::session(),
+        id: copied.id.unwrap_or_else(ids::session),
         slug: project::slug(),
         title: title(&info.title),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -67,7 +99,7 @@ pub async fn fork(
         summary: None,
         share: None,
         permission: None,
-        limits: parent_limits.rules.iter().map(|rules| rules.to_vec()).collect(),
+        limits: parent_limits.rules.iter().map(|rules| rules.to_vec()).chain(copied.limits).collect(),
         revert: None,
         time: SessionTime { created: now, updated: now, compacting: None, archived: None },
         ..info.clone()

@@ -113,6 +113,8 @@ pub struct NewSession {
     pub model: Option<SessionModel>,
     /// Rules for this session only.
     pub permission: Option<Vec<Rule>>,
+    /// Rules that nothing in the session loosens, a list for each that they come from.
+    pub limits: Vec<Vec<Rule>>,
     /// The client's own data about it.
     pub metadata: Option<Map<String, Value>>,
     /// A git worktree of the directory's repository to work in. It is removed with the end of the session if nothing was
@@ -197,7 +199,9 @@ impl Sessions<'_> {
     fn share_unasked(self, id: &SessionId) {
         let (engine, id) = (self.engine.clone(), id.clone());
         self.engine.spawn(async move {
-            if engine.shares().is_automatic().await
+            // A server of several people shares by itself, with pages of its own.
+            if !engine.has_people()
+                && engine.shares().is_automatic().await
                 && let Err(error) = engine.shares().share(&id).await
             {
                 tracing::warn!(session = %id, %error, "the session is not shared");
@@ -402,7 +406,7 @@ pub fn new_info(new: NewSession, worktree: &Path, project_id: String) -> Session
         share: None,
         metadata: new.metadata,
         permission: new.permission,
-        limits: Vec::new(),
+        limits: new.limits,
         revert: None,
         time: SessionTime { created: now, updated: now, compacting: None, archived: None },
     }

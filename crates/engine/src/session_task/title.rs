@@ -155,6 +155,7 @@ impl Request {
             };
             hooks::change_request(&origin, &mut prompt).await?;
         }
+        let model = self.engine.asked_by(&self.session, &model);
         provider::text(self.engine.http(), &model, &prompt).await
     }
 }

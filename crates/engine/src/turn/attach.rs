@@ -3,6 +3,7 @@
 
 use std::{
     fs, io,
+    os::fd::AsRawFd,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -26,6 +27,7 @@ use windlass_protocol::opencode::{
 use windlass_services::tool::{
     self, AgentSwitch, AllowedBy, Answers, FileStamp, Host, NestedCall, Subtask, ToolError, ToolOutput,
     editor::Editor,
+    path::{Roots, judge},
 };
 
 use super::{
@@ -40,6 +42,8 @@ use crate::session::{
     state::{KnownFiles, text_part},
 };
 
+/// Said of a file that limits of the session deny even to its user.
+const OUTSIDE: &str = "it is outside the directories of this session's owner";
 /// Bytes of a file that is sent inline as media.
 const MAX_MEDIA: u64 = 20 * 1024 * 1024;
 
@@ -67,7 +71,7 @@ pub async fn resolve(
     message_id: &MessageId,
     parts: Vec<PromptPart>,
 ) -> Vec<PartKind> {
-    let host = UserGave { session: cx.session, known_files, instructions };
+    let host = UserGave { session: cx.session, known_files, instructions, policy: policy(cx) };
     let mut kinds = Vec::new();
     for part in parts {
         match part {
@@ -165,7 +169,7 @@ async fn read_file(
     named: Named,
 ) -> Vec<PartKind> {
     if mime::is_media(&file.mime) {
-        if let Some(kind) = inline(&file, path).await {
+        if let Some(kind) = inline(cx, &file, path).await {
             return vec![kind];
         }
         file.mime = "text/plain".to_owned();
@@ -202,8 +206,26 @@ async fn read_file(
     }
 }
 
+/// Returns true for an open file outside the project that limits of the session, or of those above, deny even to its user.
+/// The open file counts where the system tells its path: links may have changed.
+async fn is_withheld(cx: &TurnCx<'_>, path: &Path, file: &tokio::fs::File) -> bool {
+    if cx.parent_limits.rules.is_empty() {
+        return false;
+    }
+    let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let (roots, path) = (Roots::new(&cx.loaded.config), path.to_owned());
+    let target = blocking(move || judge(&roots, fs::read_link(opened).unwrap_or(path))).await;
+    let pattern = target.directory().join("*").display().to_string();
+    !target.is_inside && policy(cx).evaluate("external_directory", &pattern) == Action::Deny
+}
+
+/// Returns the policy of files that the user names: all are allowed that no limit denies.
+fn policy(cx: &TurnCx<'_>) -> Policy {
+    Policy::new(vec![rule("*", "*", Action::Allow)]).below(&cx.parent_limits.rules)
+}
+
 /// Returns a picture or document as it is; `None` for a file that has only the name of one.
-async fn inline(file: &FilePart, path: &Path) -> Option<PartKind> {
+async fn inline(cx: &TurnCx<'_>, file: &FilePart, path: &Path) -> Option<PartKind> {
     let read = async {
         // A pipe or device would have no end.
         if !tokio::fs::metadata(path).await?.is_file() {
@@ -211,6 +233,9 @@ async fn inline(file: &FilePart, path: &Path) -> Option<PartKind> {
         }
         let mut bytes = Vec::new();
         let file = tokio::fs::File::open(path).await?;
+        if is_withheld(cx, path, &file).await {
+            return Err(std::io::Error::other(OUTSIDE));
+        }
         file.take(MAX_MEDIA + 1).read_to_end(&mut bytes).await?;
         if bytes.len() as u64 > MAX_MEDIA {
             Err(std::io::Error::other(format!("it is larger than {} MiB", MAX_MEDIA >> 20)))
@@ -235,6 +260,7 @@ struct UserGave<'a> {
     session: &'a SessionCx,
     known_files: &'a KnownFiles,
     instructions: &'a LoadedInstructions,
+    policy: Policy,
 }
 
 impl Host for UserGave<'_> {
@@ -247,15 +273,18 @@ impl Host for UserGave<'_> {
     }
 
     fn policy(&self) -> Policy {
-        Policy::new(vec![rule("*", "*", Action::Allow)])
+        self.policy.clone()
     }
 
     fn answers(&self) -> BoxFuture<'_, Vec<Rule>> {
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    fn ask(&self, _ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
-        Box::pin(std::future::ready(Ok(())))
+    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), ToolError>> {
+        let is_denied = ask.permission == "external_directory"
+            && ask.patterns.iter().any(|it| self.policy.evaluate(&ask.permission, it) == Action::Deny);
+        let answer = if is_denied { Err(ToolError::Model(OUTSIDE.to_owned())) } else { Ok(()) };
+        Box::pin(std::future::ready(answer))
     }
 
     fn progress(&self, _title: Option<String>, _metadata: Map<String, Value>) {}

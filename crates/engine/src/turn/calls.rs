@@ -195,11 +195,7 @@ impl<'a> StepCalls<'a> {
             message_id: self.message_id.clone(),
             call_id,
             policy: self.policy.clone(),
-            approvals: cx
-                .session
-                .workspace
-                .approvals
-                .with_grants(cx.session.engine.asking().granted(&cx.session.id)),
+            approvals: cx.session.approvals().with_grants(cx.session.engine.asking().granted(&cx.session.id)),
             parent: self.parent.clone(),
             known_files: state.known_files.clone(),
             late_errors: state.late_errors.clone(),

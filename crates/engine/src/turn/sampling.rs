@@ -34,6 +34,7 @@ pub async fn sample(parent: &Parent, wish: Sampling) -> Result<Sampled, ToolErro
         ..Draft::default()
     };
     let prompt = request(&model, draft);
+    let model = parent.engine.asked_by(&parent.info.id, &model);
     tokio::select! {
         biased;
         () = parent.cancel.cancelled() => Err(ToolError::Cancelled { partial: None }),

@@ -444,7 +444,8 @@ async fn open(
     lock(&state.refused_media).leave_out(&mut prompt);
     #[cfg(test)]
     crate::tests::panic_if_asked(&prompt);
-    provider::stream(http, &cx.model, &prompt).await
+    let model = cx.session.engine.asked_by(&cx.session.id, &cx.model);
+    provider::stream(http, &model, &prompt).await
 }
 
 /// Ends an answer that is larger than allowed: nothing that it calls is run, and no model reads it again.

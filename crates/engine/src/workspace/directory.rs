@@ -31,7 +31,7 @@ use super::{
     state_file,
     trust::Asked,
 };
-use crate::{asking::approvals::Approvals, branch};
+use crate::{asking::approvals::ByPerson, branch};
 
 /// The services of a directory.
 pub struct Workspace {
@@ -48,7 +48,7 @@ pub struct Workspace {
     pub(super) server_logins: Mutex<BTreeMap<String, PendingLogin>>,
     lsp: lsp::Servers,
     git: Program,
-    pub(crate) approvals: Approvals,
+    pub(crate) approvals: ByPerson,
     asked_trust: Mutex<Asked>,
     /// Time at which a client last asked for it.
     used_at: Mutex<Instant>,
@@ -116,7 +116,7 @@ impl Workspace {
         let results = loaded.config.paths.tool_output();
         let logins = mcp::login::LoginFiles::new(&loaded.config.paths);
         let directories = mcp::Directories { directory: directory.clone(), results, logins };
-        let approvals = Approvals::new(storage, &directory, &loaded.config.worktree);
+        let approvals = ByPerson::new(storage, &directory, &loaded.config.worktree);
         Self {
             mcp: mcp::Servers::start(loaded.servers(), directories, bus.clone()),
             server_choices: Mutex::default(),

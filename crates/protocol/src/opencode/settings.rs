@@ -283,6 +283,8 @@ pub struct WindlassSettings {
     pub shared: SharedSettings,
     /// The place of pages of sessions that are shared with people.
     pub share: ShareSettings,
+    /// The people of a server with accounts. No project can set it.
+    pub accounts: AccountsSettings,
     /// The search for tools of MCP servers, where there are many.
     pub tool_search: ToolSearchSettings,
     /// Patterns of directories whose projects are trusted. No project can set it.
@@ -328,6 +330,67 @@ pub struct ShareSettings {
     /// The address of that directory for others; without it links lead to the file.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "late-url")))]
     pub url: Option<String>,
+}
+
+/// `windlass.accounts`: for `windlass serve --accounts`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AccountsSettings {
+    /// The server's address as browsers have it, such as `https://windlass.example.com`.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "late-url")))]
+    pub url: Option<String>,
+    /// The providers that log people in, by ids of your choice.
+    pub providers: BTreeMap<String, LoginProvider>,
+    /// A gateway before the server that has logged people in.
+    pub gateway: Option<GatewaySettings>,
+    /// Directories that a new account may open, with all below them.
+    pub directories: Vec<String>,
+    /// Sessions of one account that work at once.
+    pub max_working: Option<u64>,
+    /// Dollars that the sessions of one account may cost in 24 hours.
+    pub max_cost: Option<u32>,
+    /// False to leave `windlass.sandbox` as it is set: commands need a sandbox otherwise.
+    pub sandbox: Option<bool>,
+}
+
+/// An entry of `windlass.accounts.providers`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LoginProvider {
+    /// The name on the page; the id where it is absent.
+    pub name: Option<String>,
+    /// The address of an OpenID Connect provider; GitHub where it is absent.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "late-url")))]
+    pub issuer: Option<String>,
+    pub client_id: String,
+    pub client_secret: Option<String>,
+    pub scopes: Vec<String>,
+    /// The address of a GitHub of your own.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "late-url")))]
+    pub site: Option<String>,
+    /// The same of its programming interface.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "late-url")))]
+    pub api: Option<String>,
+    /// Domains of confirmed mail addresses that get an account with their first login.
+    pub domains: Vec<String>,
+    /// True to give everybody an account that this provider logs in.
+    pub everybody: bool,
+}
+
+/// `windlass.accounts.gateway`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GatewaySettings {
+    pub issuer: String,
+    pub audience: String,
+    /// The address of its keys.
+    #[cfg_attr(feature = "schema", schemars(extend("format" = "late-url")))]
+    pub keys: String,
+    /// The header with the signed token, else `authorization`.
+    pub header: Option<String>,
 }
 
 /// `windlass.shared.ack`.

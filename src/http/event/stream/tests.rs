@@ -11,6 +11,7 @@ use windlass_protocol::opencode::{
     session::Session,
 };
 
+use super::super::super::by::By;
 use super::{Hub, LATE, Stream, Wanted};
 
 /// Multiple of [`LATE`] at which the bus cuts a reader off.
@@ -33,7 +34,7 @@ impl Scene {
     }
 
     fn open(&self, wanted: Wanted) -> Arc<Stream> {
-        let stream = Stream::new(&self.hub, wanted);
+        let stream = Stream::new(&self.hub, By::Everybody, wanted);
         let subscriber: Arc<dyn Subscriber> = stream.clone();
         self.bus.subscribe(Filter::Lossy, &subscriber);
         stream

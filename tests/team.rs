@@ -1,0 +1,6 @@
+//! A server with accounts: people have sessions of their own, and share them in steps.
+
+mod account;
+mod browser;
+mod routes;
+mod sharing;
