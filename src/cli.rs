@@ -39,6 +39,7 @@ mod models;
 mod options;
 mod other_agents;
 mod output;
+mod people;
 mod permission;
 mod plugin;
 mod progress;
@@ -431,8 +432,8 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         Some(Command::Login(args)) => login::run(environment, args),
         Some(Command::Logout(args)) => login::log_out(environment, args),
         Some(Command::Whoami(args)) => login::who_am_i(environment, args),
-        Some(Command::Account(args)) => account::run(&environment, args),
-        Some(Command::Audit(args)) => account::audit(&environment, &args),
+        Some(Command::Account(args)) => account::run(environment, args),
+        Some(Command::Audit(args)) => account::audit(environment, args),
         Some(Command::Stats(args)) => stats::run(environment, args),
         // A client that spawns a bare call with a pipe speaks JSON-RPC.
         None if cli.bare == Bare::default() && !std::io::stdin().is_terminal() => {

@@ -67,7 +67,6 @@ use tokio_util::sync::CancellationToken;
 use windlass_engine::{Answerable, Engine};
 
 pub use access::{Access, Password};
-pub use account::invite;
 pub use announcement::{Announcement, announce, host_name};
 pub use entry::{CHARS as KEY_CHARS, Entry};
 pub use in_process::api;

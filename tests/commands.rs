@@ -48,8 +48,20 @@ async fn the_client_is_told_of_every_command_with_a_hint_where_one_takes_argumen
     assert_eq!(named("placed")["input"]["hint"], "<1> <2>");
     assert_eq!(named("whole")["input"]["hint"], "arguments");
     assert_eq!(named("review")["description"], "", "the user's command takes the place of the built-in one");
-    for name in ["init", "compact", "help", "undo", "redo", "fork", "status", "models", "mcp", "permissions"]
-    {
+    for name in [
+        "init",
+        "compact",
+        "help",
+        "undo",
+        "redo",
+        "fork",
+        "status",
+        "models",
+        "mcp",
+        "permissions",
+        "share",
+        "unshare",
+    ] {
         assert!(!named(name)["description"].as_str().unwrap().is_empty(), "{name}");
     }
 }

@@ -161,3 +161,30 @@ async fn each_new_session_is_shared_where_the_user_wants_that() {
     shows(&PathBuf::from(url.strip_prefix("file://").unwrap()), "for all").await;
     server.finish().await;
 }
+
+#[tokio::test]
+async fn a_command_shares_a_session_behind_a_look_at_the_things_that_are_left_out() {
+    let scratch = crate::support::scratch::Scratch::new();
+    let pages = scratch.home.join("pages");
+    let agent = Agent::builder().scratch(&scratch).config(settings(&pages)).start().await;
+    let session = agent.new_session().await;
+    let said = agent.prompt(&session, "/share").await.text();
+    assert!(said.contains("environment variables") && said.contains("`/share yes`"), "{said}");
+    assert!(!pages.exists(), "nothing is shared yet");
+    let said = agent.prompt(&session, "/share yes").await.text();
+    let link = said.split_whitespace().last().unwrap().to_owned();
+    assert!(link.starts_with("https://share.example.com/s/"), "{said}");
+    let told = |updates: &[Value]| -> Vec<Value> {
+        let metas = updates.iter().filter(|it| it["sessionUpdate"] == "session_info_update");
+        metas.filter_map(|it| it["_meta"].get("windlass/share").cloned()).collect()
+    };
+    assert_eq!(told(&agent.updates(&session)), [json!(link)]);
+    let listed = agent.request("session/list", json!({"cwd": agent.scratch.cwd()})).await.unwrap();
+    assert_eq!(listed["sessions"][0]["_meta"]["windlass/share"], json!(link));
+    assert!(agent.prompt(&session, "/share").await.text().contains(&link), "the link is said again");
+    assert_eq!(agent.prompt(&session, "/unshare").await.text(), "Its page is gone.");
+    assert_eq!(told(&agent.updates(&session)), [json!(link), Value::Null]);
+    assert_eq!(fs::read_dir(&pages).unwrap().count(), 0);
+    assert_eq!(agent.prompt(&session, "/unshare").await.text(), "It was not shared.");
+    agent.finish().await;
+}

@@ -2,5 +2,6 @@
 
 mod account;
 mod browser;
+mod fleet;
 mod routes;
 mod sharing;

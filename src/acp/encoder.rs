@@ -109,6 +109,7 @@ struct ShownSession {
     home: PathBuf,
     workspace: Arc<Workspace>,
     title: String,
+    share: Option<String>,
     /// US dollars so far.
     cost: f64,
     /// Model of the newest answer.
@@ -133,6 +134,7 @@ impl ShownSession {
             home: workspace.loaded().config.environment.home.clone(),
             workspace,
             title,
+            share: None,
             cost,
             model: None,
             user_messages: HashSet::new(),

@@ -96,6 +96,7 @@ fn capabilities(found: &Found) -> AgentCapabilities {
         ext::PERMISSION_REPLY_META,
         ext::QUESTION_REPLY_META,
         ext::QUEUE_META,
+        ext::SHARE,
     ];
     let mut extensions: Map<String, Value> =
         extensions.into_iter().map(|name| (name.to_owned(), json!(true))).collect();

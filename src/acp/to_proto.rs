@@ -17,11 +17,15 @@ use windlass_protocol::opencode::{
     tool::{Kind, Look, Subject},
     tool_metadata::{self, Changes, FileChange, PatchedFile, RunningCommand, Todos, decode},
 };
-use windlass_protocol_acp::schema::{
-    BlobResourceContents, ContentBlock, Diff, EmbeddedResource, EmbeddedResourceResource, ImageContent,
-    PermissionOption, PermissionOptionKind, PlanEntry, PlanEntryPriority, PlanEntryStatus,
-    RequestPermissionRequest, ResourceLink, SessionInfo, StopReason, TextContent, ToolCall, ToolCallContent,
-    ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind, Usage,
+use windlass_protocol_acp::{
+    ext,
+    schema::{
+        BlobResourceContents, ContentBlock, Diff, EmbeddedResource, EmbeddedResourceResource, ImageContent,
+        Meta, PermissionOption, PermissionOptionKind, PlanEntry, PlanEntryPriority, PlanEntryStatus,
+        RequestPermissionRequest, ResourceLink, SessionInfo, StopReason, TextContent, ToolCall,
+        ToolCallContent, ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
+        Usage,
+    },
 };
 
 /// Directories of the session, for paths as a model writes them.
@@ -459,10 +463,14 @@ pub fn plan_entry(todo: &Todo) -> Option<PlanEntry> {
 
 /// Returns a row of `session/list`.
 pub fn session_info(session: &Session) -> SessionInfo {
-    SessionInfo::new(session.id.shared(), session.directory.clone())
+    let row = SessionInfo::new(session.id.shared(), session.directory.clone())
         .title(session.title.clone())
         .updated_at(clock::iso(session.time.updated))
-        .archived(session.time.archived.is_some())
+        .archived(session.time.archived.is_some());
+    match &session.share {
+        Some(share) => row.meta(Meta::from_iter([(ext::SHARE.to_owned(), share.url.clone().into())])),
+        None => row,
+    }
 }
 
 /// Returns the reason that a turn ended.

@@ -6,16 +6,17 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use windlass_accounts::{Account, AccountChange, Accounts, AccountsError, AuditEntry, Kind, Role};
 use windlass_base::{
+    blocking::blocking,
     clock::{Zone, now_ms},
     path::real,
 };
 use windlass_core::config::{Environment, layers, paths::Paths};
+use windlass_engine::Engine;
 
 use super::{
     options::{Format, FormatArgs},
-    output,
+    output, people, runtime,
 };
-use crate::http;
 
 /// Rows of the audit that are shown without a number.
 const USUAL_ROWS: u32 = 100;
@@ -95,8 +96,7 @@ fn role(text: &str) -> Result<Role, String> {
     Role::parse(text).ok_or_else(|| "a role is reader, member or admin".to_owned())
 }
 
-pub fn run(environment: &Environment, args: AccountArgs) -> ExitCode {
-    let paths = Paths::new(environment);
+pub fn run(environment: Environment, args: AccountArgs) -> ExitCode {
     let format = match &args.command {
         AccountCommand::List { format } => format.get(),
         AccountCommand::Invite { .. }
@@ -105,32 +105,47 @@ pub fn run(environment: &Environment, args: AccountArgs) -> ExitCode {
         | AccountCommand::Logout { .. }
         | AccountCommand::Remove { .. } => Format::Text,
     };
-    match answer(environment, &paths, args.command, format) {
-        Ok(words) => output::print_answer(&words),
-        Err(error) => output::fail(&error.to_string()),
-    }
+    with_accounts(environment, move |accounts, url| {
+        answer(accounts, url, args.command, format).map(|words| output::print_answer(&words))
+    })
+}
+
+/// Opens the accounts, and does some work with them beside the runtime, with the server's address.
+fn with_accounts(
+    environment: Environment,
+    work: impl FnOnce(&Accounts, &str) -> Result<ExitCode, AccountsError> + Send + 'static,
+) -> ExitCode {
+    let paths = Paths::new(&environment);
+    let url = layers::of_user(&environment, &paths).settings.windlass.accounts.url.unwrap_or_default();
+    let done = async move {
+        let engine = Engine::new(environment, paths.clone());
+        let accounts = people::open(&engine, &paths).await?;
+        blocking(move || work(&accounts, url.trim_end_matches('/'))).await
+    };
+    runtime::block_on(async { done.await.unwrap_or_else(|error| output::fail(&error.to_string())) })
 }
 
 fn answer(
-    environment: &Environment,
-    paths: &Paths,
+    accounts: &Accounts,
+    url: &str,
     command: AccountCommand,
     format: Format,
 ) -> Result<String, AccountsError> {
-    let accounts = Accounts::open(&paths.accounts())?;
-    let url = || layers::of_user(environment, paths).settings.windlass.accounts.url.unwrap_or_default();
     let link = |account: &Account| -> Result<String, AccountsError> {
-        let (link, url) = (http::invite(&accounts, account, url().trim_end_matches('/'))?, url());
+        let link = accounts.invite(account, url)?;
         Ok(if url.is_empty() {
             format!("Behind the server's address (windlass.accounts.url is not set): {link}")
         } else {
             link
         })
     };
+    let mut detail = String::new();
     let (entry, account, words) = match command {
-        AccountCommand::List { .. } => return Ok(listed(&accounts, format)),
+        AccountCommand::List { .. } => return Ok(listed(accounts, format)),
         AccountCommand::Invite { name, role, dir } => {
-            let account = accounts.create("invitation", None, &name, role, directories(&dir))?;
+            let directories = directories(&dir);
+            detail = format!("{} {}", role.name(), directories.join(" "));
+            let account = accounts.create("invitation", None, &name, role, directories)?;
             let words = link(&account)?;
             ("account invite", account, words)
         }
@@ -142,6 +157,12 @@ fn answer(
         AccountCommand::Change { account, name, role, dir } => {
             let account = accounts.named(&account)?;
             let directories = (!dir.is_empty()).then(|| directories(&dir));
+            let words = [
+                name.clone(),
+                role.map(|it| it.name().to_owned()),
+                directories.as_ref().map(|it| it.join(" ")),
+            ];
+            detail = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
             let account = accounts.update(&account.id, AccountChange { name, role, directories })?;
             ("account change", account, "It is changed.".to_owned())
         }
@@ -158,7 +179,8 @@ fn answer(
     };
     let entry =
         AuditEntry { name: "(this machine)".to_owned(), ..AuditEntry::new(None, entry, account.id.as_str()) };
-    accounts.note(&entry.with(&account.name))?;
+    let detail = if detail.is_empty() { account.name } else { format!("{}: {detail}", account.name) };
+    accounts.note(&entry.with(&detail))?;
     Ok(words)
 }
 
@@ -194,26 +216,23 @@ fn listed(accounts: &Accounts, format: Format) -> String {
     }
 }
 
-pub fn audit(environment: &Environment, args: &AuditArgs) -> ExitCode {
+pub fn audit(environment: Environment, args: AuditArgs) -> ExitCode {
     let since = args.days.map_or(0, |days| now_ms() - i64::from(days) * DAY);
-    let accounts = Accounts::open(&Paths::new(environment).accounts());
-    let entries = accounts.and_then(|it| it.entries(args.account.as_deref(), since, args.limit));
-    let entries = match entries {
-        Ok(entries) => entries,
-        Err(error) => return output::fail(&error.to_string()),
-    };
-    if args.json {
-        let lines: Vec<String> = entries.iter().map(|it| json!(it).to_string()).collect();
-        return output::print_answer(&lines.join("\n"));
-    }
-    let mut rows = vec![["TIME", "ACCOUNT", "ACTION", "SUBJECT", "DETAIL", "ADDRESS"].map(str::to_owned)];
-    let zone = Zone::local();
-    rows.extend(
-        entries
-            .into_iter()
-            .map(|it| [zone.full(it.time), it.name, it.action, it.subject, it.detail, it.address]),
-    );
-    output::print_answer(&table(&rows))
+    with_accounts(environment, move |accounts, _| {
+        let entries = accounts.entries(args.account.as_deref(), since, args.limit)?;
+        if args.json {
+            let lines: Vec<String> = entries.iter().map(|it| json!(it).to_string()).collect();
+            return Ok(output::print_answer(&lines.join("\n")));
+        }
+        let mut rows = vec![["TIME", "ACCOUNT", "ACTION", "SUBJECT", "DETAIL", "ADDRESS"].map(str::to_owned)];
+        let zone = Zone::local();
+        rows.extend(
+            entries
+                .into_iter()
+                .map(|it| [zone.full(it.time), it.name, it.action, it.subject, it.detail, it.address]),
+        );
+        Ok(output::print_answer(&table(&rows)))
+    })
 }
 
 /// Returns rows with their columns one below the other.

@@ -145,14 +145,19 @@ fn serve(mut environment: Environment, args: ServeArgs, purpose: Purpose) -> Res
         let listeners = listen(&args, (address, port), tls).await?;
         let bound = listeners.first().and_then(Listener::address);
         let page = bound.map(|bound| own_address(scheme, bound)).unwrap_or_default();
-        let team = team_settings.map(|settings| team::open(settings, &paths, &page, &environment));
-        let team = team.transpose()?;
+        let certificates = environment.get("NODE_EXTRA_CA_CERTS").map(Into::into);
+        let engine = Engine::new(environment, paths.clone());
+        let team = match team_settings {
+            Some(settings) => {
+                Some(team::open(settings, (&engine, &paths), (&page, bound), certificates).await?)
+            }
+            None => None,
+        };
         let access = match &team {
             Some(_) => Ok((Arc::new(Access::new(None, origins).of_accounts()), None)),
             None => access((password, is_pairing), origins, &paths, bound),
         };
         let (access, _keys) = access?;
-        let engine = Engine::new(environment, paths);
         if let Some(team) = &team {
             team::keep_apart(&engine, team);
         }

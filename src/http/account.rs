@@ -38,8 +38,6 @@ const OWN_HOST: &str = "__Host-";
 const MAX_DAYS: i64 = 365;
 const USUAL_DAYS: i64 = 90;
 const DAY: i64 = 24 * 3_600_000;
-/// The time in which an invitation's link can be followed.
-const LINK_LIFETIME: i64 = 7 * DAY;
 /// Stands for those with the link of a session's page, in the form that takes it back.
 const PAGE: &str = "page";
 const NONCE_CHARS: usize = 24;
@@ -75,9 +73,15 @@ impl From<AccountsError> for Failure {
     fn from(error: AccountsError) -> Self {
         match &error {
             AccountsError::Store(_) => Self::unknown(error.to_string()),
+            AccountsError::OutOfReach(_) => Self::named(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Unavailable",
+                json!({"message": error.to_string()}),
+            ),
             AccountsError::Unknown(_) => Self::not_found(error.to_string()),
             AccountsError::Ambiguous(_)
             | AccountsError::Taken(_)
+            | AccountsError::LastAdministrator(_)
             | AccountsError::NoName
             | AccountsError::TooManyTokens(_)
             | AccountsError::TooManyKeys(_)
@@ -450,9 +454,10 @@ async fn issue(
         scope: scope.min(visitor.scope),
         ends: now_ms() + days * DAY,
     };
+    let words = format!("{} for {days} days", new.scope.name());
     let (accounts, account) = (team.accounts.clone(), visitor.account.clone());
     let token = blocking(move || accounts.issue(&account, new)).await?;
-    note(team, AuditEntry::new(Some(visitor), "token made", name)).await;
+    note(team, AuditEntry::new(Some(visitor), "token made", name).with(&words)).await;
     Ok(token)
 }
 
@@ -633,23 +638,22 @@ async fn administer(
     check_browser(team, visitor)?;
     let get = |name: &str| field(body, name);
     let role = || serde_json::from_value::<Role>(get("role").into()).unwrap_or(Role::Reader);
-    let lines = |text: &str| -> Vec<String> {
-        text.lines().map(str::trim).filter(|it| it.starts_with('/')).map(str::to_owned).collect()
-    };
     let accounts = team.accounts.clone();
     let (id, name) = (get("id"), get("name"));
-    let (role, directories, url) = (role(), real_directories(&lines(&get("directories"))), team.url.clone());
+    let (role, directories, url) = (role(), directories(&get("directories"))?, team.url.clone());
     let (entry, subject) =
         (format!("account {action}"), if id.is_empty() { name.clone() } else { id.clone() });
+    let is_set = ["invite", "change"].contains(&action);
+    let words = if is_set { format!("{} {}", role.name(), directories.join(" ")) } else { String::new() };
     let act = action.to_owned();
     let own = visitor.account.clone();
     let link = blocking(move || -> Result<Option<String>, AccountsError> {
         match act.as_str() {
             "invite" => {
                 let account = accounts.create("invitation", None, &name, role, directories)?;
-                return invite(&accounts, &account, &url).map(Some);
+                return accounts.invite(&account, &url).map(Some);
             }
-            "link" => return invite(&accounts, &accounts.named(&id)?, &url).map(Some),
+            "link" => return accounts.invite(&accounts.named(&id)?, &url).map(Some),
             "change" => {
                 let account = accounts.named(&id)?;
                 // The last one could not be made an administrator again.
@@ -665,21 +669,19 @@ async fn administer(
         Ok(None)
     })
     .await?;
-    note(team, AuditEntry::new(Some(visitor), &entry, &subject)).await;
+    note(team, AuditEntry::new(Some(visitor), &entry, &subject).with(&words)).await;
     Ok(link)
 }
 
-/// Makes a link by which a person logs into an account once.
-pub fn invite(
-    accounts: &windlass_accounts::Accounts,
-    account: &Account,
-    url: &str,
-) -> Result<String, AccountsError> {
-    let new = NewCredential {
-        kind: Kind::Link,
-        name: "link".to_owned(),
-        scope: Scope::Admin,
-        ends: now_ms() + LINK_LIFETIME,
-    };
-    Ok(format!("{url}/account/enter?key={}", accounts.issue(&account.id, new)?))
+/// Reads directories, a line each.
+fn directories(text: &str) -> Result<Vec<String>, Failure> {
+    let lines: Vec<String> =
+        text.lines().map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect();
+    match lines.iter().find(|it| !it.starts_with('/')) {
+        Some(line) => Err(Failure::bad_request(
+            Piece::Payload,
+            format!("`{line}` is no absolute path of the server, such as /srv/project."),
+        )),
+        None => Ok(real_directories(&lines)),
+    }
 }

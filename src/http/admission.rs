@@ -17,7 +17,7 @@ use axum::{
 use futures_util::future::BoxFuture;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::{Value, json};
-use windlass_accounts::{Account, Accounts, AuditEntry, Level, Role, Scope, Visitor};
+use windlass_accounts::{Account, Accounts, AuditEntry, Level, Role, Scope, Visitor, as_visitor};
 use windlass_base::{blocking::blocking, lock::lock, path::real};
 use windlass_core::bus::{Filter, Subscriber};
 use windlass_engine::SessionFilter;
@@ -25,13 +25,16 @@ use windlass_protocol::opencode::{
     event::{Event, EventPayload},
     id::SessionId,
     part::PartKind,
+    permission::PermissionRequest,
 };
 
 use super::{
     by::forbidden,
     error::Failure,
     need::{self, Effect, Need},
+    pass_on::{ACCOUNT, EVENTS, PAGES, PassedOn},
     peer::Peer,
+    peers::FromFleet,
     server::Shared,
     team::{Caller, NoCaller, Team, Visiting},
 };
@@ -43,9 +46,30 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Sessions above a session that are looked up.
 const MAX_DEPTH: usize = 32;
 
+/// Words of a handler for the audit of its request, in the extensions of its answer.
+#[derive(Debug, Clone, Default)]
+pub struct Noted {
+    /// The id of something that the request has made.
+    subject: Option<String>,
+    detail: String,
+}
+
+impl Noted {
+    pub fn detail(detail: String) -> Self {
+        Self { subject: None, detail }
+    }
+
+    pub fn subject(subject: &SessionId) -> Self {
+        Self { subject: Some(subject.to_string()), detail: String::new() }
+    }
+}
+
 /// Lets a request through to its route if its account may make it.
 pub async fn admit(State(server): State<Shared>, request: Request, next: Next) -> Response {
     let Some(team) = server.options.team.clone() else { return next.run(request).await };
+    if request.extensions().get::<FromFleet>().is_some() {
+        return admit_node(&server, &team, request, next).await;
+    }
     let route = request.extensions().get::<MatchedPath>().map(|it| it.as_str().to_owned());
     // A path of no route is nobody's secret.
     let need = route.as_deref().map_or(Need::Account, |route| need::of(request.method(), route));
@@ -97,13 +121,56 @@ pub async fn admit(State(server): State<Shared>, request: Request, next: Next) -
         }
     };
     let address = peer.map(|it| it.to_string()).unwrap_or_default();
+    let caller = Caller { visitor: Visitor { address, ..caller.visitor }, ..caller };
     match judge(&server, &team, &caller.visitor, need, &parts).await {
         Ok(()) => {
             let request = Request::from_parts(parts, body);
-            pass(&server, &team, caller, address, request, next).await
+            pass(&server, &team, caller, request, next).await
         }
         Err(failure) => failure.into_response(),
     }
+}
+
+/// Lets a request of another node through, by the right of the account that it was made by there.
+async fn admit_node(server: &Shared, team: &Arc<Team>, mut request: Request, next: Next) -> Response {
+    let Some(passed) = request.headers_mut().remove(ACCOUNT) else {
+        let path = request.uri().path();
+        // That node tells each event to its own readers, and has judged the link of a page.
+        return if path == EVENTS || path.starts_with(PAGES) {
+            next.run(request).await
+        } else {
+            let words = "This server has accounts, and the other node has none: start it with --accounts.";
+            forbidden(words).into_response()
+        };
+    };
+    let visitor = match visitor_of(team, passed.as_bytes()).await {
+        Ok(visitor) => visitor,
+        Err(failure) => return failure.into_response(),
+    };
+    let route = request.extensions().get::<MatchedPath>().map(|it| it.as_str().to_owned());
+    let need = route.as_deref().map_or(Need::Nobody, |route| need::of(request.method(), route));
+    let (parts, body) = request.into_parts();
+    if let Err(failure) = judge(server, team, &visitor, need, &parts).await {
+        return failure.into_response();
+    }
+    let mut request = Request::from_parts(parts, body);
+    request.extensions_mut().insert(Visiting(Arc::new(visitor)));
+    next.run(request).await
+}
+
+/// Returns the account that another node has let in, as it is by the newest change that either node knows.
+async fn visitor_of(team: &Team, passed: &[u8]) -> Result<Visitor, Failure> {
+    let passed: PassedOn = serde_json::from_slice(passed)
+        .map_err(|_| forbidden("The account of the request cannot be read."))?;
+    if team.accounts.head() < passed.head {
+        let accounts = team.accounts.clone();
+        blocking(move || accounts.catch_up()).await?;
+    }
+    team.accounts.refresh()?;
+    let account = team.accounts.get(&passed.account);
+    let account = account.ok_or_else(|| forbidden("The account of the request is gone."))?;
+    let visitor = as_visitor(&account);
+    Ok(Visitor { scope: passed.scope, credential: passed.credential, address: passed.address, ..visitor })
 }
 
 /// Notes the session above each that a session makes, before any stream is told of it, and the cost of each step.
@@ -164,10 +231,37 @@ impl Lineage {
 async fn renew(team: &Team) {
     loop {
         tokio::time::sleep(LOOK).await;
-        let due = team.accounts.due();
+        let accounts = team.accounts.clone();
+        let due = blocking(move || accounts.take_due()).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "logins are not renewed");
+            Vec::new()
+        });
         let renewed = due.iter().map(|(account, token)| team.renew(account.clone(), token));
         for error in futures_util::future::join_all(renewed).await.into_iter().filter_map(Result::err) {
             tracing::warn!(%error, "a login is not renewed");
+        }
+    }
+}
+
+/// Takes up the changes of other servers that share the accounts: when they tell of one, and each second.
+async fn follow(server: &Shared, team: &Team) {
+    let Some(mut told) = server.engine.fleet().people_changes().await else {
+        return std::future::pending().await;
+    };
+    let mut is_out_of_reach = false;
+    loop {
+        let accounts = team.accounts.clone();
+        let caught_up = blocking(move || accounts.catch_up()).await;
+        if let Err(error) = &caught_up
+            && !is_out_of_reach
+        {
+            tracing::warn!(%error, "changes of the accounts by other servers are not seen");
+        }
+        is_out_of_reach = caught_up.is_err();
+        // The end of the channel is the end of the engine.
+        tokio::select! {
+            Ok(()) = told.changed() => {}
+            () = tokio::time::sleep(LOOK) => {}
         }
     }
 }
@@ -191,13 +285,13 @@ pub async fn keep(server: &Shared) {
         }
     }
     let mut changes = team.accounts.changes();
-    let renewing = renew(&team);
-    tokio::pin!(renewing);
+    let beside = async { tokio::join!(renew(&team), follow(server, &team)) };
+    tokio::pin!(beside);
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            () = &mut renewing => return,
+            _ = &mut beside => return,
             () = server.stop.cancelled() => {
                 lineage.store_costs().await;
                 return;
@@ -224,14 +318,7 @@ pub async fn keep(server: &Shared) {
 }
 
 /// Hands a request to its route, notes it, and gives its browser a new cookie now and then.
-async fn pass(
-    server: &Shared,
-    team: &Team,
-    caller: Caller,
-    address: String,
-    request: Request,
-    next: Next,
-) -> Response {
+async fn pass(server: &Shared, team: &Team, caller: Caller, request: Request, next: Next) -> Response {
     let route =
         request.extensions().get::<MatchedPath>().map(|it| it.as_str().to_owned()).unwrap_or_default();
     let is_change = !request.method().is_safe() && !route.starts_with("/account");
@@ -245,9 +332,11 @@ async fn pass(
     request.extensions_mut().insert(Visiting(Arc::new(caller.visitor.clone())));
     let mut response = next.run(request).await;
     if is_change && response.status().is_success() {
-        let detail = [reply, asked].into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(": ");
-        let entry =
-            AuditEntry { address, ..AuditEntry::new(Some(&caller.visitor), &action, &subject).with(&detail) };
+        let noted = response.extensions_mut().remove::<Noted>().unwrap_or_default();
+        let detail = [reply, asked, noted.detail].into_iter().filter(|it| !it.is_empty());
+        let detail = detail.collect::<Vec<_>>().join(": ");
+        let subject = noted.subject.unwrap_or(subject);
+        let entry = AuditEntry::new(Some(&caller.visitor), &action, &subject).with(&detail);
         let accounts = team.accounts.clone();
         if let Err(error) = blocking(move || accounts.note(&entry)).await {
             tracing::error!(%error, action, "the audit lacks an entry");
@@ -286,6 +375,8 @@ async fn judge(
             require(server, team, visitor, &id, level, missing).await?;
             match need::effect(&request.method, &route) {
                 Effect::Other => Ok(()),
+                // The node that has the session asks.
+                _ if is_elsewhere(server, &id).await => Ok(()),
                 Effect::Files => check_owner(server, team, &id).await.map(drop),
                 Effect::Work => check_work(server, team, &id).await,
             }
@@ -295,6 +386,9 @@ async fn judge(
             let asked = server.engine.asking().all_pending_permissions().into_iter();
             let session = asked.into_iter().find(|it| it.id.as_str() == text).map(|it| it.session_id);
             let missing = || Failure::not_found(format!("Permission request not found: {text}"));
+            if session.is_none() && server.engine.fleet().is_shared().await {
+                return Ok(());
+            }
             require(server, team, visitor, &session.ok_or_else(missing)?, Level::Answer, missing).await
         }
         Need::Question => {
@@ -302,9 +396,18 @@ async fn judge(
             let asked = server.engine.asking().all_pending_questions().into_iter();
             let session = asked.into_iter().find(|it| it.id.as_str() == text).map(|it| it.session_id);
             let missing = || Failure::not_found(format!("Question request not found: {text}"));
+            if session.is_none() && server.engine.fleet().is_shared().await {
+                return Ok(());
+            }
             require(server, team, visitor, &session.ok_or_else(missing)?, Level::Answer, missing).await
         }
     }
+}
+
+/// Returns true if another node has a session and takes requests for it.
+async fn is_elsewhere(server: &Shared, id: &SessionId) -> bool {
+    let fleet = server.engine.fleet();
+    !fleet.holds(id) && matches!(fleet.elsewhere(id).await, Ok(Some(_)))
 }
 
 /// Requires a use of a session. One that the account may not know of is missing.
@@ -320,11 +423,20 @@ async fn require(
     match team.accounts.level(visitor, id) {
         None => Err(missing()),
         Some(own) if own >= level => Ok(()),
-        Some(own) => Err(forbidden(&format!(
-            "You have the right to `{}` in this session, and this takes `{}`: its owner can give you more.",
-            own.name(),
-            level.name()
-        ))),
+        Some(own) => {
+            let way_out = if own < visitor.most() {
+                "its owner can give you more"
+            } else if visitor.role < Role::Member {
+                "you are a reader, and an administrator can make you a member"
+            } else {
+                "the scope of this token allows no more"
+            };
+            Err(forbidden(&format!(
+                "You have the right to `{}` in this session, and this takes `{}`: {way_out}.",
+                own.name(),
+                level.name()
+            )))
+        }
     }
 }
 
@@ -335,7 +447,11 @@ pub async fn look_up(server: &Shared, team: &Team, id: &SessionId) {
         if team.accounts.knows(&current) {
             return;
         }
-        let Ok(info) = server.engine.sessions().get(&current).await else { return };
+        let info = match server.engine.sessions().get(&current).await {
+            Ok(info) => Some(info),
+            Err(_) => server.engine.fleet().listed(&current, &server.options.directory).await,
+        };
+        let Some(info) = info else { return };
         let Some(above) = info.parent_id else { return };
         team.accounts.note_below(&current, &above);
         current = above;
@@ -398,7 +514,9 @@ fn asked(server: &Shared, request: &Parts) -> String {
     let waiting = server.engine.asking().all_pending_permissions();
     let meant =
         waiting.iter().find(|it| request.uri.path().split('/').any(|segment| segment == it.id.as_str()));
-    meant.map(|it| format!("{} {}", it.permission, it.patterns.join(", "))).unwrap_or_default()
+    let words =
+        |it: &PermissionRequest| format!("{} {} in {}", it.permission, it.patterns.join(", "), it.session_id);
+    meant.map(words).unwrap_or_default()
 }
 
 /// Reads the answer to a question, for the audit.

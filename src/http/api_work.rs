@@ -1,6 +1,7 @@
 //! Sessions at work below `/api`: making them, prompting, undoing, and the answers to their questions.
 
 use axum::{
+    Extension,
     extract::{Path, State},
     http::StatusCode,
 };
@@ -18,6 +19,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
+    admission::Noted,
     api_session::{find, session_view},
     ask,
     body::{self, Answer, Ids, Payload},
@@ -70,15 +72,16 @@ async fn create(
     by: By,
     Named(selected): Named,
     Payload(body): Payload<CreateBody>,
-) -> Result<Answer<Value>, Failure> {
+) -> Result<(Extension<Noted>, Answer<Value>), Failure> {
     let CreateBody { id, agent, model, location } = body;
     let directory = location.map_or(selected, |location| server.options.directory.join(location.directory));
     let mut new = NewSession { directory, id, agent, model, ..NewSession::default() };
     let opened = by.create(&server, &mut new).await?;
     server.hold(&opened.info.id).await;
     server.engine.workspaces().watch(&opened.workspace);
+    let noted = Extension(Noted::subject(&opened.info.id));
     let info = session_access::share_unasked(&server, &by, opened.info).await;
-    Ok(Answer(json!({"data": session_view(info)})))
+    Ok((noted, Answer(json!({"data": session_view(info)}))))
 }
 
 #[derive(Debug, Deserialize)]

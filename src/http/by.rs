@@ -20,6 +20,7 @@ use windlass_protocol::opencode::{
 
 use super::{
     error::Failure,
+    peers::FromFleet,
     server::Shared,
     team::{Team, Visiting},
 };
@@ -46,6 +47,8 @@ impl FromRequestParts<Shared> for By {
         let visitor = parts.extensions.get::<Visiting>();
         Ok(match (server.options.team.clone(), visitor) {
             (None, _) => Self::Everybody,
+            // Another node, which asks for the events of all.
+            (Some(_), None) if parts.extensions.get::<FromFleet>().is_some() => Self::Everybody,
             (Some(_), None) => Self::Nobody,
             (Some(team), Some(visitor)) => Self::Account(team, visitor.0.clone()),
         })

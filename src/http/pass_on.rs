@@ -5,11 +5,13 @@ use std::time::Duration;
 use axum::{
     body::{Body, to_bytes},
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, Method, StatusCode, header, request::Parts},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use windlass_accounts::{AccountId, Scope};
 use windlass_base::sse;
 use windlass_engine::fleet::{Owner, TOKEN};
 use windlass_protocol::opencode::{
@@ -25,13 +27,18 @@ use super::{
     error::Failure,
     peers::{FromFleet, passed_on},
     server::Shared,
+    team::Visiting,
 };
 
 /// The routes that nodes ask each other: all events, all requests to people, and all sessions that work.
-const EVENTS: &str = "/global/event";
+pub const EVENTS: &str = "/global/event";
 pub const PERMISSIONS: &str = "/permission";
 pub const QUESTIONS: &str = "/question";
 pub const STATUSES: &str = "/session/status";
+/// The pages of sessions for people with a link.
+pub const PAGES: &str = "/s/";
+/// The account that a request was made by, as JSON of [`PassedOn`].
+pub const ACCOUNT: HeaderName = HeaderName::from_static("x-windlass-account");
 /// Time in which its events begin to come.
 const EVENTS_LIMIT: Duration = Duration::from_secs(3);
 /// Bytes of an answer to a permission or a question.
@@ -58,6 +65,30 @@ const OWN_HEADERS: [HeaderName; 16] = [
     HeaderName::from_static("x-opencode-directory"),
 ];
 
+/// The account of a request that a node passes on, which the node has judged with accounts up to `head`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PassedOn {
+    pub account: AccountId,
+    pub scope: Scope,
+    pub credential: Option<String>,
+    pub address: String,
+    pub head: i64,
+}
+
+impl PassedOn {
+    fn of(server: &Shared, parts: &Parts) -> Option<HeaderValue> {
+        let visitor = &parts.extensions.get::<Visiting>()?.0;
+        let passed = Self {
+            account: visitor.account.clone(),
+            scope: visitor.scope,
+            credential: visitor.credential.clone(),
+            address: visitor.address.clone(),
+            head: server.options.team.as_ref()?.accounts.head(),
+        };
+        HeaderValue::from_str(&serde_json::to_string(&passed).ok()?).ok()
+    }
+}
+
 /// Lets requests of other nodes in by their token, before anybody looks at passwords.
 pub async fn admit(State(server): State<Shared>, mut request: Request, next: Next) -> Response {
     let Some(token) = request.headers().get(TOKEN) else { return next.run(request).await };
@@ -66,7 +97,8 @@ pub async fn admit(State(server): State<Shared>, mut request: Request, next: Nex
     let path = request.uri().path();
     let of_asked = asked_here(&server, path);
     let is_acp = path == acp::PATH && request.headers().contains_key(header::UPGRADE);
-    let may_pass = is_acp || path == EVENTS || of_asked.is_some() || passed_on(path).is_some();
+    let is_page = path.starts_with(PAGES);
+    let may_pass = is_acp || is_page || path == EVENTS || of_asked.is_some() || passed_on(path).is_some();
     if !may_pass || !server.engine.fleet().is_of_fleet(&token).await {
         let message = "The token of the fleet does not hold here.";
         let body = json!({"message": message});
@@ -113,12 +145,9 @@ pub async fn pass_on(State(server): State<Shared>, request: Request, next: Next)
             }
             let (parts, body) = request.into_parts();
             let body = reqwest::Body::wrap_stream(body.into_data_stream());
-            send(&server, &owner, &parts, body).await.unwrap_or_else(|reason| {
-                let message =
-                    format!("The session is open at {}, which does not answer: {reason}.", owner.name);
-                let body = json!({"message": message});
-                Failure::named(StatusCode::BAD_GATEWAY, "OtherNodeError", body).into_response()
-            })
+            send(&server, &owner, &parts, body)
+                .await
+                .unwrap_or_else(|reason| silent(&owner, &reason).into_response())
         }
         // The session's own claim says why, or goes on where this machine's store suffices.
         Err(_unknown) => next.run(request).await,
@@ -158,6 +187,16 @@ async fn ask_around(server: &Shared, request: Request, next: Next) -> Response {
     next.run(Request::from_parts(parts, Body::from(body))).await
 }
 
+/// Asks a node for something by its path, and returns the answer as it comes.
+pub async fn ask(server: &Shared, owner: &Owner, parts: &Parts) -> Result<Response, Failure> {
+    send(server, owner, parts, reqwest::Body::default()).await.map_err(|reason| silent(owner, &reason))
+}
+
+fn silent(owner: &Owner, reason: &str) -> Failure {
+    let message = format!("The session is open at {}, which does not answer: {reason}.", owner.name);
+    Failure::named(StatusCode::BAD_GATEWAY, "OtherNodeError", json!({"message": message}))
+}
+
 /// Sends a request to a node that has a session, and returns the answer as it comes.
 async fn send(
     server: &Shared,
@@ -167,6 +206,10 @@ async fn send(
 ) -> Result<Response, String> {
     let mut headers = parts.headers.clone();
     OWN_HEADERS.iter().for_each(|name| drop(headers.remove(name)));
+    headers.remove(ACCOUNT);
+    if let Some(account) = PassedOn::of(server, parts) {
+        headers.insert(ACCOUNT, account);
+    }
     let request = server.engine.fleet().request(owner, parts.method.clone(), &path_there(parts)).await?;
     let answer =
         request.headers(headers).body(body).send().await.map_err(|error| error.without_url().to_string())?;

@@ -372,6 +372,9 @@ async fn command(
         "undo" | "redo" if !by.owns(&id) => {
             return Err(forbidden("Only the owner of a session takes its changes back."));
         }
+        "share" | "unshare" if !by.owns(&id) => {
+            return Err(forbidden("Only the owner of a session shares it."));
+        }
         "mcp" if !arguments.trim().is_empty() && !by.administers() => {
             return Err(forbidden("Administrators alone switch the servers of a directory."));
         }

@@ -1,6 +1,6 @@
 //! Routes of sessions: making, listing, reading, changing and deleting them.
 
-use axum::{extract::State, http::StatusCode, response::Response};
+use axum::{Extension, extract::State, http::StatusCode, response::Response};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use windlass_engine::{NewSession, SessionFilter, SessionPatch};
@@ -12,6 +12,7 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
+    admission::Noted,
     body::{Answer, Id, Params, Payload, list_limit, number, raw_json},
     by::{By, no_directory},
     error::{Failure, Piece},
@@ -50,7 +51,7 @@ async fn create(
     by: By,
     Selected(directory): Selected,
     Payload(body): Payload<CreateBody>,
-) -> Result<Answer<Session>, Failure> {
+) -> Result<(Extension<Noted>, Answer<Session>), Failure> {
     let CreateBody { parent_id, title, agent, model, permission, metadata, worktree } = body;
     let parent_id = match parent_id {
         Some(text) => {
@@ -76,7 +77,8 @@ async fn create(
     let opened = by.create(&server, &mut new).await?;
     server.hold(&opened.info.id).await;
     server.engine.workspaces().watch(&opened.workspace);
-    Ok(Answer(session_access::share_unasked(&server, &by, opened.info).await))
+    let noted = Extension(Noted::subject(&opened.info.id));
+    Ok((noted, Answer(session_access::share_unasked(&server, &by, opened.info).await)))
 }
 
 #[derive(Debug, Deserialize)]
@@ -195,9 +197,10 @@ async fn share(
     by: By,
     Id(id): Id<SessionId>,
     Payload(body): Payload<ShareBody>,
-) -> Result<Answer<Session>, Failure> {
+) -> Result<(Extension<Noted>, Answer<Session>), Failure> {
     server.session(&id).await?;
-    Ok(Answer(session_access::share(&server, &by, &id, body).await?))
+    let noted = Noted::detail(body.words());
+    Ok((Extension(noted), Answer(session_access::share(&server, &by, &id, body).await?)))
 }
 
 async fn unshare(

@@ -1,14 +1,18 @@
 //! Routes by which the owner of a session shares it with other accounts, and the page of a session for people with its link.
 
 use axum::{
-    extract::{Path, Query, Request, State},
+    Extension,
+    extract::{Path, Request, State},
     http::{HeaderName, HeaderValue, header},
     response::{Html, IntoResponse, Redirect, Response},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_accounts::{AccountId, Grant, Level, PageLink};
-use windlass_base::blocking::blocking;
+use windlass_base::{
+    blocking::blocking,
+    clock::{iso, now_ms},
+};
 use windlass_engine::SessionPatch;
 use windlass_protocol::opencode::{
     id::SessionId,
@@ -16,11 +20,15 @@ use windlass_protocol::opencode::{
 };
 
 use super::{
-    body::{Answer, Id, Payload},
+    admission::Noted,
+    body::{Answer, Id, Params, Payload},
     by::By,
     error::{Failure, Piece},
+    pass_on,
+    peers::FromFleet,
     routes::{Routes, get},
     server::Shared,
+    team::Team,
 };
 
 pub fn routes() -> Routes {
@@ -43,11 +51,15 @@ async fn list(by: By, Id(id): Id<SessionId>) -> Result<Answer<Value>, Failure> {
     })))
 }
 
+/// Stands for every account.
+const EVERYBODY: &str = "*";
+
 /// The use of a session that an account, or everybody with one, is given.
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AccessBody {
-    /// An account's id or name; everybody with an account where it is absent.
-    account: Option<String>,
+    /// An account's id or name, or `*` for everybody with an account.
+    account: String,
     level: Level,
     /// Milliseconds since the epoch.
     ends: Option<i64>,
@@ -58,7 +70,7 @@ async fn give(
     by: By,
     Id(id): Id<SessionId>,
     Payload(body): Payload<AccessBody>,
-) -> Result<Answer<Value>, Failure> {
+) -> Result<(Extension<Noted>, Answer<Value>), Failure> {
     let (team, _) = by.account().ok_or_else(no_accounts)?;
     whole(&server, &id).await?;
     if body.level == Level::Own {
@@ -67,28 +79,48 @@ async fn give(
             "`level` is \"read\", \"answer\" or \"prompt\".\n  at [\"level\"]",
         ));
     }
-    let account = body.account.map(|it| team.accounts.named(&it)).transpose()?.map(|it| it.id);
-    let grant = Grant { account, level: body.level, ends: body.ends };
+    check_end(body.ends)?;
+    let grant = Grant { account: receiver(team, &body.account)?, level: body.level, ends: body.ends };
+    let noted = Noted::detail(format!("{} {}{}", grant.level.name(), body.account, end_words(body.ends)));
     let (accounts, session) = (team.accounts.clone(), id.clone());
     blocking(move || accounts.grant(&session, &grant)).await?;
-    list(by.clone(), Id(id)).await
+    Ok((Extension(noted), list(by.clone(), Id(id)).await?))
+}
+
+/// Returns the account that a client names; none for everybody.
+fn receiver(team: &Team, account: &str) -> Result<Option<AccountId>, Failure> {
+    if account == EVERYBODY { Ok(None) } else { Ok(Some(team.accounts.named(account)?.id)) }
+}
+
+/// Refuses an end that is over.
+fn check_end(ends: Option<i64>) -> Result<(), Failure> {
+    if ends.is_none_or(|ends| ends > now_ms()) {
+        return Ok(());
+    }
+    let message = "`ends` is over already: it is a time in milliseconds since 1970.\n  at [\"ends\"]";
+    Err(Failure::bad_request(Piece::Payload, message))
+}
+
+fn end_words(ends: Option<i64>) -> String {
+    ends.map(|ends| format!(" until {}", iso(ends))).unwrap_or_default()
 }
 
 #[derive(Debug, Deserialize)]
 struct TakeBackParams {
-    account: Option<String>,
+    /// An account's id or name, or `*` for everybody with an account.
+    account: String,
 }
 
 async fn take_back(
     by: By,
     Id(id): Id<SessionId>,
-    Query(params): Query<TakeBackParams>,
-) -> Result<Answer<bool>, Failure> {
+    Params(params): Params<TakeBackParams>,
+) -> Result<(Extension<Noted>, Answer<bool>), Failure> {
     let (team, _) = by.account().ok_or_else(no_accounts)?;
-    let account: Option<AccountId> =
-        params.account.map(|it| team.accounts.named(&it)).transpose()?.map(|it| it.id);
+    let account = receiver(team, &params.account)?;
     let accounts = team.accounts.clone();
-    Ok(Answer(blocking(move || accounts.withdraw(&id, account.as_ref())).await?))
+    let withdrawn = blocking(move || accounts.withdraw(&id, account.as_ref())).await?;
+    Ok((Extension(Noted::detail(params.account)), Answer(withdrawn)))
 }
 
 /// Refuses a subagent's session: it is shared with the one above it.
@@ -114,10 +146,19 @@ pub struct ShareBody {
     ends: Option<i64>,
 }
 
+impl ShareBody {
+    /// Names the readers of the page, and its end.
+    pub fn words(&self) -> String {
+        let readers = if self.login { "those with an account" } else { "everybody with its link" };
+        format!("page for {readers}{}", end_words(self.ends))
+    }
+}
+
 /// Gives a session a page at this server.
 pub async fn share(server: &Shared, by: &By, id: &SessionId, body: ShareBody) -> Result<Session, Failure> {
     let Some((team, _)) = by.account() else { return Ok(server.engine.shares().share(id).await?) };
     let info = whole(server, id).await?;
+    check_end(body.ends)?;
     server.engine.shares().allowed(std::path::Path::new(&info.directory)).await?;
     let page = PageLink { session: id.clone(), needs_login: body.login, ends: body.ends };
     let accounts = team.accounts.clone();
@@ -143,9 +184,9 @@ pub async fn share_unasked(server: &Shared, by: &By, info: Session) -> Session {
 /// Takes the page of a session back.
 pub async fn unshare(server: &Shared, by: &By, id: &SessionId) -> Result<Session, Failure> {
     let Some((team, _)) = by.account() else { return Ok(server.engine.shares().unshare(id).await?) };
+    // Its key goes also where the session says nothing of a page.
     let (accounts, session) = (team.accounts.clone(), id.clone());
     blocking(move || accounts.drop_page(&session)).await?;
-    // A page in a directory goes as well.
     Ok(server.engine.shares().unshare(id).await?)
 }
 
@@ -168,8 +209,13 @@ async fn page(
     let team = server.options.team.clone().ok_or_else(gone)?;
     team.accounts.refresh()?;
     let page = team.accounts.page(&key).ok_or_else(gone)?;
-    if page.needs_login && by.account().is_none() {
+    let is_passed_on = request.extensions().get::<FromFleet>().is_some();
+    if page.needs_login && by.account().is_none() && !is_passed_on {
         return Ok(Redirect::to(&format!("/account?back={}", request.uri().path())).into_response());
+    }
+    if !is_passed_on && let Ok(Some(owner)) = server.engine.fleet().elsewhere(&page.session).await {
+        let (parts, _) = request.into_parts();
+        return pass_on::ask(&server, &owner, &parts).await;
     }
     // `session unshare` at the machine itself knows no keys.
     let info = server.session(&page.session).await.map_err(|_| gone())?;

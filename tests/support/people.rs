@@ -5,13 +5,17 @@ use serde_json::{Value, json};
 
 use super::{
     agent::DEADLINE,
-    server::{Answer, Builder, Events, Server, answer, stream},
+    llm::Llm,
+    postgres::Postgres,
+    server::{Answer, Builder, Events, Server, answer, own_port, stream},
 };
 use crate::cli::{Ended, Machine};
 
 /// A server of a team whose directory is the scratch repository.
 pub struct Team {
     pub server: Server,
+    /// The configuration of commands at its machine.
+    config: Value,
 }
 
 /// A person with an account, or nobody.
@@ -34,19 +38,38 @@ impl Team {
     }
 
     pub async fn of(builder: Builder) -> Self {
-        Self { server: builder.start().await }
+        Self { server: builder.start().await, config: json!({}) }
+    }
+
+    /// Starts a server that shares its accounts and sessions with others.
+    /// `lease` is in milliseconds.
+    pub async fn in_fleet(postgres: &Postgres, llm: &Llm, name: &str, lease: u32) -> Self {
+        let port = own_port();
+        let mut shared = postgres.shared(name, "shared");
+        shared["lease"] = lease.into();
+        let mut of_server = shared.clone();
+        of_server["address"] = format!("http://127.0.0.1:{port}").into();
+        let builder = Self::builder().llm(llm).arguments(&["--port", &port.to_string()]);
+        let server = builder.config("windlass", json!({"shared": of_server})).start().await;
+        Self { server, config: json!({"windlass": {"shared": shared}}) }
     }
 
     /// Runs a command at the machine itself.
     pub async fn run(&self, arguments: &[&str]) -> Ended {
         let (scratch, llm) = (self.server.scratch.clone(), self.server.llm.clone());
-        Machine { scratch, llm, config: json!({}) }.run(arguments).await
+        Machine { scratch, llm, config: self.config.clone() }.run(arguments).await
     }
 
     /// Invites a person who may open the repository, follows the link, and makes a token.
     pub async fn person(&self, name: &str, role: &str) -> Person {
-        let work = self.server.scratch.cwd();
-        let invited = self.run(&["account", "invite", name, "--role", role, "--dir", work]).await;
+        self.person_in(name, role, &[self.server.scratch.cwd()]).await
+    }
+
+    /// Invites a person who may open some directories.
+    pub async fn person_in(&self, name: &str, role: &str, directories: &[&str]) -> Person {
+        let mut arguments = vec!["account", "invite", name, "--role", role];
+        directories.iter().for_each(|it| arguments.extend(["--dir", it]));
+        let invited = self.run(&arguments).await;
         assert_eq!(invited.code, Some(0), "{invited:?}");
         let mut person = self.enter(name, link_key(&invited.stdout)).await.expect("the link holds");
         let scope = if role == "reader" {
@@ -119,13 +142,28 @@ impl Team {
         assert!(begun.status.is_success(), "{}", begun.text);
     }
 
+    /// Opens a stream of events, which lasts as long as its test.
+    pub async fn stream(&self, person: &Person, path: &str) -> Events {
+        stream(self.request(person, "GET", path).timeout(DEADLINE * 30)).await
+    }
+
     /// Opens a stream of events, behind its first word.
     pub async fn events(&self, person: &Person, path: &str) -> Events {
-        let mut events = stream(self.request(person, "GET", path)).await;
+        let mut events = self.stream(person, path).await;
         let first = events.next().await;
         let first = if first["payload"].is_object() { &first["payload"] } else { &first };
         assert_eq!(first["type"], "server.connected");
         events
+    }
+
+    /// Waits until a server knows a person that another one knows.
+    pub async fn knows(&self, person: &Person) {
+        let known = async {
+            while self.get(person, "/account/me").await.status != 200 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, known).await.expect("it comes to know them");
     }
 
     /// Shares a session with a person.

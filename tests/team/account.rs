@@ -6,6 +6,7 @@ use tokio::io::AsyncReadExt;
 use crate::support::{
     llm::{Gate, Llm, Reply, Wire, provider_config},
     people::{Person, Team, link_key},
+    server::Builder,
 };
 
 fn with_token(token: &str) -> Person {
@@ -150,20 +151,23 @@ async fn names_are_text_wherever_they_are_shown() {
 
 #[tokio::test]
 async fn what_is_for_one_user_alone_is_refused_beside_accounts() {
-    let refused = async |arguments: &[&str], env: &[(&str, &str)]| {
-        let mut builder = Team::builder().arguments(arguments);
-        for (name, value) in env {
-            builder = builder.env(name, value);
-        }
-        let mut child = builder.spawn().await;
-        let mut said = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut said).await.unwrap();
-        (child.wait().await.unwrap().code(), said)
-    };
-    let (code, said) = refused(&[], &[("OPENCODE_SERVER_PASSWORD", "secret")]).await;
+    let (code, said) = refused(Team::builder().env("OPENCODE_SERVER_PASSWORD", "secret")).await;
     assert!(code == Some(2) && said.contains("one user alone"), "{code:?} {said}");
-    let (code, said) = refused(&[], &[("WINDLASS_SHARED_URL", "postgres://x")]).await;
-    assert!(code == Some(2) && said.contains("shared"), "{code:?} {said}");
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_read_the_shared_accounts_does_not_start_with_others() {
+    let shared = json!({"shared": {"url": "postgres://nobody@127.0.0.1:1/none"}});
+    let (code, said) = refused(Team::builder().config("windlass", shared)).await;
+    assert!(code == Some(1) && said.contains("The accounts are shared"), "{code:?} {said}");
+}
+
+/// Returns the code and the words of a server that does not start.
+async fn refused(mut builder: Builder) -> (Option<i32>, String) {
+    let mut child = builder.spawn().await;
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).await.unwrap();
+    (child.wait().await.unwrap().code(), said)
 }
 
 #[tokio::test]

@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
+use super::fleet::LONG_LEASE;
 use crate::support::{
     agent::DEADLINE,
-    llm::{Gate, Reply},
+    llm::{Gate, Llm, Reply},
     people::{Person, Team},
-    server::{Events, stream},
+    postgres::Postgres,
+    server::Events,
 };
 
 /// Stands in all that is the owner's.
@@ -136,18 +138,48 @@ async fn drain(team: &Team, person: &Person, streams: Vec<Events>) -> String {
 #[tokio::test]
 async fn no_route_lets_an_account_use_what_is_anothers() {
     let team = Team::start().await;
-    let ada = team.person("Ada", "member").await;
-    let bob = team.person("Bob", "member").await;
-    let eve = team.person("Eve", "reader").await;
-    let adam = team.person("Adam", "admin").await;
-    let mut streams = Vec::new();
-    for path in ["/event", "/global/event", "/api/event"] {
-        streams.push(stream(team.request(&bob, "GET", path)).await);
+    try_every_route(&team, &[&team]).await;
+    team.finish().await;
+}
+
+#[tokio::test]
+async fn no_route_of_another_server_lets_an_account_use_what_is_anothers() {
+    let Some(postgres) = Postgres::start().await else { return };
+    let llm = Llm::start().await;
+    let home = Team::in_fleet(&postgres, &llm, "one", LONG_LEASE).await;
+    let (two, three) = (
+        Team::in_fleet(&postgres, &llm, "two", LONG_LEASE).await,
+        Team::in_fleet(&postgres, &llm, "three", LONG_LEASE).await,
+    );
+    try_every_route(&home, &[&two, &three]).await;
+    for team in [home, two, three] {
+        team.finish().await;
     }
-    let things = Things::make(&team, &ada).await;
-    let bobs = team.session(&bob, "of Bob").await;
-    let before = things.seen(&team, &ada).await;
-    let document = team.get(&ada, "/doc").await.ok();
+}
+
+/// Tries every route at the doors with the ids of sessions that are at work at home.
+async fn try_every_route(home: &Team, doors: &[&Team]) {
+    let directories: Vec<&str> = doors.iter().chain([&home]).map(|team| team.server.scratch.cwd()).collect();
+    let ada = home.person_in("Ada", "member", &directories).await;
+    let bob = home.person_in("Bob", "member", &directories).await;
+    let eve = home.person_in("Eve", "reader", &directories).await;
+    let adam = home.person_in("Adam", "admin", &directories).await;
+    let mut streams = Vec::new();
+    for door in doors {
+        let mut of_door = Vec::new();
+        for path in ["/event", "/global/event", "/api/event"] {
+            door.knows(&bob).await;
+            of_door.push(door.stream(&bob, path).await);
+        }
+        streams.push((door, of_door));
+    }
+    let things = Things::make(home, &ada).await;
+    let bobs = doors[0].session(&bob, "of Bob").await;
+    let before = things.seen(home, &ada).await;
+    for door in doors {
+        assert_eq!(things.seen(door, &ada).await, before, "their owner sees them everywhere");
+    }
+    let document = home.get(&ada, "/doc").await.ok();
     let (mut n_requests, mut n_routes) = (0, 0);
     let mut problems = Vec::new();
     let documented = document["paths"].as_object().unwrap().iter().flat_map(|(path, methods)| {
@@ -155,6 +187,7 @@ async fn no_route_lets_an_account_use_what_is_anothers() {
     });
     let ours = OURS.iter().map(|(method, path)| (*path, (*method).to_owned()));
     for (path, method) in documented.chain(ours) {
+        let team = doors[n_routes % doors.len()];
         n_routes += 1;
         let of_ada = things.fill(path, things.get("sessionID"));
         let stranger = Person::default();
@@ -190,18 +223,19 @@ async fn no_route_lets_an_account_use_what_is_anothers() {
             }
         }
     }
-    let heard = drain(&team, &bob, streams).await;
-    if things.are_in(&heard) {
-        problems.push(format!("Bob hears of Ada's: {heard}"));
+    for (door, streams) in streams {
+        let heard = drain(door, &bob, streams).await;
+        if things.are_in(&heard) {
+            problems.push(format!("Bob hears of Ada's: {heard}"));
+        }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
-    assert_eq!(things.seen(&team, &ada).await, before, "nothing of Ada's has changed");
+    assert_eq!(things.seen(home, &ada).await, before, "nothing of Ada's has changed");
     assert!(n_routes > 170 && n_requests > 550, "{n_routes} routes, {n_requests} requests");
     eprintln!("{n_routes} routes, {n_requests} requests, none let through");
     for waiting in ["sessionID", "askingID"] {
-        team.post(&ada, &format!("/session/{}/abort", things.get(waiting)), json!({})).await.ok();
+        home.post(&ada, &format!("/session/{}/abort", things.get(waiting)), json!({})).await.ok();
     }
-    team.finish().await;
 }
 
 /// Returns a body that the route would take, where one could change something.

@@ -43,7 +43,9 @@ async fn each_step_lets_others_do_more_and_none_more_than_their_role() {
     assert_eq!(listed[0]["id"], json!(session));
     let own = json!({"account": "Bob", "level": "own"});
     team.post(&ada, &format!("/session/{session}/access"), own).await.refused(400);
-    team.post(&bob, &format!("/session/{session}/access"), json!({"level": "read"})).await.refused(403);
+    team.post(&bob, &format!("/session/{session}/access"), json!({"account": "*", "level": "read"}))
+        .await
+        .refused(403);
     team.get(&bob, &format!("/session/{session}/access")).await.refused(403);
     team.post(&eve, "/session", json!({})).await.refused(403);
     team.post(&eve, &format!("/session/{session}/fork"), json!({})).await.refused(403);
@@ -54,10 +56,19 @@ async fn each_step_lets_others_do_more_and_none_more_than_their_role() {
     team.get(&ada, &format!("/session/{copy}")).await.refused(404);
     team.send(&bob, "PATCH", &format!("/session/{copy}"), json!({"title": "mine"})).await.ok();
 
-    let body = json!({"account": "Bob", "level": "prompt", "ends": 1});
-    team.post(&ada, &format!("/session/{session}/access"), body).await.ok();
-    assert_eq!(statuses(&team, &bob, &session).await, [404, 404, 404, 404], "its time is over");
-    team.post(&ada, &format!("/session/{session}/access"), json!({"level": "read"})).await.ok();
+    let access = format!("/session/{session}/access");
+    for wrong in [
+        json!({"account": "Bob", "level": "prompt", "ends": 1}),
+        json!({"level": "read"}),
+        json!({"acount": "Bob", "account": "*", "level": "read"}),
+        json!({"account": null, "level": "read"}),
+    ] {
+        team.post(&ada, &access, wrong).await.refused(400);
+    }
+    team.send(&ada, "DELETE", &access, json!({})).await.refused(400);
+    team.send(&ada, "DELETE", &format!("{access}?account=Bob"), json!({})).await.ok();
+    assert_eq!(statuses(&team, &bob, &session).await, [404, 404, 404, 404], "taken back");
+    team.post(&ada, &access, json!({"account": "*", "level": "read"})).await.ok();
     assert_eq!(statuses(&team, &bob, &session).await, [200, 404, 403, 403], "everybody reads");
     team.finish().await;
 }
@@ -101,8 +112,36 @@ async fn two_people_work_in_one_session_and_an_answer_of_the_other_is_not_rememb
     let of = |name: &str, action: &str| rows.iter().any(|it| it["name"] == name && it["action"] == action);
     assert!(of("Bob", "login") && of("Bob", "POST /session/{id}/prompt_async"), "{audit:?}");
     let reply = rows.iter().find(|it| it["action"] == "POST /permission/{id}/reply").unwrap();
-    assert_eq!((&reply["name"], &reply["detail"]), (&json!("Bob"), &json!("always: bash echo out")));
-    assert!(of("Ada", "POST /session/{id}/access"));
+    assert_eq!(
+        (&reply["name"], &reply["detail"]),
+        (&json!("Bob"), &json!(format!("always: bash echo out in {session}")))
+    );
+    let shared = rows.iter().find(|it| it["action"] == "POST /session/{id}/access").unwrap();
+    assert_eq!((&shared["name"], &shared["subject"]), (&json!("Ada"), &json!(session)));
+    assert_eq!(shared["detail"], json!("prompt Bob"));
+    let made = rows.iter().find(|it| it["action"] == "POST /session").unwrap();
+    assert!(made["subject"].as_str().unwrap().starts_with("ses_"), "{made}");
+    team.finish().await;
+}
+
+#[tokio::test]
+async fn the_command_of_a_session_gives_it_a_page_of_this_server_for_its_owner_alone() {
+    let team = Team::start().await;
+    let (ada, bob) = (team.person("Ada", "member").await, team.person("Bob", "member").await);
+    let session = team.session(&ada, "shared").await;
+    team.share(&ada, &session, &bob, "prompt").await;
+    let command = |words: &str| json!({"command": "share", "arguments": words});
+    let path = format!("/session/{session}/command");
+    team.post(&bob, &path, command("yes")).await.refused(403);
+    let said = team.post(&ada, &path, command("")).await.ok().to_string();
+    assert!(said.contains("The page lacks"), "{said}");
+    let said = team.post(&ada, &path, command("yes")).await.ok();
+    let url = team.get(&ada, &format!("/session/{session}")).await.ok()["share"]["url"].clone();
+    assert!(said.to_string().contains(url.as_str().unwrap()), "{said}");
+    let page = url.as_str().unwrap().strip_prefix(&team.server.url).unwrap().to_owned();
+    assert_eq!(team.get(&Person::default(), &page).await.status, 200);
+    team.post(&ada, &path, json!({"command": "unshare", "arguments": ""})).await.ok();
+    team.get(&Person::default(), &page).await.refused(404);
     team.finish().await;
 }
 
@@ -152,8 +191,7 @@ async fn a_page_is_for_everybody_with_its_link_until_it_is_taken_back() {
         (303, Some(&*format!("/account?back={path}")))
     );
     assert_eq!(team.get(&bob, &path).await.status, 200);
-    team.post(&ada, &format!("/session/{session}/share"), json!({"ends": 1})).await.ok();
-    team.get(&ada, &path).await.refused(404);
+    team.post(&ada, &format!("/session/{session}/share"), json!({"ends": 1})).await.refused(400);
     team.post(&ada, &format!("/session/{session}/share"), json!({})).await.ok();
     assert_eq!(team.get(&nobody, &path).await.status, 200);
     let unshared = team.send(&ada, "DELETE", &format!("/session/{session}/share"), json!({})).await.ok();

@@ -162,6 +162,8 @@ pub struct Visitor {
     pub directories: Vec<String>,
     /// The credential that it showed, by its public id; none of a gateway's.
     pub credential: Option<String>,
+    /// The address that it came from, for the audit; empty where there is none.
+    pub address: String,
 }
 
 impl Visitor {

@@ -46,6 +46,7 @@ impl AuditEntry {
             time: now_ms(),
             account: visitor.map(|it| it.account.to_string()),
             name: visitor.map(|it| it.name.clone()).unwrap_or_default(),
+            address: visitor.map(|it| it.address.clone()).unwrap_or_default(),
             action: action.to_owned(),
             subject: subject.to_owned(),
             ..Self::default()
@@ -64,7 +65,7 @@ impl Accounts {
     pub fn note(&self, entry: &AuditEntry) -> Result<(), AccountsError> {
         let short = |text: &str| -> String { visible_line(text).chars().take(MAX_FIELD).collect() };
         let (action, subject, detail) = (short(&entry.action), short(&entry.subject), short(&entry.detail));
-        self.with_connection(|connection, directory| {
+        self.write(|connection, directory| {
             connection.execute(
                 "INSERT INTO audit (time, account, name, action, subject, detail, address) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
                 params![entry.time, entry.account, entry.name, action, subject, detail, entry.address],
@@ -82,7 +83,7 @@ impl Accounts {
         since: i64,
         limit: u32,
     ) -> Result<Vec<AuditEntry>, AccountsError> {
-        self.with_connection(|connection, _| {
+        self.with_connection(|connection| {
             let mut statement = connection.prepare(
                 "SELECT time, account, name, action, subject, detail, address FROM audit \
                  WHERE time >= ?1 AND (?2 IS NULL OR account = ?2 OR name = ?2) ORDER BY id DESC LIMIT ?3",

@@ -5,12 +5,16 @@
 pub enum AccountsError {
     #[error("The accounts cannot be read or written: {0}.")]
     Store(String),
+    #[error("The accounts are shared, and {0}.")]
+    OutOfReach(String),
     #[error("There is no account `{0}`; `windlass account list` shows all.")]
     Unknown(String),
     #[error("Several accounts are called `{0}`; name one by its id, which `windlass account list` shows.")]
     Ambiguous(String),
     #[error("There is an account of {0} by this login already.")]
     Taken(String),
+    #[error("{0} is the last administrator; make another one first.")]
+    LastAdministrator(String),
     #[error("A name has to have visible characters.")]
     NoName,
     #[error("The account has {0} tokens; revoke one first.")]

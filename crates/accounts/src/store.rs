@@ -8,34 +8,28 @@ use std::{
     sync::{Arc, Mutex, TryLockError},
 };
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use windlass_base::{clock::now_ms, ids, lock::lock, text::visible_line};
 use windlass_protocol::opencode::id::SessionId;
 
 use crate::{
-    account::{Account, AccountId, Role, Scope, Visitor},
+    account::{Account, AccountId, Role},
+    credential::Credential,
     error::AccountsError,
 };
 
+pub mod credentials;
 mod keys;
 mod read;
 mod renewal;
 pub mod sessions;
+pub mod shared;
 mod spent;
 
-/// Characters of a secret: 238 bits.
-const SECRET_CHARS: usize = 40;
-/// The beginning of a token, by which people and scanners know it.
-pub const TOKEN_START: &str = "wlt_";
 /// Characters of a name.
 const MAX_NAME: usize = 100;
-/// Tokens of one account.
-const MAX_TOKENS: i64 = 100;
-/// Cookies of one account; the oldest gives way.
-const MAX_COOKIES: i64 = 32;
-
 /// The tables. A change of them that an older windlass cannot read raises the number in `user_version`.
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS account (
@@ -63,55 +57,6 @@ PRAGMA user_version = 1;";
 /// The number of the tables.
 const VERSION: i64 = 1;
 
-/// The kinds of secrets that an account shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A browser's.
-    Cookie,
-    /// A program's.
-    Token,
-    /// One that a person follows once, to get a cookie.
-    Link,
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Cookie => "cookie",
-            Self::Token => "token",
-            Self::Link => "link",
-        }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        [Self::Cookie, Self::Token, Self::Link].into_iter().find(|it| it.name() == text)
-    }
-}
-
-/// A secret of an account, without the secret itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Credential {
-    /// Its public id.
-    pub id: String,
-    pub account: AccountId,
-    pub kind: Kind,
-    pub name: String,
-    pub scope: Scope,
-    /// Milliseconds since the epoch.
-    pub created: i64,
-    pub ends: i64,
-}
-
-/// A credential that is to be made.
-#[derive(Debug, Clone)]
-pub struct NewCredential {
-    pub kind: Kind,
-    pub name: String,
-    pub scope: Scope,
-    /// Milliseconds since the epoch.
-    pub ends: i64,
-}
-
 /// A change of an account; absent fields stay as they are.
 #[derive(Debug, Clone, Default)]
 pub struct AccountChange {
@@ -135,6 +80,8 @@ struct State {
 }
 
 struct Inner {
+    /// The rows of all servers, where several share the accounts.
+    common: Option<shared::Common>,
     /// Of the oldest rows of the audit.
     directory: PathBuf,
     /// With the number by which it tells changes of others.
@@ -161,6 +108,22 @@ impl Accounts {
     ///
     /// The file cannot be read or written, or a newer windlass has made it.
     pub fn open(file: &Path) -> Result<Self, AccountsError> {
+        Self::open_with(file, None)
+    }
+
+    /// Opens the copy of accounts that several servers share, or makes it, and brings it up to date. Waits for the
+    /// shared rows.
+    ///
+    /// # Errors
+    ///
+    /// As [`Accounts::open`], or the rows cannot be had.
+    pub fn open_shared(file: &Path, rows: Box<dyn shared::SharedRows>) -> Result<Self, AccountsError> {
+        let accounts = Self::open_with(file, Some(shared::Common::new(rows)))?;
+        accounts.catch_up()?;
+        Ok(accounts)
+    }
+
+    fn open_with(file: &Path, common: Option<shared::Common>) -> Result<Self, AccountsError> {
         let failed = |reason: String| AccountsError::Store(format!("{}: {reason}", file.display()));
         if let Some(directory) = file.parent() {
             fs::create_dir_all(directory).map_err(|error| failed(error.to_string()))?;
@@ -180,16 +143,26 @@ impl Accounts {
             return Err(failed("a newer windlass made it; run that one".to_owned()));
         }
         connection.execute_batch(SCHEMA).map_err(|error| failed(error.to_string()))?;
+        if common.is_some() {
+            shared::prepare(&connection)?;
+        }
         let version = data_version(&connection)?;
         let state = read::all(&connection)?;
         let (changes, _) = watch::channel(0);
         let (connection, state) = (Mutex::new((connection, version)), Mutex::new(state));
         let directory = file.with_extension("audit");
-        Ok(Self(Arc::new(Inner { directory, connection, state, changes })))
+        Ok(Self(Arc::new(Inner { common, directory, connection, state, changes })))
     }
 
     /// Takes up the changes of other processes, such as `windlass account remove`. A read of a counter where there are none.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or the rows that servers share have been out of reach for too long.
     pub fn refresh(&self) -> Result<(), AccountsError> {
+        if let Some(common) = &self.0.common {
+            common.check()?;
+        }
         let mut connection = match self.0.connection.try_lock() {
             Ok(connection) => connection,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -211,12 +184,21 @@ impl Accounts {
         self.0.changes.subscribe()
     }
 
-    /// Reads or writes something that is in no memory.
+    /// Reads something that is in no memory.
     pub(crate) fn with_connection<T>(
         &self,
-        work: impl FnOnce(&Connection, &Path) -> Result<T, AccountsError>,
+        work: impl FnOnce(&Connection) -> Result<T, AccountsError>,
     ) -> Result<T, AccountsError> {
-        work(&lock(&self.0.connection).0, &self.0.directory)
+        work(&lock(&self.0.connection).0)
+    }
+
+    /// Changes something that is in no memory.
+    pub(crate) fn write<T>(
+        &self,
+        write: impl FnOnce(&Connection, &Path) -> Result<T, AccountsError>,
+    ) -> Result<T, AccountsError> {
+        let (written, _) = self.written(|to| write(to, &self.0.directory), |_, _| {})?;
+        Ok(written)
     }
 
     /// Changes the file, and then the memory.
@@ -225,13 +207,38 @@ impl Accounts {
         write: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, AccountsError>,
         apply: impl FnOnce(&mut State, &T),
     ) -> Result<T, AccountsError> {
-        let mut connection = lock(&self.0.connection);
-        let transaction = connection.0.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-        let written = write(&transaction)?;
-        transaction.commit()?;
-        apply(&mut lock(&self.0.state), &written);
-        self.0.changes.send_modify(|count| *count += 1);
+        let (written, has_news) = self.written(write, apply)?;
+        if !has_news {
+            self.0.changes.send_modify(|count| *count += 1);
+        }
         Ok(written)
+    }
+
+    /// Changes the file, and then the memory. Returns true if changes of others have come with it.
+    fn written<T>(
+        &self,
+        write: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, AccountsError>,
+        apply: impl FnOnce(&mut State, &T),
+    ) -> Result<(T, bool), AccountsError> {
+        let mut connection = lock(&self.0.connection);
+        let (written, has_news) = match &self.0.common {
+            Some(common) => shared::write(common, &mut connection.0, write)?,
+            None => {
+                let transaction =
+                    connection.0.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+                let written = write(&transaction)?;
+                transaction.commit()?;
+                (written, false)
+            }
+        };
+        if has_news {
+            let state = read::all(&connection.0)?;
+            lock(&self.0.state).replace(state);
+            self.0.changes.send_modify(|count| *count += 1);
+        } else {
+            apply(&mut lock(&self.0.state), &written);
+        }
+        Ok((written, has_news))
     }
 
     /// Makes an account.
@@ -247,34 +254,24 @@ impl Accounts {
         role: Role,
         directories: Vec<String>,
     ) -> Result<Account, AccountsError> {
-        let id = AccountId(format!("acc_{}", ids::random(16)));
-        let account = Account {
-            provider: provider.to_owned(),
-            subject: subject.unwrap_or(id.as_str()).to_owned(),
-            name: clean(name)?,
-            role,
-            directories,
-            created: now_ms(),
-            id,
-        };
+        let account = new_account(provider, subject, name, role, directories)?;
+        self.change(
+            |to| insert(to, account),
+            |state, account| {
+                state.accounts.insert(account.id.clone(), account.clone());
+            },
+        )
+    }
+
+    /// Makes the first administrator; none where there is one. Of servers that share the accounts, one makes it.
+    pub fn create_first(&self, provider: &str, name: &str) -> Result<Option<Account>, AccountsError> {
+        let account = new_account(provider, None, name, Role::Admin, Vec::new())?;
         let write = |to: &rusqlite::Transaction<'_>| {
-            let directories = directories_text(&account.directories)?;
-            let written = to.execute(
-                "INSERT INTO account VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING",
-                params![
-                    account.id.0,
-                    account.provider,
-                    account.subject,
-                    account.name,
-                    account.role.name(),
-                    directories,
-                    account.created
-                ],
-            )?;
-            if written == 0 { Err(AccountsError::Taken(account.name.clone())) } else { Ok(account.clone()) }
+            let has_one = read::accounts(to)?.values().any(|it| it.role == Role::Admin);
+            if has_one { Ok(None) } else { insert(to, account).map(Some) }
         };
         self.change(write, |state, account| {
-            state.accounts.insert(account.id.clone(), account.clone());
+            state.accounts.extend(account.iter().map(|it| (it.id.clone(), it.clone())));
         })
     }
 
@@ -320,11 +317,18 @@ impl Accounts {
     }
 
     /// Changes an account.
+    ///
+    /// # Errors
+    ///
+    /// There is no such account, or no other administrator.
     pub fn update(&self, id: &AccountId, change: AccountChange) -> Result<Account, AccountsError> {
         let name = change.name.map(|name| clean(&name)).transpose()?;
         let write = |to: &rusqlite::Transaction<'_>| {
             let found = read::accounts(to)?.remove(id);
             let mut account = found.ok_or_else(|| AccountsError::Unknown(id.0.clone()))?;
+            if change.role.is_some_and(|role| role != Role::Admin) {
+                check_last_administrator(to, &account)?;
+            }
             account.name = name.unwrap_or(account.name);
             account.role = change.role.unwrap_or(account.role);
             account.directories = change.directories.unwrap_or(account.directories);
@@ -342,9 +346,16 @@ impl Accounts {
 
     /// Removes an account with its credentials, the access that others gave it, and that to its sessions. These stay,
     /// closed to all, and its person gets no other account by the same login.
+    ///
+    /// # Errors
+    ///
+    /// There is no other administrator.
     pub fn remove(&self, id: &AccountId) -> Result<(), AccountsError> {
         let person = self.get(id).map(|it| (it.provider, it.subject));
         let write = |to: &rusqlite::Transaction<'_>| {
+            if let Some(account) = read::accounts(to)?.get(id) {
+                check_last_administrator(to, account)?;
+            }
             for statement in [
                 "INSERT OR IGNORE INTO removed SELECT provider, subject FROM account WHERE id = ?1",
                 "DELETE FROM account WHERE id = ?1",
@@ -367,188 +378,43 @@ impl Accounts {
             state.sessions.remove_account(id);
         })
     }
+}
 
-    /// Makes a credential and returns its secret, which is not kept.
-    ///
-    /// # Errors
-    ///
-    /// The account is gone, or has 100 tokens.
-    pub fn issue(&self, account: &AccountId, new: NewCredential) -> Result<String, AccountsError> {
-        let start = if new.kind == Kind::Token { TOKEN_START } else { "" };
-        let secret = format!("{start}{}", ids::random(SECRET_CHARS));
-        let (hash, now) = (hash(&secret), now_ms());
-        let credential = Credential {
-            id: ids::random(12),
-            account: account.clone(),
-            kind: new.kind,
-            name: clean(&new.name)?,
-            scope: new.scope,
-            created: now,
-            ends: new.ends,
-        };
-        let write = |to: &rusqlite::Transaction<'_>| {
-            // Another process may have removed the account.
-            let is_there: Option<i64> = to
-                .query_row("SELECT 1 FROM account WHERE id = ?1", [&account.0], |row| row.get(0))
-                .optional()?;
-            is_there.ok_or_else(|| AccountsError::Unknown(account.0.clone()))?;
-            to.execute("DELETE FROM credential WHERE ends <= ?1", [now])?;
-            let count = "SELECT count(*) FROM credential WHERE account = ?1 AND kind = ?2";
-            let n_such: i64 = to.query_row(count, params![account.0, new.kind.name()], |row| row.get(0))?;
-            if new.kind == Kind::Token && n_such >= MAX_TOKENS {
-                return Err(AccountsError::TooManyTokens(MAX_TOKENS));
-            }
-            if new.kind == Kind::Cookie && n_such >= MAX_COOKIES {
-                to.execute(
-                    "DELETE FROM credential WHERE hash = (SELECT hash FROM credential WHERE account = ?1 AND kind = 'cookie' \
-                     ORDER BY created LIMIT 1)",
-                    [&account.0],
-                )?;
-            }
-            to.execute(
-                "INSERT INTO credential VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                params![
-                    hash,
-                    credential.id,
-                    account.0,
-                    new.kind.name(),
-                    credential.name,
-                    new.scope.name(),
-                    now,
-                    new.ends
-                ],
-            )?;
-            read::credentials(to)
-        };
-        self.change(write, |state, credentials| state.credentials.clone_from(credentials))?;
-        Ok(secret)
-    }
+fn new_account(
+    provider: &str,
+    subject: Option<&str>,
+    name: &str,
+    role: Role,
+    directories: Vec<String>,
+) -> Result<Account, AccountsError> {
+    let id = AccountId(format!("acc_{}", ids::random(16)));
+    Ok(Account {
+        provider: provider.to_owned(),
+        subject: subject.unwrap_or(id.as_str()).to_owned(),
+        name: clean(name)?,
+        role,
+        directories,
+        created: now_ms(),
+        id,
+    })
+}
 
-    /// Returns the account that shows a secret, if it holds.
-    pub fn visitor(&self, secret: &str) -> Option<(Visitor, Credential)> {
-        let state = lock(&self.0.state);
-        let credential = state.credentials.get(&hash(secret))?;
-        if credential.ends <= now_ms() || credential.kind == Kind::Link {
-            return None;
-        }
-        let visitor =
-            visitor(state.accounts.get(&credential.account)?, credential.scope, Some(credential.id.clone()));
-        Some((visitor, credential.clone()))
-    }
-
-    /// Returns a visitor as it is now: with a smaller role, or none at all where its credential or account is gone.
-    pub fn again(&self, earlier: &Visitor) -> Option<Visitor> {
-        let state = lock(&self.0.state);
-        if let Some(id) = &earlier.credential {
-            let now = now_ms();
-            state.credentials.values().find(|it| it.id == *id && it.ends > now)?;
-        }
-        Some(visitor(state.accounts.get(&earlier.account)?, earlier.scope, earlier.credential.clone()))
-    }
-
-    /// Returns the end of the credential that a visitor showed, in milliseconds since the epoch.
-    pub fn end_of(&self, visitor: &Visitor) -> Option<i64> {
-        let state = lock(&self.0.state);
-        let own = state.credentials.values().find(|it| Some(&it.id) == visitor.credential.as_ref());
-        own.map(|it| it.ends)
-    }
-
-    /// Returns the account of a link without using it up.
-    pub fn link_of(&self, secret: &str) -> Option<Account> {
-        let state = lock(&self.0.state);
-        let credential = state.credentials.get(&hash(secret))?;
-        let holds = credential.kind == Kind::Link && credential.ends > now_ms();
-        state.accounts.get(&credential.account).filter(|_| holds).cloned()
-    }
-
-    /// Uses a link up, and returns its account.
-    pub fn follow(&self, secret: &str) -> Result<Option<Account>, AccountsError> {
-        if self.link_of(secret).is_none() {
-            return Ok(None);
-        }
-        let hash = hash(secret);
-        let write = |to: &rusqlite::Transaction<'_>| {
-            let found: Option<String> = to
-                .query_row(
-                    "DELETE FROM credential WHERE hash = ?1 AND kind = 'link' AND ends > ?2 RETURNING account",
-                    params![hash, now_ms()],
-                    |row| row.get(0),
-                )
-                .optional()?;
-            Ok(found)
-        };
-        let account = self.change(write, |state, _| {
-            state.credentials.remove(&hash);
-        })?;
-        Ok(account.and_then(|id| self.get(&AccountId(id))))
-    }
-
-    /// Returns an account's credentials of a kind that hold, the oldest first.
-    pub fn credentials(&self, account: &AccountId, kind: Kind) -> Vec<Credential> {
-        let state = lock(&self.0.state);
-        let now = now_ms();
-        let own = state
-            .credentials
-            .values()
-            .filter(|it| it.account == *account && it.kind == kind && it.ends > now);
-        let mut own: Vec<Credential> = own.cloned().collect();
-        own.sort_by_key(|it| it.created);
-        own
-    }
-
-    /// Revokes a credential of an account; false if it has none with this id or name.
-    pub fn revoke(&self, account: &AccountId, id: &str) -> Result<bool, AccountsError> {
-        let is_meant = |it: &Credential| {
-            it.account == *account
-                && it.kind != Kind::Link
-                && (it.id == id || it.kind == Kind::Token && it.name == id)
-        };
-        if !lock(&self.0.state).credentials.values().any(is_meant) {
-            return Ok(false);
-        }
-        let write = |to: &rusqlite::Transaction<'_>| {
-            let statement = "DELETE FROM credential WHERE account = ?1 AND kind <> 'link' AND (id = ?2 OR kind = 'token' AND name = ?2)";
-            Ok(to.execute(statement, params![account.0, id])? > 0)
-        };
-        self.change(write, |state, _| state.credentials.retain(|_, it| !is_meant(it)))
-    }
-
-    /// Revokes all credentials of an account.
-    pub fn revoke_all(&self, account: &AccountId) -> Result<(), AccountsError> {
-        let write = |to: &rusqlite::Transaction<'_>| {
-            to.execute("DELETE FROM credential WHERE account = ?1", [&account.0])?;
-            to.execute("DELETE FROM renewal WHERE account = ?1", [&account.0])?;
-            Ok(())
-        };
-        self.change(write, |state, ()| {
-            state.credentials.retain(|_, it| it.account != *account);
-            state.renewals.remove(account);
-        })
-    }
-
-    /// Gives a browser a new secret; the old one holds for requests that are on their way.
-    pub fn rotate(
-        &self,
-        secret: &str,
-        new: NewCredential,
-        old_ends: i64,
-    ) -> Result<Option<String>, AccountsError> {
-        let hash = hash(secret);
-        let Some(account) = lock(&self.0.state).credentials.get(&hash).map(|it| it.account.clone()) else {
-            return Ok(None);
-        };
-        let write = |to: &rusqlite::Transaction<'_>| {
-            // Of several requests at once, one rotates.
-            let statement = "UPDATE credential SET ends = ?2 WHERE hash = ?1 AND ends > ?2";
-            Ok(to.execute(statement, params![hash, old_ends])? > 0)
-        };
-        let is_first = self.change(write, |state, _| {
-            if let Some(credential) = state.credentials.get_mut(&hash) {
-                credential.ends = credential.ends.min(old_ends);
-            }
-        })?;
-        if is_first { self.issue(&account, new).map(Some) } else { Ok(None) }
-    }
+/// Writes a new account.
+fn insert(to: &Connection, account: Account) -> Result<Account, AccountsError> {
+    let directories = directories_text(&account.directories)?;
+    let written = to.execute(
+        "INSERT INTO account VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING",
+        params![
+            account.id.0,
+            account.provider,
+            account.subject,
+            account.name,
+            account.role.name(),
+            directories,
+            account.created
+        ],
+    )?;
+    if written == 0 { Err(AccountsError::Taken(account.name)) } else { Ok(account) }
 }
 
 impl State {
@@ -560,20 +426,12 @@ impl State {
     }
 }
 
-fn visitor(account: &Account, scope: Scope, credential: Option<String>) -> Visitor {
-    Visitor {
-        account: account.id.clone(),
-        name: account.name.clone(),
-        role: account.role,
-        scope,
-        directories: account.directories.clone(),
-        credential,
-    }
-}
-
-/// Returns an account as a visitor that showed no credential of ours, such as a gateway's person.
-pub fn as_visitor(account: &Account) -> Visitor {
-    visitor(account, Scope::Admin, None)
+/// Refuses to take the last administrator away.
+fn check_last_administrator(to: &Connection, account: &Account) -> Result<(), AccountsError> {
+    let others = "SELECT count(*) FROM account WHERE role = ?1 AND id <> ?2";
+    let n_others: i64 = to.query_row(others, [Role::Admin.name(), account.id.as_str()], |row| row.get(0))?;
+    let is_last = account.role == Role::Admin && n_others == 0;
+    if is_last { Err(AccountsError::LastAdministrator(account.name.clone())) } else { Ok(()) }
 }
 
 fn data_version(connection: &Connection) -> Result<i64, AccountsError> {

@@ -19,10 +19,11 @@ use windlass_protocol::opencode::{
     settings::{Acknowledge, SharedSettings},
 };
 use windlass_shared::{Claimed, Notice, Place, Shared};
-pub use windlass_shared::{NodeRow, Owner, ServerState, Standing, Totals};
+pub use windlass_shared::{NodeRow, Owner, PeopleRow, PeopleTurn, ServerState, Standing, Totals};
 
 mod answers;
 mod files;
+mod people;
 mod requests;
 
 use crate::{

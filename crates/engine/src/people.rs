@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use futures_util::future::BoxFuture;
 use windlass_protocol::opencode::id::SessionId;
 use windlass_provider::{Model, Secret};
 
@@ -13,6 +14,10 @@ pub trait People: Send + Sync {
     fn person_of(&self, session: &SessionId) -> Option<String>;
     /// Returns that person's own key of a provider.
     fn key_of(&self, session: &SessionId, provider: &str) -> Option<Secret>;
+    /// Gives a session a page for everybody with its link, unless it has one, and returns the link. May write.
+    fn share(&self, session: &SessionId) -> BoxFuture<'static, Result<String, String>>;
+    /// Takes a session's page back. May write.
+    fn unshare(&self, session: &SessionId) -> BoxFuture<'static, Result<(), String>>;
 }
 
 impl Engine {
@@ -24,7 +29,11 @@ impl Engine {
     }
 
     pub(crate) fn has_people(&self) -> bool {
-        self.0.people.get().is_some()
+        self.people().is_some()
+    }
+
+    pub(crate) fn people(&self) -> Option<&dyn People> {
+        self.0.people.get().map(|people| &**people)
     }
 
     pub(crate) fn person_of(&self, session: &SessionId) -> Option<String> {

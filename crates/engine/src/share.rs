@@ -90,9 +90,28 @@ impl Shares<'_> {
         self.engine.0.paths.store.is_none() && self.settings().await.share == Some(Share::Auto)
     }
 
+    /// Says whether a session can be shared; the error says why not.
+    pub async fn check(self, id: &SessionId) -> Result<(), EngineError> {
+        let info = self.whole(id).await?;
+        self.check_in(Path::new(&info.directory)).await
+    }
+
     /// Says whether sessions of a directory can be shared; the error says why not.
-    pub async fn check(self, directory: &Path) -> Result<(), EngineError> {
-        self.ready(directory).await.map(drop)
+    pub async fn check_in(self, directory: &Path) -> Result<(), EngineError> {
+        if self.engine.has_people() {
+            self.allowed(directory).await.map(drop)
+        } else {
+            self.ready(directory).await.map(drop)
+        }
+    }
+
+    /// Returns a session, unless it is a subagent's.
+    async fn whole(self, id: &SessionId) -> Result<Session, EngineError> {
+        let info = self.engine.sessions().get(id).await?;
+        if info.parent_id.is_some() {
+            return Err(refusal("A subagent's session is on the page of the session above it."));
+        }
+        Ok(info)
     }
 
     /// Returns the settings, and the directory of the pages, if sessions of a directory can be shared.
@@ -123,9 +142,15 @@ impl Shares<'_> {
     /// Sharing is off, nothing says where pages go, or the page cannot be written.
     pub async fn share(self, id: &SessionId) -> Result<Session, EngineError> {
         let _alone = self.engine.0.shares.writing.lock().await;
-        let info = self.engine.sessions().get(id).await?;
-        if info.parent_id.is_some() {
-            return Err(refusal("A subagent's session is on the page of the session above it."));
+        let info = self.whole(id).await?;
+        if let Some(people) = self.engine.people() {
+            self.allowed(Path::new(&info.directory)).await?;
+            let url = people.share(id).await.map_err(refusal)?;
+            let patch = SessionPatch {
+                share: Some(Some(SessionShare { url, page: None })),
+                ..SessionPatch::default()
+            };
+            return self.engine.sessions().patch(id, patch).await;
         }
         let (settings, directory) = self.ready(Path::new(&info.directory)).await?;
         let link = info.share.clone().unwrap_or_else(|| link(&settings, &directory));
@@ -156,6 +181,9 @@ impl Shares<'_> {
             return Ok(info);
         }
         let _alone = self.engine.0.shares.writing.lock().await;
+        if let Some(people) = self.engine.people() {
+            people.unshare(id).await.map_err(refusal)?;
+        }
         self.remove_page(&info).await?;
         self.engine.sessions().patch(id, SessionPatch { share: Some(None), ..Default::default() }).await
     }

@@ -14,6 +14,8 @@ pub const EVENTS: &str = "windlass/events";
 pub const SESSION_ID: &str = "windlass/sessionId";
 /// `session/new` `_meta`: `true`, or the name of a git worktree to work in. Advertised in the agent's `_meta`.
 pub const WORKTREE: &str = "windlass/worktree";
+/// The link of a session that is shared, in the `_meta` of its information. Advertised in the agent's `_meta`.
+pub const SHARE: &str = "windlass/share";
 /// `session/fork` `_meta`: the message before which the copy ends. Advertised in the agent's `_meta`.
 pub const FORK_MESSAGE: &str = "windlass/forkMessage";
 /// Advertised in the agent's `_meta`: [`PERMISSION_REPLY`] is understood.

@@ -1,16 +1,29 @@
 //! The shared store of a build without one.
 
-use std::{collections::HashMap, path::Path};
+use std::{collections::HashMap, path::Path, time::Duration};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use windlass_core::storage::{Storage, outlet::SharedError};
 use windlass_protocol::opencode::{id::SessionId, settings::SharedSettings};
 
-use crate::{Claimed, NodeRow, Notice, Owner, Place, ServerState, SharedAnswer, Standing, Totals};
+use crate::{Claimed, NodeRow, Notice, Owner, PeopleRow, Place, ServerState, SharedAnswer, Standing, Totals};
 
 /// Never there.
 #[derive(Clone)]
 pub enum Shared {}
+
+/// Never there.
+pub enum PeopleTurn {}
+
+impl PeopleTurn {
+    pub fn rows(&mut self) -> Vec<PeopleRow> {
+        match *self {}
+    }
+
+    pub async fn put(self, _: &[PeopleRow]) -> Result<i64, SharedError> {
+        match self {}
+    }
+}
 
 impl Shared {
     /// Refuses a setting that names a store; `None` if there is none.
@@ -81,6 +94,26 @@ impl Shared {
     }
 
     pub async fn put_answers(&self, _: &str, _: &[SharedAnswer]) -> Result<(), SharedError> {
+        match *self {}
+    }
+
+    pub fn lease(&self) -> Duration {
+        match *self {}
+    }
+
+    pub fn people_changes(&self) -> watch::Receiver<u64> {
+        match *self {}
+    }
+
+    pub async fn number(&self) -> Result<i64, SharedError> {
+        match *self {}
+    }
+
+    pub async fn people_since(&self, _: i64) -> Result<Vec<PeopleRow>, SharedError> {
+        match *self {}
+    }
+
+    pub async fn begin_people(&self, _: i64) -> Result<PeopleTurn, SharedError> {
         match *self {}
     }
 

@@ -12,10 +12,12 @@ mod absent;
 mod store;
 
 #[cfg(not(feature = "postgres"))]
-pub use absent::Shared;
+pub use absent::{PeopleTurn, Shared};
 #[cfg(feature = "postgres")]
-pub use store::Shared;
-pub use types::{Claimed, NodeRow, Notice, Owner, Place, ServerState, SharedAnswer, Standing, Totals};
+pub use store::{Shared, people::PeopleTurn};
+pub use types::{
+    Claimed, NodeRow, Notice, Owner, PeopleRow, Place, ServerState, SharedAnswer, Standing, Totals,
+};
 
 #[cfg(test)]
 mod tests;

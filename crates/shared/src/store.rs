@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{Notify, OnceCell, mpsc};
+use tokio::sync::{Notify, OnceCell, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use windlass_base::lock::lock;
 use windlass_core::storage::{Storage, outlet::SharedError};
@@ -30,6 +30,7 @@ mod lease;
 mod life;
 mod listing;
 mod node;
+pub mod people;
 mod schema;
 mod seal;
 mod table;
@@ -69,6 +70,8 @@ struct State {
     renewed: Notify,
     due: (mpsc::Sender<SessionId>, Mutex<Option<mpsc::Receiver<SessionId>>>),
     notices: (mpsc::Sender<Notice>, Mutex<Option<mpsc::Receiver<Notice>>>),
+    /// Counts the changes of accounts that other nodes tell of.
+    people: watch::Sender<u64>,
     figures: Figures,
     /// Why changes wait, while they do.
     trouble: Mutex<Option<String>>,
@@ -132,6 +135,7 @@ impl Shared {
             renewed: Notify::new(),
             due: (due, Mutex::new(Some(due_next))),
             notices: (notices, Mutex::new(Some(next_notice))),
+            people: watch::channel(0).0,
             figures: Figures::default(),
             trouble: Mutex::default(),
             stop: CancellationToken::new(),
@@ -220,6 +224,11 @@ impl Shared {
     /// Returns true if a node of this fleet wrote a text.
     pub async fn is_sealed(&self, text: &str, seal: &str) -> Result<bool, SharedError> {
         Ok(self.keys().await?.is_of_text(text, seal))
+    }
+
+    /// Returns the time for which a lease holds without being renewed.
+    pub fn lease(&self) -> Duration {
+        self.0.lease
     }
 
     /// Returns the name of this node.

@@ -102,6 +102,19 @@ pub struct SharedAnswer {
     pub is_revoked: bool,
 }
 
+/// A row of the accounts of a team's servers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeopleRow {
+    /// Its place in the order of changes; 0 for one that is to be written.
+    #[serde(skip)]
+    pub change: i64,
+    pub table: String,
+    /// The values of its key, as JSON.
+    pub key: String,
+    /// Its values, as JSON; none if it is gone.
+    pub value: Option<String>,
+}
+
 /// The node that has a session, as the shared store tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {

@@ -56,7 +56,7 @@ impl Place {
         let directory = directory(args)?;
         if args.share {
             allow_unasked().map_err(Failure::Misuse)?;
-            engine.shares().check(&directory).await?;
+            engine.shares().check_in(&directory).await?;
         }
         let workspace = engine.workspaces().workspace(&directory).await?;
         if !engine.plugins().installed(Duration::ZERO).await {

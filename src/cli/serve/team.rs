@@ -1,8 +1,10 @@
 //! `windlass serve --accounts`: the settings of a server with accounts, and its first link.
 
-use std::{process::ExitCode, sync::Arc};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc};
 
-use windlass_accounts::{Accounts, Role};
+use futures_util::future::BoxFuture;
+use windlass_accounts::{Account, Accounts, AccountsError, Kind, PageLink, Role};
+use windlass_base::blocking::blocking;
 use windlass_core::config::{Environment, paths::Paths};
 use windlass_engine::{Engine, People, Secret};
 use windlass_protocol::opencode::{
@@ -12,12 +14,14 @@ use windlass_protocol::opencode::{
 
 use super::{Purpose, ServeArgs};
 use crate::{
-    cli::output,
-    http::{self, Team},
+    cli::{output, people},
+    http::Team,
 };
 
 /// The first account of a server that has none.
 const FIRST: &str = "admin";
+/// The provider of accounts that log in by links.
+const INVITATION: &str = "invitation";
 
 /// Returns the settings where the server is to have accounts, and keeps commands in their sandbox.
 pub fn settings(
@@ -41,13 +45,6 @@ pub fn settings(
             "OPENCODE_SERVER_PASSWORD is for one user alone: unset it, everybody logs in with `--accounts`.",
         );
     }
-    let is_shared =
-        settings.windlass.shared.url.as_ref().is_some_and(|it| !it.is_empty()) || has("WINDLASS_SHARED_URL");
-    if is_shared {
-        return refused(
-            "A server with accounts cannot share sessions with other machines yet: unset windlass.shared.",
-        );
-    }
     if settings.windlass.accounts.sandbox != Some(false) {
         environment.require_sandbox();
     }
@@ -55,49 +52,82 @@ pub fn settings(
 }
 
 /// The accounts, as the engine knows them.
-struct Owners(Accounts);
+struct Owners {
+    accounts: Accounts,
+    url: String,
+}
 
 impl People for Owners {
     fn person_of(&self, session: &SessionId) -> Option<String> {
-        self.0.owner(session).map(|it| it.to_string())
+        self.accounts.owner(session).map(|it| it.to_string())
     }
 
     fn key_of(&self, session: &SessionId, provider: &str) -> Option<Secret> {
-        self.0.key_of(&self.0.owner(session)?, provider).map(Secret)
+        self.accounts.key_of(&self.accounts.owner(session)?, provider).map(Secret)
+    }
+
+    fn share(&self, session: &SessionId) -> BoxFuture<'static, Result<String, String>> {
+        let (accounts, url) = (self.accounts.clone(), self.url.clone());
+        let page = PageLink { session: session.clone(), needs_login: false, ends: None };
+        Box::pin(async move {
+            let key = blocking(move || accounts.make_page(&page)).await.map_err(|error| error.to_string())?;
+            Ok(format!("{url}/s/{key}"))
+        })
+    }
+
+    fn unshare(&self, session: &SessionId) -> BoxFuture<'static, Result<(), String>> {
+        let (accounts, session) = (self.accounts.clone(), session.clone());
+        Box::pin(async move {
+            blocking(move || accounts.drop_page(&session)).await.map(drop).map_err(|error| error.to_string())
+        })
     }
 }
 
 /// Has the engine keep the accounts apart.
 pub fn keep_apart(engine: &Engine, team: &Team) {
-    engine.serve_people(Box::new(Owners(team.accounts.clone())));
+    engine.serve_people(Box::new(Owners { accounts: team.accounts.clone(), url: team.url.clone() }));
 }
 
 /// Opens the accounts; without an administrator there is a link for the first one.
-pub fn open(
+pub async fn open(
     settings: AccountsSettings,
-    paths: &Paths,
-    own_address: &str,
-    environment: &Environment,
+    (engine, paths): (&Engine, &Paths),
+    (own_address, bound): (&str, Option<SocketAddr>),
+    certificates: Option<PathBuf>,
 ) -> Result<Arc<Team>, ExitCode> {
-    let failed = |error: &dyn std::fmt::Display| output::fail(&error.to_string());
-    let accounts = Accounts::open(&paths.accounts()).map_err(|error| failed(&error))?;
+    let failed = |error: AccountsError| output::fail(&error.to_string());
+    let accounts = people::open(engine, paths).await.map_err(failed)?;
     let url = settings.url.clone().unwrap_or_else(|| own_address.to_owned());
-    let certificates = environment.get("NODE_EXTRA_CA_CERTS").map(Into::into);
     let team = Team::new(accounts.clone(), url.clone(), settings, certificates)
         .map_err(|reason| output::misuse(&reason))?;
-    let first = accounts.list().into_iter().find(|it| it.role == Role::Admin);
-    let link = match first {
-        Some(_) => None,
-        None => {
-            let made = accounts.create("invitation", None, FIRST, Role::Admin, Vec::new());
-            Some(
-                made.and_then(|account| http::invite(&accounts, &account, url.trim_end_matches('/')))
-                    .map_err(|error| failed(&error))?,
-            )
-        }
-    };
-    if let Some(link) = link {
-        output::note(&format!("The first administrator logs in by this link, once: {link}"));
+    let address = url.trim_end_matches('/').to_owned();
+    let link = blocking(move || first_link(&accounts, &address)).await.map_err(failed)?;
+    if let Some(words) = link {
+        output::note(&words);
+    }
+    if url.starts_with("http://") && !bound.is_some_and(|it| it.ip().is_loopback()) {
+        output::note(
+            "Other machines reach this server without encryption, which shows logins and tokens to the network: use --tls-cert, \
+             or a proxy with TLS and its address as windlass.accounts.url.",
+        );
     }
     Ok(Arc::new(team))
+}
+
+/// Makes a link for the first administrator, or says how one is made where no administrator has a way in.
+fn first_link(accounts: &Accounts, address: &str) -> Result<Option<String>, AccountsError> {
+    if let Some(first) = accounts.create_first(INVITATION, FIRST)? {
+        let link = accounts.invite(&first, address)?;
+        return Ok(Some(format!("The first administrator logs in by this link, once: {link}")));
+    }
+    let administrators: Vec<Account> =
+        accounts.list().into_iter().filter(|it| it.role == Role::Admin).collect();
+    let has_way_in = |it: &Account| {
+        let kinds = [Kind::Cookie, Kind::Token, Kind::Link];
+        it.provider != INVITATION || kinds.iter().any(|kind| !accounts.credentials(&it.id, *kind).is_empty())
+    };
+    let locked_out = administrators.first().filter(|_| !administrators.iter().any(has_way_in));
+    Ok(locked_out.map(|it| {
+        format!("No administrator is logged in: `windlass account link {}` makes a link.", it.name)
+    }))
 }

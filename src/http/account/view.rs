@@ -129,7 +129,13 @@ pub fn account(
     }
     body.push_str("</p>");
     if visitor.role >= Role::Member {
-        body.push_str("<p><a class=\"button\" href=\"/\">Sessions</a></p>");
+        // A member may not open the server's own directory.
+        let directory = visitor.directories.first().map_or_else(String::new, |directory| {
+            let directory =
+                percent_encoding::utf8_percent_encode(directory, percent_encoding::NON_ALPHANUMERIC);
+            format!("?directory={directory}")
+        });
+        _ = write!(body, "<p><a class=\"button\" href=\"/{directory}\">Sessions</a></p>");
     }
     if let Some(words) = &said.words {
         _ = write!(body, "<p class=\"said\">{}</p>", text(words));

@@ -6,12 +6,13 @@ use rusqlite::Connection;
 use windlass_protocol::opencode::id::SessionId;
 
 use super::{
-    Credential, Hash, Kind, State, keys, renewal,
+    Hash, State, keys, renewal,
     sessions::{Grant, PageLink, Sessions},
     spent,
 };
 use crate::{
     account::{Account, AccountId, Level, Role, Scope},
+    credential::{Credential, Kind},
     error::AccountsError,
 };
 

@@ -38,10 +38,25 @@ impl Accounts {
         })
     }
 
-    /// Returns the accounts that a provider is to be asked about now, with their tokens.
-    pub fn due(&self) -> Vec<(Account, String)> {
+    /// Returns the accounts that a provider is to be asked about now, with their tokens, and keeps them for later: of
+    /// servers that share the accounts, one asks. Does blocking writes where there are any.
+    pub fn take_due(&self) -> Result<Vec<(Account, String)>, AccountsError> {
+        let now = now_ms();
+        if !lock(&self.0.state).renewals.values().any(|(_, due)| *due <= now) {
+            return Ok(Vec::new());
+        }
+        let write = |to: &rusqlite::Transaction<'_>| {
+            let due: Renewals = read(to)?.into_iter().filter(|(_, (_, due))| *due <= now).collect();
+            to.execute("UPDATE renewal SET due = ?1 WHERE due <= ?2", [now + PERIOD, now])?;
+            Ok(due)
+        };
+        let due = self.change(write, |state, due| {
+            for (id, (token, _)) in due {
+                state.renewals.insert(id.clone(), (token.clone(), now + PERIOD));
+            }
+        })?;
         let state = lock(&self.0.state);
-        let due = state.renewals.iter().filter(|(_, (_, due))| *due <= now_ms());
-        due.filter_map(|(id, (token, _))| Some((state.accounts.get(id)?.clone(), token.clone()))).collect()
+        let due = due.into_iter();
+        Ok(due.filter_map(|(id, (token, _))| Some((state.accounts.get(&id)?.clone(), token))).collect())
     }
 }

@@ -4,10 +4,15 @@ use windlass_base::{clock::now_ms, ids};
 use windlass_protocol::opencode::id::SessionId;
 
 use super::{
+    credentials::MAX_COOKIES,
     sessions::{Grant, PageLink},
     *,
 };
-use crate::{account::Level, audit::AuditEntry};
+use crate::{
+    account::{Level, Scope, Visitor},
+    audit::AuditEntry,
+    credential::{Kind, NewCredential},
+};
 
 const HOUR: i64 = 3_600_000;
 
@@ -185,6 +190,20 @@ fn a_page_has_one_key_until_it_is_taken_back_or_its_time_is_over() {
 }
 
 #[test]
+fn the_last_administrator_stays() {
+    let scene = Scene::new();
+    let (root, _, _) = scene.person("Root", Role::Admin);
+    let (ada, _, _) = scene.person("Ada", Role::Member);
+    let role = |role| AccountChange { role: Some(role), ..AccountChange::default() };
+    let refused = Err(AccountsError::LastAdministrator("Root".to_owned()));
+    assert_eq!(scene.accounts.update(&root, role(Role::Member)), refused);
+    assert_eq!(scene.accounts.remove(&root), Err(AccountsError::LastAdministrator("Root".to_owned())));
+    scene.accounts.update(&ada, role(Role::Admin)).unwrap();
+    scene.accounts.update(&root, role(Role::Member)).unwrap();
+    scene.accounts.remove(&root).unwrap();
+}
+
+#[test]
 fn the_audit_is_added_to_and_never_changed() {
     let scene = Scene::new();
     let (_, _, ada) = scene.person("Ada", Role::Member);
@@ -197,7 +216,7 @@ fn the_audit_is_added_to_and_never_changed() {
     assert!(!entries[0].detail.contains('\n'));
     let changed = scene
         .accounts
-        .with_connection(|connection, _| Ok(connection.execute("UPDATE audit SET name = 'Eve'", [])?));
+        .with_connection(|connection| Ok(connection.execute("UPDATE audit SET name = 'Eve'", [])?));
     assert!(changed.is_err());
     assert_eq!(scene.accounts.entries(None, 0, 10).unwrap().len(), 4);
 }
@@ -247,12 +266,13 @@ fn a_login_is_renewed_with_the_newest_token_when_its_time_has_come() {
     scene.accounts.renew_later(&ada, Some("first")).unwrap();
     scene.accounts.renew_later(&ada, Some("second")).unwrap();
     scene.accounts.renew_later(&ada, None).unwrap();
-    assert_eq!(scene.accounts.due().len(), 0);
+    assert_eq!(scene.accounts.take_due().unwrap().len(), 0);
     let other = rusqlite::Connection::open(scene.scratch.path().join("accounts.db")).unwrap();
     other.execute("UPDATE renewal SET due = 0", []).unwrap();
     scene.accounts.refresh().unwrap();
-    let due: Vec<String> = scene.accounts.due().into_iter().map(|(_, token)| token).collect();
-    assert_eq!(due, ["second"]);
+    let due = scene.accounts.take_due().unwrap();
+    assert_eq!(due.into_iter().map(|(_, token)| token).collect::<Vec<String>>(), ["second"]);
+    assert_eq!(scene.again().take_due().unwrap().len(), 0, "another server does not ask as well");
     scene.accounts.revoke_all(&ada).unwrap();
-    assert_eq!(scene.accounts.due().len(), 0);
+    assert_eq!(scene.accounts.take_due().unwrap().len(), 0);
 }

@@ -54,7 +54,7 @@ const SECRET_OBJECTS: [&str; 3] = ["headers", "environment", "env"];
 const SECRET_PARAMETERS: [&str; 6] = ["key", "auth", "sig", "signature", "code", "sas"];
 
 /// Beginnings and least lengths of the keys of well-known services and of signed tokens (`eyJ`).
-const KEY_SHAPES: [(&str, usize); 12] = [
+const KEY_SHAPES: [(&str, usize); 13] = [
     ("sk-", 20),
     ("ghp_", 20),
     ("gho_", 20),
@@ -65,6 +65,8 @@ const KEY_SHAPES: [(&str, usize); 12] = [
     ("xoxp-", 20),
     ("AIza", 30),
     ("AKIA", 20),
+    // A token of a server with accounts.
+    ("wlt_", 40),
     ("hf_", 20),
     ("eyJ", 40),
 ];

@@ -76,6 +76,8 @@ pub enum BuiltinCommand {
     Permissions,
     Jobs,
     Mcp,
+    Share,
+    Unshare,
 }
 
 impl Command {
@@ -87,6 +89,7 @@ impl Command {
             Body::Builtin(BuiltinCommand::Undo) => Some("number or message id".to_owned()),
             Body::Builtin(BuiltinCommand::Fork) => Some("message id".to_owned()),
             Body::Builtin(BuiltinCommand::Jobs) => Some("stop job id".to_owned()),
+            Body::Builtin(BuiltinCommand::Share) => Some("yes".to_owned()),
             Body::Builtin(BuiltinCommand::Mcp) => Some("connect or disconnect server".to_owned()),
             Body::ServerPrompt(prompt) => {
                 let names = prompt.arguments.iter();
@@ -191,6 +194,12 @@ fn built_in() -> Vec<Command> {
         own("models", "List the models", BuiltinCommand::Models),
         own("jobs", "List what runs in the background, or stop a command there", BuiltinCommand::Jobs),
         own("mcp", "List the MCP servers and their tools, or connect or disconnect one", BuiltinCommand::Mcp),
+        own(
+            "share",
+            "Share the session by a link, behind a look at the things that its page lacks",
+            BuiltinCommand::Share,
+        ),
+        own("unshare", "Take the session's page back", BuiltinCommand::Unshare),
         own("permissions", "Show the permission rules and remembered answers", BuiltinCommand::Permissions),
     ]
 }

@@ -28,10 +28,12 @@ use crate::{
     session::{
         context::TurnCx,
         fork,
+        inbox::follow_patch,
         request::{PromptInput, RevertTo, StopReason, TurnOutcome},
         revert::{self, Changed},
         state::{Journal, SessionState, text_part},
     },
+    share::LEFT_OUT,
     turn::local_reply::reply_locally,
     undo::file_undo::{self, FilesEnd},
 };
@@ -57,6 +59,8 @@ pub async fn run(
         BuiltinCommand::Permissions => permissions(cx, state).await,
         BuiltinCommand::Jobs => jobs(cx, &called.arguments).await,
         BuiltinCommand::Mcp => mcp(cx, &called.arguments).await,
+        BuiltinCommand::Share => share(cx, state, &called.arguments).await,
+        BuiltinCommand::Unshare => unshare(cx, state).await,
     };
     answer(cx, state, called.typed, text).await
 }
@@ -130,6 +134,51 @@ async fn jobs(cx: &TurnCx<'_>, arguments: &str) -> String {
     let lines: Vec<String> =
         commands.iter().map(command).chain(subagents.into_iter().map(subagent)).collect();
     if lines.is_empty() { "Nothing runs in the background.".to_owned() } else { lines.join("\n") }
+}
+
+/// Shares the session once its user has seen which parts of it others read, and says its link.
+async fn share(cx: &TurnCx<'_>, state: &mut SessionState, arguments: &str) -> String {
+    let (shares, id) = (cx.session.engine.shares(), &cx.session.id);
+    let words = arguments.trim();
+    if !["", "yes"].contains(&words) {
+        return format!("`/share {words}` is not known; `/share` and `/share yes` are.");
+    }
+    let info = match cx.session.engine.sessions().get(id).await {
+        Ok(info) => info,
+        Err(error) => return format!("The session is not shared: {error}"),
+    };
+    if info.share.is_none() && words.is_empty() {
+        if let Err(error) = shares.check(id).await {
+            return format!("The session is not shared: {error}");
+        }
+        let left_out: Vec<String> = LEFT_OUT.iter().map(|it| format!("- {it}")).collect();
+        return format!(
+            "Everybody who has the link will read this session: its words, the calls of tools, and the files and outputs that \
+             they show, those to come as well. The page lacks\n\n{}\n\nOther outputs are shown as they are, so look through the \
+             session first. `/share yes` shares it.",
+            left_out.join("\n")
+        );
+    }
+    match shares.share(id).await {
+        Ok(shared) => {
+            follow_patch(cx.session, state).await;
+            let link = shared.share.map(|share| share.url).unwrap_or_default();
+            format!("Everybody who has this link reads the session, until `/unshare`: {link}")
+        }
+        Err(error) => format!("The session is not shared: {error}"),
+    }
+}
+
+async fn unshare(cx: &TurnCx<'_>, state: &mut SessionState) -> String {
+    let was_shared =
+        cx.session.engine.sessions().get(&cx.session.id).await.is_ok_and(|info| info.share.is_some());
+    let unshared = cx.session.engine.shares().unshare(&cx.session.id).await;
+    follow_patch(cx.session, state).await;
+    match unshared {
+        Ok(_) if was_shared => "Its page is gone.".to_owned(),
+        Ok(_) => "It was not shared.".to_owned(),
+        Err(error) => format!("The session is still shared: {error}"),
+    }
 }
 
 /// Lists the MCP servers with their tools, or connects or disconnects one of the directory's.

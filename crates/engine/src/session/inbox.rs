@@ -163,6 +163,7 @@ pub async fn follow_patch(cx: &SessionCx, state: &mut SessionState) {
             state.info.time.archived = stored.time.archived;
             state.info.permission = stored.permission;
             state.info.metadata = stored.metadata;
+            state.info.share = stored.share;
         }
         // It was deleted, which ends its task.
         Ok(None) => {}

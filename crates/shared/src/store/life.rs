@@ -13,6 +13,7 @@ use super::{
     failure::{limited, refused},
     lease,
     node::{self, Node},
+    people,
 };
 use crate::types::Notice;
 
@@ -208,7 +209,7 @@ impl Shared {
         Ok(true)
     }
 
-    /// Hears of sessions that other nodes want.
+    /// Hears of sessions that other nodes want, and of changes of accounts.
     async fn listen(&self) {
         while !self.0.stop.is_cancelled() {
             let waited = async {
@@ -245,7 +246,9 @@ impl Shared {
                 listening = &mut asked => listening.map_err(refused)?,
                 message = notices.next() => match message {
                     Some(Ok(AsyncMessage::Notification(notice))) => {
-                        if let Ok(id) = SessionId::parse(notice.payload()) {
+                        if notice.payload() == people::CHANGED {
+                            self.0.people.send_modify(|count| *count += 1);
+                        } else if let Ok(id) = SessionId::parse(notice.payload()) {
                             self.wanted(id).await;
                         }
                     }

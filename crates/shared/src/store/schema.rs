@@ -44,6 +44,12 @@ const STEPS: &[&str] = &[
         project_id text NOT NULL, name bytea NOT NULL, data bytea NOT NULL,
         change bigint NOT NULL DEFAULT nextval('{s}.session_change'), PRIMARY KEY (project_id, name));
 ",
+    "
+    CREATE TABLE {s}.account_row (
+        name bytea PRIMARY KEY, kind smallint NOT NULL, data bytea NOT NULL, change bigint NOT NULL,
+        at timestamptz NOT NULL DEFAULT clock_timestamp());
+    CREATE INDEX account_row_by_change ON {s}.account_row (change);
+",
 ];
 
 /// Makes the schema or brings it up to date, and returns the fleet's key.

@@ -177,6 +177,7 @@ fn files_with_keys_are_told_by_their_content_and_files_of_secrets_by_their_name(
         "-----BEGIN OPENSSH PRIVATE KEY-----\nabc",
         "  -----BEGIN RSA PRIVATE KEY-----",
         "token = \"ghp_0123456789abcdefghij0123\"",
+        "Authorization: Bearer wlt_0123456789abcdefghij0123456789abcdefghij",
         "AWS_KEY=AKIA0123456789ABCDEF",
     ] {
         assert!(holds_key(text), "{text}");
