@@ -6,7 +6,7 @@ RELEASE := $(CURDIR)/target/release/windlass
 # output of its own.
 export CARGO_INCREMENTAL ?= 0
 
-.PHONY: demo build test lint install bench clients clients-update catalog plugin-library order pictures dist
+.PHONY: demo build test lint install bench clients clients-update catalog plugin-library order pictures dist-all
 
 demo: build
 	sh tests/demo/demo.sh "$(BIN)"
@@ -64,7 +64,9 @@ order:
 	$(CARGO) rustc --release --bin windlass -- -C strip=none
 	.ci/order-functions "$(RELEASE)" .ci/function-order.txt
 
-# Packs the release for this machine, with the entry of the registry of ACP agents, into target/dist.
-dist:
-	$(CARGO) build --release
-	.ci/dist "$(RELEASE)" target/dist $(RELEASES) $(REPOSITORY)
+# Builds a release for an old glibc and packs it for npm, PyPI, Debian and the others, into target/dist. What a tag's workflow
+# runs; RELEASES is the address below which the files will be, REPOSITORY that of the source code.
+RELEASES ?= https://windlass.invalid/releases
+REPOSITORY ?= https://windlass.invalid/windlass
+dist-all:
+	.ci/dist-all target/dist $(RELEASES) $(REPOSITORY) $(ARGS)

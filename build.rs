@@ -27,7 +27,7 @@ fn main() {
     // The one target whose linker is LLVM's unless somebody says otherwise; the others' have no such option.
     let has_lld = variable("TARGET") == "x86_64-unknown-linux-gnu"
         && variable("RUSTC_LINKER").is_empty()
-        && !variable("CARGO_ENCODED_RUSTFLAGS").contains("link");
+        && !["linker", "fuse-ld"].iter().any(|it| variable("CARGO_ENCODED_RUSTFLAGS").contains(it));
     if has_lld {
         let directory = variable("CARGO_MANIFEST_DIR");
         println!("cargo::rustc-link-arg-bins=-Wl,--symbol-ordering-file={directory}/{ORDER}");
@@ -54,7 +54,7 @@ fn tell_commit() {
     if let Some(log) = log.filter(|log| std::path::Path::new(log).exists()) {
         println!("cargo::rerun-if-changed={log}");
     }
-    if let Some(commit) = git(&["log", "-1", "--format=%h (%cs)"]) {
+    if let Some(commit) = git(&["log", "-1", "--abbrev=8", "--format=%h (%cs)"]) {
         println!("cargo::rustc-env=BUILT_COMMIT={commit}");
     }
 }

@@ -54,6 +54,7 @@ mod stats;
 mod stdio;
 mod trace;
 mod trust;
+mod upgrade;
 mod view;
 mod worktree;
 
@@ -296,6 +297,8 @@ enum Command {
     Log(log::LogArgs),
     /// Show a recorded trace of the protocol readably.
     Trace(trace::TraceArgs),
+    /// Install another release, by the way that this one was installed.
+    Upgrade(upgrade::UpgradeArgs),
 }
 
 /// Returns the version, in words for a report of a fault if they are asked for.
@@ -414,6 +417,7 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
         Some(Command::Man(args)) => completions::man(Cli::command(), &args),
         Some(Command::Log(args)) => log::run(&environment, cli.global.log_level, &args),
         Some(Command::Trace(args)) => trace::run(&args),
+        Some(Command::Upgrade(args)) => upgrade::run(environment, args),
         Some(Command::Permission(args)) => permission::run(&environment, args),
         Some(Command::Trust(args)) => trust::run(environment, args),
         Some(Command::Run(args)) if args.interactive => chat::run(environment, args.into()),
@@ -444,18 +448,15 @@ fn command(cli: Cli, environment: Environment) -> ExitCode {
 }
 
 /// Words that other agents have, and what does the same here.
-const WORDS_OF_OTHERS: [(&str, &str); 11] = [
+const WORDS_OF_OTHERS: [(&str, &str); 8] = [
     (".", "to chat in a directory, use 'windlass chat --dir DIR'"),
     ("continue", "to go on with the latest session, use 'windlass --continue'"),
     ("exec", "to send a prompt, use 'windlass run PROMPT'"),
     ("init", "to have AGENTS.md written, type '/init' in 'windlass chat'"),
-    ("login", "to log in at a provider, use 'windlass auth login'"),
-    ("logout", "to forget a key, use 'windlass auth logout'"),
     ("providers", "to see providers and keys, use 'windlass auth list' and 'windlass models'"),
     ("resume", "to go on with a session, use 'windlass --continue' or 'windlass --session ID'"),
     ("tui", "to chat, use 'windlass chat'"),
-    ("update", "windlass is updated by the way it was installed"),
-    ("upgrade", "windlass is updated by the way it was installed"),
+    ("update", "to install another release, use 'windlass upgrade'"),
 ];
 
 /// Adds the commands that an unknown one may stand for. The parser itself does not see swapped letters, nor a prompt.

@@ -101,7 +101,9 @@ async fn changes_whose_commits_are_cut_off_or_unanswered_are_in_the_log_once() {
     let Some(postgres) = Postgres::start().await else { return };
     let llm = Llm::start().await;
     let link = Link::to(postgres.port).await;
-    let mut one = node(&postgres, &through(&link), &llm, "one").start().await;
+    // A busy machine is not to be taken for one that is gone.
+    let lease = json!({"windlass": {"shared": {"lease": 8000}}});
+    let mut one = node(&postgres, &through(&link), &llm, "one").config(lease).start().await;
     let session = one.new_session().await;
     let (words, whole) = words(400);
     let gates = [Gate::new(), Gate::new(), Gate::new(), Gate::new()];

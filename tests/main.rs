@@ -106,6 +106,7 @@ mod queue;
 mod readme;
 mod reaper;
 mod registry;
+mod release;
 mod reload;
 mod reload_files;
 mod remembered;

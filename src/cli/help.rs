@@ -23,6 +23,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "editor",
             "completions",
             "man",
+            "upgrade",
         ],
     ),
     ("Serve", &["acp", "serve", "account", "audit", "login", "logout", "whoami"]),
